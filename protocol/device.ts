@@ -1,0 +1,110 @@
+/** Messages between a device and the platform (spec: Device MQTT messages; [C-3.7], [C-3.8]). */
+import { z } from 'zod';
+import { compact, signableJson, sliceMembers } from './compact-json.ts';
+import { DEVICE_ACK_STATUSES, DEVICE_REPORTED_STATUSES } from './enums.ts';
+import { firstIssue } from './envelope.ts';
+import { ok, type Result, refuse } from './result.ts';
+import { ackSigningString, SIGNATURE, statusSigningString, telemetrySigningString } from './signing.ts';
+import type { DevicePublishTopic } from './topics.ts';
+
+const MAX_NONCE_BYTES = 128;
+/** Signals in one telemetry message, and the length of a signal's name. */
+const MAX_SIGNALS = 1_000;
+const MAX_SIGNAL_LENGTH = 200;
+
+const integerText = z.string().regex(/^-?\d{1,16}$/, 'must be an integer');
+const ts = integerText.transform(Number);
+const sig = z.string().regex(SIGNATURE, 'must be 64 lower-case hex characters');
+const nonce = z
+  .string()
+  .min(1)
+  .refine((text) => utf8Length(text) <= MAX_NONCE_BYTES, `must be 1-${MAX_NONCE_BYTES} bytes`);
+const data = z.record(z.string().min(1).max(MAX_SIGNAL_LENGTH), z.number());
+
+const telemetryFields = z.object({ ts, nonce, data, sig });
+const statusFields = z.object({ ts, nonce, status: z.enum(DEVICE_REPORTED_STATUSES), sig });
+const ackFields = z.object({
+  ts,
+  cmdId: z.string().min(1).max(64),
+  status: z.enum(DEVICE_ACK_STATUSES),
+  sig,
+});
+
+/** A parsed message with the exact text that its `sig` must cover. */
+export type DeviceMessage = { signingString: string } & (
+  | ({ topic: 'telemetry'; dataText: string } & z.infer<typeof telemetryFields>)
+  | ({ topic: 'status' } & z.infer<typeof statusFields>)
+  | ({ topic: 'ack' } & z.infer<typeof ackFields>)
+);
+
+/** Reads a device's message; the refusal says why it is malformed (counted, never told to the device). */
+export function parseDeviceMessage(
+  deviceId: string,
+  topic: DevicePublishTopic,
+  text: string,
+): Result<DeviceMessage, string> {
+  const members = sliceMembers(text);
+  if (!members.ok) return members;
+  const raw = readMembers(members.value);
+  switch (topic) {
+    case 'telemetry': {
+      const parsed = telemetryFields.safeParse(raw);
+      if (!parsed.success) return refuse(firstIssue(parsed.error));
+      const fields = parsed.data;
+      if (Object.keys(fields.data).length > MAX_SIGNALS)
+        return refuse(`data: more than ${MAX_SIGNALS} signals`);
+      const dataText = compact(members.value.get('data') ?? '');
+      const signingString = telemetrySigningString(deviceId, fields.ts, fields.nonce, dataText);
+      return ok({ topic, ...fields, dataText, signingString });
+    }
+    case 'status': {
+      const parsed = statusFields.safeParse(raw);
+      if (!parsed.success) return refuse(firstIssue(parsed.error));
+      const fields = parsed.data;
+      const signingString = statusSigningString(deviceId, fields.ts, fields.nonce, fields.status);
+      return ok({ topic, ...fields, signingString });
+    }
+    case 'ack': {
+      const parsed = ackFields.safeParse(raw);
+      if (!parsed.success) return refuse(firstIssue(parsed.error));
+      const fields = parsed.data;
+      return ok({
+        topic,
+        ...fields,
+        signingString: ackSigningString(deviceId, fields.cmdId, fields.ts, fields.status),
+      });
+    }
+  }
+}
+
+/** `ts` stays text until its form is checked: 1e12 and 1.0 are numbers to JSON, not the integer that is signed. */
+function readMembers(members: ReadonlyMap<string, string>): Record<string, unknown> {
+  const raw: Record<string, unknown> = {};
+  for (const name of ['nonce', 'data', 'sig', 'status', 'cmdId']) {
+    const text = members.get(name);
+    if (text !== undefined) raw[name] = JSON.parse(text);
+  }
+  raw.ts = members.get('ts');
+  return raw;
+}
+
+function utf8Length(text: string): number {
+  let length = 0;
+  for (const char of text) {
+    const point = char.codePointAt(0) ?? 0;
+    length += point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+  }
+  return length;
+}
+
+/** A command as it goes to a device; `payloadText` is both what is sent and what is signed. */
+export function commandMessage(fields: {
+  cmdId: string;
+  ts: number;
+  action: string;
+  payloadText: string;
+  sig: string;
+}): string {
+  const { cmdId, ts: sentAtMs, action, payloadText, sig: signature } = fields;
+  return `{"cmdId":${signableJson(cmdId)},"ts":${sentAtMs},"action":${signableJson(action)},"payload":${payloadText},"sig":"${signature}"}`;
+}

@@ -1,0 +1,67 @@
+/** The envelope shared by all publishes and events (spec: Command payloads; [C-7.1]). */
+import { z } from 'zod';
+import { sliceMembers } from './compact-json.ts';
+import { instant, uuid } from './ids.ts';
+import { ok, type Result, refuse } from './result.ts';
+
+export const VCP_VERSION = '1.1';
+/** `source` of everything that we send. */
+export const SOURCE = 'sitewire';
+
+const envelopeFields = z.object({
+  version: z.string().regex(/^1\.\d{1,4}$/, 'must be 1.x'),
+  messageId: z.string().pipe(uuid),
+  correlationId: z.string().max(256).optional(),
+  timestamp: instant,
+  source: z.string().max(256),
+  siteId: z.string().min(1).max(64),
+  /** Anything that is there must verify; what is no text never will. */
+  signature: z
+    .unknown()
+    .transform((value) => (typeof value === 'string' ? value : ''))
+    .optional(),
+});
+
+export interface Envelope extends z.infer<typeof envelopeFields> {
+  /** The messageId as the sender spelled it: that spelling is signed. */
+  messageIdText: string;
+  /** The raw text of `payload`, an object. */
+  payloadText: string;
+}
+
+/**
+ * Reads an envelope out of a message body. The refusal is the reason why it is malformed. Fields that the
+ * version 1.x may add are ignored; the payload is not looked at beyond being an object.
+ */
+export function parseEnvelope(body: string): Result<Envelope, string> {
+  const members = sliceMembers(body);
+  if (!members.ok) return members;
+  const payloadText = members.value.get('payload');
+  if (!payloadText?.startsWith('{')) return refuse('payload: must be an object');
+  const raw: Record<string, unknown> = {};
+  for (const name of Object.keys(envelopeFields.shape)) {
+    const text = members.value.get(name);
+    if (text !== undefined && text !== 'null') raw[name] = JSON.parse(text);
+  }
+  const parsed = envelopeFields.safeParse(raw);
+  if (!parsed.success) return refuse(firstIssue(parsed.error));
+  return ok({ ...parsed.data, messageIdText: String(raw.messageId), payloadText });
+}
+
+/** The first thing wrong, as `field: what`. */
+export function firstIssue(error: z.ZodError): string {
+  const issue = error.issues[0];
+  if (!issue) return 'invalid';
+  const path = issue.path.join('.');
+  return path ? `${path}: ${issue.message}` : issue.message;
+}
+
+/** An event as it leaves, before the key that receives it signs it. */
+export interface EventEnvelope {
+  version: string;
+  messageId: string;
+  correlationId?: string;
+  timestamp: string;
+  source: string;
+  siteId: string;
+}

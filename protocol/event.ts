@@ -1,0 +1,67 @@
+/** Event payloads (spec: Events; [C-7.5], [C-8.3]). */
+import { z } from 'zod';
+import {
+  ACKNOWLEDGEMENT_STATUSES,
+  COMMAND_TYPES,
+  DEVICE_COMMAND_TYPES,
+  EXECUTION_STATUSES,
+  REJECTION_CODES,
+} from './enums.ts';
+
+export const commandResult = z.strictObject({
+  index: z.int().min(0),
+  deviceId: z.string(),
+  command: z.enum(DEVICE_COMMAND_TYPES),
+  status: z.enum(['ACCEPTED', 'REJECTED', 'QUEUED']),
+  rejectionCode: z.enum(REJECTION_CODES).optional(),
+  message: z.string().optional(),
+});
+export type CommandResult = z.infer<typeof commandResult>;
+
+export const acknowledgement = z.strictObject({
+  status: z.enum(ACKNOWLEDGEMENT_STATUSES),
+  commandType: z.enum(COMMAND_TYPES),
+  message: z.string().optional(),
+  rejectionCode: z.enum(REJECTION_CODES).optional(),
+  results: z.array(commandResult).optional(),
+});
+export type Acknowledgement = z.infer<typeof acknowledgement>;
+
+export const execution = z.strictObject({
+  commandType: z.enum(COMMAND_TYPES),
+  status: z.enum(EXECUTION_STATUSES),
+  actualValueKw: z.number().optional(),
+  targetValueKw: z.number().optional(),
+  deviationKw: z.number().optional(),
+  reason: z.string().optional(),
+});
+export type Execution = z.infer<typeof execution>;
+
+export const ALARM_TYPES = [
+  'CONSTRAINT_VIOLATION',
+  'SETPOINT_DEVIATION',
+  'DEVICE_OFFLINE',
+  'DEVICE_FAULT',
+  'SITE_OFFLINE',
+  'FALLBACK_ENGAGED',
+  'COMMAND_EXPIRED',
+  'METER_STALE',
+  'DEVICE_SUSPENDED',
+] as const;
+
+export const alarm = z.strictObject({
+  alarmId: z.string(),
+  type: z.enum(ALARM_TYPES),
+  severity: z.enum(['INFO', 'WARNING', 'CRITICAL']),
+  status: z.enum(['RAISED', 'CLEARED']),
+  message: z.string(),
+  deviceId: z.string().optional(),
+  commandType: z.enum(COMMAND_TYPES).optional(),
+  constraint: z.string().optional(),
+  limit: z.number().optional(),
+  value: z.number().optional(),
+  unit: z.string().optional(),
+  raisedAt: z.string(),
+  clearedAt: z.string().optional(),
+});
+export type Alarm = z.infer<typeof alarm>;

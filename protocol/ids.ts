@@ -1,0 +1,71 @@
+/** Identifiers and instants as they travel. A UUID is accepted in either case and kept in lower case. */
+import { z } from 'zod';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+export function isUuid(text: string): boolean {
+  return UUID.test(text);
+}
+
+export const uuid = z
+  .string()
+  .regex(UUID, 'must be a UUID')
+  .transform((text) => text.toLowerCase());
+
+/** [C-1.1] */
+export const SLUG = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
+/** [C-2.1] */
+export const EAN = /^[0-9]{18}$/;
+/** [C-2.1] */
+export const EXTERNAL_PLANT_ID = /^[A-Za-z0-9._:-]{1,64}$/;
+/** [C-2.2] */
+export const SUB_DEVICE_EXTERNAL_ID = /^[A-Za-z0-9._-]{1,64}$/;
+
+const INSTANT = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(Z|[+-]\d{2}:\d{2})$/;
+
+const LAST_INSTANT_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/**
+ * An ISO 8601 instant with an explicit zone (`Z` or an offset, as Python's isoformat prints it) in epoch
+ * milliseconds; undefined for anything else: a day that does not exist, a moment before 1970 or after 9999.
+ */
+export function parseInstant(text: string): number | undefined {
+  const match = INSTANT.exec(text);
+  if (!match) return undefined;
+  const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined;
+  const atUtc = Date.UTC(
+    Number(year),
+    Number(month) - 1,
+    Number(day),
+    Number(hour),
+    Number(minute),
+    Number(second),
+  );
+  const date = new Date(atUtc);
+  if (date.getUTCMonth() + 1 !== Number(month) || date.getUTCDate() !== Number(day)) return undefined;
+  const offsetMs = zoneOffsetMs(zone);
+  if (offsetMs === undefined) return undefined;
+  const milliseconds = Number(fraction.padEnd(3, '0').slice(0, 3));
+  const epochMs = atUtc + milliseconds - offsetMs;
+  return epochMs >= 0 && epochMs <= LAST_INSTANT_MS ? epochMs : undefined;
+}
+
+function zoneOffsetMs(zone: string): number | undefined {
+  if (zone === 'Z') return 0;
+  const hour = Number(zone.slice(1, 3));
+  const minute = Number(zone.slice(4, 6));
+  if (hour > 14 || minute > 59) return undefined;
+  const minutes = hour * 60 + minute;
+  return (zone.startsWith('-') ? -minutes : minutes) * 60_000;
+}
+
+export function formatInstant(epochMs: number): string {
+  return new Date(epochMs).toISOString();
+}
+
+/** A string holding an instant; the text is kept as it was written. */
+export const instant = z
+  .string()
+  .max(40)
+  .refine((text) => parseInstant(text) !== undefined, 'must be an ISO 8601 instant with a time zone');

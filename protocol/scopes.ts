@@ -1,0 +1,45 @@
+/** API-key scopes and what they open (spec: Scopes; [C-5.3]). */
+export const VCP_WRITE_SCOPES = [
+  'vcp:write:setpoint',
+  'vcp:write:device-command',
+  'vcp:write:schedule',
+  'vcp:write:mode',
+  'vcp:write:config',
+] as const;
+
+export const API_KEY_SCOPES = [
+  'plants:read',
+  'plants:write',
+  'telemetry:read',
+  'telemetry:write',
+  'commands:read',
+  'commands:execute',
+  'config:read',
+  'config:write',
+  'trading:read',
+  'trading:write',
+  'trading:connect',
+  'vcp:connect',
+  'vcp:read',
+  ...VCP_WRITE_SCOPES,
+] as const;
+export type ApiKeyScope = (typeof API_KEY_SCOPES)[number];
+
+const CONNECT_SCOPES: readonly ApiKeyScope[] = ['vcp:connect', 'trading:connect'];
+
+/** What a key may do. A connect scope that stands alone grants every vcp:write:* (spec: Scopes; [C-5.3]). */
+export function effectiveScopes(scopes: readonly ApiKeyScope[]): ReadonlySet<ApiKeyScope> {
+  const given = new Set(scopes);
+  const [only] = given;
+  if (given.size === 1 && only && CONNECT_SCOPES.includes(only)) return new Set([only, ...VCP_WRITE_SCOPES]);
+  return given;
+}
+
+export function mayConnect(scopes: ReadonlySet<ApiKeyScope>): boolean {
+  return CONNECT_SCOPES.some((scope) => scopes.has(scope));
+}
+
+/** Whether a key with these scopes has a vhost of its own name [C-5.3]. */
+export function hasVhost(scopes: readonly ApiKeyScope[]): boolean {
+  return scopes.some((scope) => scope === 'vcp:connect' || scope.startsWith('vcp:write:'));
+}

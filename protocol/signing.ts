@@ -1,0 +1,78 @@
+/** What is signed, as text. The MAC itself is HMAC-SHA256 in lower-case hex, made where the keys are. */
+import { compact, signableJson } from './compact-json.ts';
+import type { DeviceAckStatus, DeviceReportedStatus } from './enums.ts';
+
+export const SIGNATURE = /^[0-9a-f]{64}$/;
+/** Messages are fresh within this distance of the receiver's clock, either side (spec: Limits; [C-7.2]). */
+export const TIMESTAMP_TOLERANCE_MS = 300_000;
+/** A nonce is remembered until max(received, ts) plus this (spec: Limits; [C-3.8]). */
+export const NONCE_WINDOW_MS = 300_000;
+
+/** spec: Device MQTT (TOKEN method). `dataText` is the raw slice of `data` as it was sent. */
+export function telemetrySigningString(
+  deviceId: string,
+  ts: number,
+  nonce: string,
+  dataText: string,
+): string {
+  return `${deviceId}|${ts}|${nonce}|${compact(dataText)}`;
+}
+
+export function statusSigningString(
+  deviceId: string,
+  ts: number,
+  nonce: string,
+  status: DeviceReportedStatus,
+): string {
+  return `${deviceId}|${ts}|${nonce}|${signableJson({ status })}`;
+}
+
+export function commandSigningString(
+  deviceId: string,
+  cmdId: string,
+  ts: number,
+  action: string,
+  payloadText: string,
+): string {
+  return `${deviceId}|${cmdId}|${ts}|${action}|${compact(payloadText)}`;
+}
+
+export function ackSigningString(
+  deviceId: string,
+  cmdId: string,
+  ts: number,
+  status: DeviceAckStatus,
+): string {
+  return `${deviceId}|${cmdId}|${ts}|${status}`;
+}
+
+export interface SignedEnvelopeFields {
+  version: string;
+  messageId: string;
+  correlationId?: string | undefined;
+  timestamp: string;
+  source: string;
+  siteId: string;
+}
+
+/**
+ * What an envelope's `signature` covers [C-7.2], or undefined where a field holds the separator: such an
+ * envelope cannot be signed. `payloadText` is the raw slice of `payload` as it was sent.
+ */
+export function envelopeSigningString(
+  envelope: SignedEnvelopeFields,
+  routingKey: string,
+  payloadText: string,
+): string | undefined {
+  const fields = [
+    envelope.version,
+    envelope.messageId,
+    envelope.correlationId ?? '',
+    envelope.timestamp,
+    envelope.source,
+    envelope.siteId,
+    routingKey,
+  ];
+  if (fields.some((field) => field.includes('|'))) return undefined;
+  return `${fields.join('|')}|${compact(payloadText)}`;
+}

@@ -1,0 +1,248 @@
+/** Command payloads: every bound from both sides. A refusal here becomes REJECTED INVALID_PAYLOAD. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Command, parseCommand, type SiteSetpoint, targetSignedKw } from '../../protocol/command.ts';
+import { COMMAND_FAMILIES, type CommandFamily } from '../../protocol/routing-keys.ts';
+
+const POWER = {
+  type: 'POWER',
+  targetValueKw: 12.5,
+  direction: 'IMPORT',
+  includeConsumption: true,
+  priority: 'NORMAL',
+  validFrom: '2026-01-15T10:00:00Z',
+};
+const { targetValueKw: _targetValueKw, ...WITHOUT_TARGET } = POWER;
+const ENERGY = { ...WITHOUT_TARGET, type: 'ENERGY', targetValueKwh: 30, intervalMinutes: 15 };
+const CHARGE = { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE' };
+const REDUCE_PERCENT = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_REDUCE_PERCENT' };
+const REDUCE_POWER = { ...REDUCE_PERCENT, command: 'FVE_REDUCE_POWER' };
+
+/** The refusal, or undefined where the payload is accepted. `payload` is JSON text or a value to print. */
+function refusal(family: CommandFamily, payload: unknown): string | undefined {
+  const parsed = parseCommand(family, typeof payload === 'string' ? payload : JSON.stringify(payload));
+  return parsed.ok ? undefined : parsed.refusal;
+}
+
+function accepted(family: CommandFamily, payload: unknown): Command {
+  const parsed = parseCommand(family, typeof payload === 'string' ? payload : JSON.stringify(payload));
+  if (!parsed.ok) throw new Error(parsed.refusal);
+  return parsed.value;
+}
+
+function setpoint(payload: unknown): SiteSetpoint {
+  const command = accepted('site-setpoint', payload);
+  if (command.commandType !== 'SITE_SETPOINT') throw new Error(command.commandType);
+  return command.payload;
+}
+
+const batch = (...commands: unknown[]) => ({ commands });
+const reduce = (percent: unknown) => batch({ ...REDUCE_PERCENT, params: { percent } });
+
+describe('parseCommand', () => {
+  it.each([
+    ['site-setpoint', 'SITE_SETPOINT', POWER],
+    ['site-setpoint', 'SITE_SETPOINT', ENERGY],
+    ['device', 'DEVICE_COMMAND', batch(CHARGE)],
+    ['emergency', 'EMERGENCY', { type: 'STOP' }],
+    ['emergency', 'EMERGENCY', { type: 'HOLD', reason: '' }],
+    ['mode', 'MODE_CHANGE', { mode: 'ZERO_EXPORT', reason: 'r', validUntil: '2026-01-15T11:00:00+01:00' }],
+  ] as const)('reads a %s payload as %s [spec: Command payloads]', (family, commandType, payload) => {
+    expect(accepted(family, payload)).toEqual({ commandType, payload });
+  });
+
+  it.each([
+    ['an unknown field of a setpoint', 'site-setpoint', { ...POWER, note: 1 }, 'note'],
+    ['an unknown field of a batch', 'device', { ...batch(CHARGE), id: 1 }, 'id'],
+    ['an unknown field of an item', 'device', batch({ ...CHARGE, power: 1 }), 'power'],
+    ['an unknown parameter', 'device', batch({ ...CHARGE, params: { kw: 1 } }), 'kw'],
+    ['an unknown field of an emergency', 'emergency', { type: 'STOP', all: true }, 'all'],
+    ['an unknown field of a mode', 'mode', { mode: 'STANDARD', validFrom: 'x' }, 'validFrom'],
+    ['a __proto__ field', 'emergency', '{"type":"STOP","__proto__":{"reason":"x"}}', '__proto__'],
+    ['a constructor field', 'emergency', '{"type":"STOP","constructor":1}', 'constructor'],
+    ['fields that only a __proto__ has', 'emergency', '{"__proto__":{"type":"STOP"}}', 'type'],
+  ] as const)('refuses %s and names it [C-7.4]', (_title, family, payload, named) => {
+    expect(refusal(family, payload)).toContain(named);
+    expect('reason' in {}).toBe(false);
+  });
+
+  it('refuses a payload without its required fields, or with a word outside its list, for every family [C-7.4]', () => {
+    for (const family of COMMAND_FAMILIES) expect(refusal(family, {})).toBeDefined();
+    expect(refusal('emergency', { type: 'stop' })).toMatch(/^type: /);
+    expect(refusal('mode', { mode: 'TURBO' })).toMatch(/^mode: /);
+    expect(refusal('device', batch({ ...CHARGE, command: 'toString' }))).toMatch(/^commands\.0\.command: /);
+    expect(refusal('device', batch({ ...CHARGE, assetType: 'WIND' }))).toMatch(/^commands\.0\.assetType: /);
+  });
+
+  it('takes any JSON object to a Result, a deep one included [C-7.4]', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...COMMAND_FAMILIES), fc.jsonValue(), (family, value) => {
+        expect(typeof parseCommand(family, JSON.stringify(value)).ok).toBe('boolean');
+      }),
+    );
+    expect(refusal('emergency', `{"type":${'['.repeat(10_000)}${']'.repeat(10_000)}}`)).toMatch(/^type: /);
+  });
+});
+
+describe('site setpoint', () => {
+  it.each([
+    ['targetValueKw', { ...POWER, targetValueKw: undefined }],
+    ['targetValueKwh', { ...ENERGY, targetValueKwh: undefined }],
+    ['intervalMinutes', { ...ENERGY, intervalMinutes: undefined }],
+  ])('requires %s for its type [spec: Command payloads]', (field, payload) => {
+    expect(refusal('site-setpoint', payload)).toBe(`${field}: required when type is ${payload.type}`);
+  });
+
+  it.each(Object.keys(WITHOUT_TARGET))('requires %s [spec: Command payloads]', (field) => {
+    expect(refusal('site-setpoint', { ...POWER, [field]: undefined })).toMatch(new RegExp(`^${field}: `));
+  });
+
+  it('accepts an interval on POWER [spec: Command payloads]', () => {
+    expect(setpoint({ ...POWER, intervalMinutes: 15 }).intervalMinutes).toBe(15);
+  });
+
+  it.each([0, 1e9])('accepts a target of %d [C-7.4]', (value) => {
+    expect(setpoint({ ...POWER, targetValueKw: value }).targetValueKw).toBe(value);
+    expect(setpoint({ ...ENERGY, targetValueKwh: value }).targetValueKwh).toBe(value);
+  });
+
+  it.each(['1000000000.1', '1e308', '1e400', '-0.001', '-1e10', '"5"', 'null'])(
+    'refuses a target of %s [C-7.4]',
+    (text) => {
+      const payload = JSON.stringify(POWER).replace('12.5', text);
+      expect(refusal('site-setpoint', payload)).toMatch(/^targetValueKw: /);
+    },
+  );
+
+  it.each([1, 1.5, 10_080])('accepts intervalMinutes of %d, for either type [C-7.4]', (intervalMinutes) => {
+    expect(setpoint({ ...ENERGY, intervalMinutes }).intervalMinutes).toBe(intervalMinutes);
+    expect(setpoint({ ...POWER, intervalMinutes }).intervalMinutes).toBe(intervalMinutes);
+  });
+
+  it.each([-15, 0, 1e-300, 0.999, 10_080.001, 1e10, '15', null])(
+    'refuses intervalMinutes of %j, for either type [C-7.4]',
+    (intervalMinutes) => {
+      expect(refusal('site-setpoint', { ...ENERGY, intervalMinutes })).toMatch(/^intervalMinutes: /);
+      expect(refusal('site-setpoint', { ...POWER, intervalMinutes })).toMatch(/^intervalMinutes: /);
+    },
+  );
+
+  it('reads -0 as 0 [C-7.4]', () => {
+    const read = setpoint(JSON.stringify(POWER).replace('12.5', '-0.0'));
+    expect(Object.is(read.targetValueKw, 0)).toBe(true);
+    expect(Object.is(targetSignedKw({ ...read, direction: 'EXPORT' }), 0)).toBe(true);
+  });
+
+  it.each(['2026-01-15T10:00:00', '2026-02-30T10:00:00Z', 'tomorrow', 1768471200000])(
+    'refuses validFrom and validUntil %j [C-7.6]',
+    (time) => {
+      expect(refusal('site-setpoint', { ...POWER, validFrom: time })).toMatch(/^validFrom: /);
+      expect(refusal('site-setpoint', { ...POWER, validUntil: time })).toMatch(/^validUntil: /);
+      expect(refusal('mode', { mode: 'STANDARD', validUntil: time })).toMatch(/^validUntil: /);
+    },
+  );
+
+  it('asks for positive power when importing, negative when exporting [C-7.8]', () => {
+    expect(targetSignedKw(setpoint(POWER))).toBe(12.5);
+    expect(targetSignedKw(setpoint({ ...POWER, direction: 'EXPORT' }))).toBe(-12.5);
+  });
+
+  it('counts an energy quantum as its mean power [C-7.8]', () => {
+    expect(targetSignedKw(setpoint(ENERGY))).toBe(120);
+    expect(targetSignedKw(setpoint({ ...ENERGY, direction: 'EXPORT', intervalMinutes: 60 }))).toBe(-30);
+  });
+
+  it('never asks for infinite power, however much energy in however short a time [C-7.4]', () => {
+    const amount = fc.double({ min: 0, max: 1e9, noNaN: true });
+    const minutes = fc.oneof(fc.double({ noNaN: true }), fc.double({ min: 0.5, max: 20_000, noNaN: true }));
+    fc.assert(
+      fc.property(amount, minutes, (targetValueKwh, intervalMinutes) => {
+        const payload = { ...ENERGY, targetValueKwh, intervalMinutes };
+        const accepts = intervalMinutes >= 1 && intervalMinutes <= 10_080;
+        expect(refusal('site-setpoint', payload) === undefined).toBe(accepts);
+        if (accepts) expect(targetSignedKw(setpoint(payload))).toBeLessThanOrEqual(6e10);
+      }),
+      {
+        examples: [
+          [1e9, 1e-300],
+          [1e9, 1],
+          [1e9, 10_080],
+        ],
+      },
+    );
+  });
+});
+
+describe('device command', () => {
+  it.each([1, 32])('accepts %d items [spec: Limits]', (count) => {
+    expect(refusal('device', batch(...Array(count).fill(CHARGE)))).toBeUndefined();
+  });
+
+  it.each([0, 33])('refuses %d items [spec: Limits]', (count) => {
+    expect(refusal('device', batch(...Array(count).fill(CHARGE)))).toMatch(/^commands: /);
+  });
+
+  it.each([0, 33.3, 100])('accepts %d percent [C-7.4]', (percent) => {
+    expect(refusal('device', reduce(percent))).toBeUndefined();
+  });
+
+  it.each([-0.1, 100.1, 1e10, '50', null])('refuses %j percent [C-7.4]', (percent) => {
+    expect(refusal('device', reduce(percent))).toMatch(/^commands\.0\.params\.percent: /);
+  });
+
+  it.each([-1, 1e9 + 1, 1e308, '5'])('refuses a powerKw of %j [C-7.4]', (powerKw) => {
+    const payload = batch(CHARGE, { ...CHARGE, params: { powerKw } });
+    expect(refusal('device', payload)).toMatch(/^commands\.1\.params\.powerKw: /);
+  });
+
+  it('reads -0 in parameters as 0 [C-7.4]', () => {
+    const text = JSON.stringify(batch({ ...CHARGE, params: { powerKw: 7, percent: 9 } }));
+    const command = accepted('device', text.replace(/[79]/g, '-0'));
+    if (command.commandType !== 'DEVICE_COMMAND') throw new Error(command.commandType);
+    expect(command.payload.commands[0]?.params).toStrictEqual({ powerKw: 0, percent: 0 });
+  });
+
+  it.each([
+    ['percent', REDUCE_PERCENT, { powerKw: 5 }],
+    ['powerKw', REDUCE_POWER, { percent: 5 }],
+  ])('requires %s where the command is about it [C-7.4]', (field, item, other) => {
+    const reason = `commands.0.params.${field}: required for ${item.command}`;
+    expect(refusal('device', batch(item))).toBe(reason);
+    expect(refusal('device', batch({ ...item, params: other }))).toBe(reason);
+    expect(refusal('device', batch({ ...item, params: { [field]: 5 } }))).toBeUndefined();
+  });
+
+  it('leaves powerKw and respectLimits optional for the rest [C-7.4]', () => {
+    expect(refusal('device', batch(CHARGE, { ...CHARGE, params: {} }))).toBeUndefined();
+    expect(refusal('device', batch({ ...CHARGE, params: { respectLimits: false } }))).toBeUndefined();
+    expect(refusal('device', batch({ ...CHARGE, params: { respectLimits: 'no' } }))).toBeDefined();
+  });
+
+  it('refuses an empty deviceId [spec: Command payloads]', () => {
+    expect(refusal('device', batch({ ...CHARGE, deviceId: '' }))).toMatch(/^commands\.0\.deviceId: /);
+  });
+});
+
+describe.each([
+  ['emergency', { type: 'STOP' }],
+  ['mode', { mode: 'STANDARD' }],
+] as const)('the reason of the %s command', (family, payload) => {
+  it.each([
+    ['Latin letters', 'r'],
+    ['letters with a diacritic', 'č'],
+    ['emoji, two UTF-16 units each', '\u{1F50B}'],
+    ['lone surrogates', '\ud83d'],
+  ])('may be 500 characters long, not 501, in %s [spec: Limits]', (_title, character) => {
+    expect(refusal(family, { ...payload, reason: character.repeat(500) })).toBeUndefined();
+    expect(refusal(family, { ...payload, reason: character.repeat(501) })).toMatch(/^reason: .*500/);
+  });
+
+  it('counts a combining mark as a character of its own [spec: Limits]', () => {
+    expect(refusal(family, { ...payload, reason: 'e\u0301'.repeat(250) })).toBeUndefined();
+    expect(refusal(family, { ...payload, reason: `${'e\u0301'.repeat(250)}r` })).toMatch(/^reason: /);
+  });
+
+  it.each([[5], [['r']], [null]])('cannot be %j [C-7.4]', (reason) => {
+    expect(refusal(family, { ...payload, reason })).toMatch(/^reason: /);
+  });
+});

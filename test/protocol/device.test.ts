@@ -1,0 +1,199 @@
+/** Device messages: what is malformed is dropped in silence, what is merely unusual is kept and signed as sent. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { commandMessage, parseDeviceMessage } from '../../protocol/device.ts';
+import { DEVICE_ACK_STATUSES, DEVICE_REPORTED_STATUSES } from '../../protocol/enums.ts';
+import { commandSigningString } from '../../protocol/signing.ts';
+import { DEVICE_PUBLISH_TOPICS, type DevicePublishTopic } from '../../protocol/topics.ts';
+
+const DEVICE = '3f2b8c1e-7a44-4d0e-9b61-5c1f0e2d3a4b';
+const SIG = 'ab'.repeat(32);
+const TS = '1768471200000';
+
+function telemetry(fields: { ts?: string; nonce?: string; data?: string; sig?: string }) {
+  const { ts = TS, nonce = '"n"', data = '{"powerKw":5.0}', sig = `"${SIG}"` } = fields;
+  return parseDeviceMessage(DEVICE, 'telemetry', `{"ts":${ts},"nonce":${nonce},"data":${data},"sig":${sig}}`);
+}
+
+function accepted(topic: DevicePublishTopic, text: string) {
+  const message = parseDeviceMessage(DEVICE, topic, text);
+  if (!message.ok) throw new Error(message.refusal);
+  return message.value;
+}
+
+const refusedFor = (field: string) => ({
+  ok: false,
+  refusal: expect.stringMatching(new RegExp(`^${field}`)),
+});
+
+describe('telemetry', () => {
+  it.each([
+    ['a float of Python', '{"a":5.0}', { a: 5 }],
+    ['an exponent of Python', '{"a":1e-05}', { a: 1e-5 }],
+    ['an escaped name', '{"\\u010d":1}', { č: 1 }],
+    ['-0', '{"a":-0}', { a: -0 }],
+    ['an integer beyond 2^53', '{"a":9007199254740993}', { a: 9007199254740992 }],
+    ['integer-like names', '{"10":1,"2":2}', { '2': 2, '10': 1 }],
+    ['a sub-device signal', '{"BESS-1/socPercent":50}', { 'BESS-1/socPercent': 50 }],
+    ['no signals', '{}', {}],
+  ])('keeps %s and signs it as it was sent [C-3.7]', (_title, data, expected) => {
+    const message = telemetry({ data });
+    expect(message).toMatchObject({
+      ok: true,
+      value: { dataText: data, data: expected, signingString: `${DEVICE}|${TS}|n|${data}` },
+    });
+  });
+
+  it('acts on the same text that it signs, whitespace dropped [C-3.7]', () => {
+    expect(telemetry({ data: '{ "a b" : 1 ,\n"a b" : 2.0 }' })).toMatchObject({
+      ok: true,
+      value: { dataText: '{"a b":1,"a b":2.0}', data: { 'a b': 2 } },
+    });
+  });
+
+  it.each(['"1768471200000"', '1768471200000.0', '1.7e12', 'null', 'true', '12345678901234567', '[1]'])(
+    'drops a ts of %s [spec: Device MQTT messages]',
+    (ts) => {
+      expect(telemetry({ ts })).toEqual({ ok: false, refusal: 'ts: must be an integer' });
+    },
+  );
+
+  it.each([
+    ['one byte', 'n', true],
+    ['128 bytes', 'n'.repeat(128), true],
+    ['128 bytes in 32 characters', '😀'.repeat(32), true],
+    ['nothing', '', false],
+    ['129 bytes', 'n'.repeat(129), false],
+    ['130 bytes in 65 characters', 'č'.repeat(65), false],
+    ['132 bytes in 44 characters', '€'.repeat(44), false],
+    ['129 bytes in 33 characters', `${'😀'.repeat(32)}n`, false],
+  ])('judges a nonce of %s by its bytes [C-3.8]', (_title, nonce, fits) => {
+    expect(telemetry({ nonce: JSON.stringify(nonce) }).ok).toBe(fits);
+  });
+
+  it.each(['5', 'null', '["n"]'])('drops a nonce of %s [spec: Device MQTT messages]', (nonce) => {
+    expect(telemetry({ nonce })).toMatchObject(refusedFor('nonce'));
+  });
+
+  it.each(['ab'.repeat(32).toUpperCase(), 'a'.repeat(63), 'a'.repeat(65), ''])(
+    'drops a sig of %j [spec: Device MQTT]',
+    (sig) => {
+      expect(telemetry({ sig: JSON.stringify(sig) })).toMatchObject(refusedFor('sig'));
+    },
+  );
+
+  it.each([
+    '[1]',
+    'null',
+    '"x"',
+    '5',
+    '{"a":"1"}',
+    '{"a":null}',
+    '{"a":true}',
+    '{"a":{}}',
+    '{"a":1e400}',
+    '{"":1}',
+    `{"${'s'.repeat(201)}":1}`,
+  ])('drops data of %.40s [spec: Device MQTT messages]', (data) => {
+    expect(telemetry({ data })).toMatchObject(refusedFor('data'));
+  });
+
+  it('takes a thousand signals, not one more [C-3.13]', () => {
+    const data = (count: number) =>
+      JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, i) => [`s${i}`, i])));
+    expect(telemetry({ data: data(1_000) }).ok).toBe(true);
+    expect(telemetry({ data: data(1_001) })).toMatchObject(refusedFor('data'));
+  });
+
+  it('lets __proto__ have no effect, and constructor be a signal like any other [C-3.7]', () => {
+    const message = telemetry({ data: '{"__proto__":{"polluted":1},"constructor":2}' });
+    if (!message.ok || message.value.topic !== 'telemetry') throw new Error('refused');
+    expect(Object.entries(message.value.data)).toEqual([['constructor', 2]]);
+    expect(Object.getPrototypeOf(message.value.data)).toBe(Object.prototype);
+    expect('polluted' in {}).toBe(false);
+  });
+
+  it('drops data ten thousand levels deep [C-3.7]', () => {
+    expect(telemetry({ data: `{"a":${'['.repeat(10_000)}${']'.repeat(10_000)}}` })).toMatchObject(
+      refusedFor('data'),
+    );
+  });
+});
+
+describe('status', () => {
+  it.each(DEVICE_REPORTED_STATUSES)('reads %s [spec: Device MQTT messages]', (status) => {
+    const message = accepted('status', `{"ts":${TS},"nonce":"n","status":"${status}","sig":"${SIG}"}`);
+    expect(message.signingString).toBe(`${DEVICE}|${TS}|n|{"status":"${status}"}`);
+  });
+
+  it.each(['"UNKNOWN"', '"online"', 'null', '1', '"constructor"'])(
+    'drops %s [spec: Device MQTT messages]',
+    (status) => {
+      const text = `{"ts":${TS},"nonce":"n","status":${status},"sig":"${SIG}"}`;
+      expect(parseDeviceMessage(DEVICE, 'status', text)).toMatchObject(refusedFor('status'));
+    },
+  );
+});
+
+describe('ack', () => {
+  it.each(DEVICE_ACK_STATUSES)('reads %s without a nonce [C-3.9]', (status) => {
+    const message = accepted('ack', `{"cmdId":"c-1","status":"${status}","ts":${TS},"sig":"${SIG}"}`);
+    expect(message).toEqual({
+      topic: 'ack',
+      cmdId: 'c-1',
+      status,
+      ts: Number(TS),
+      sig: SIG,
+      signingString: `${DEVICE}|c-1|${TS}|${status}`,
+    });
+  });
+
+  it.each(['""', `"${'c'.repeat(65)}"`, '7', 'null'])(
+    'drops a cmdId of %.20s [spec: Device MQTT messages]',
+    (cmdId) => {
+      const text = `{"cmdId":${cmdId},"status":"FAILED","ts":${TS},"sig":"${SIG}"}`;
+      expect(parseDeviceMessage(DEVICE, 'ack', text)).toMatchObject(refusedFor('cmdId'));
+    },
+  );
+});
+
+describe.each(DEVICE_PUBLISH_TOPICS)('any %s message', (topic) => {
+  it.each([
+    ['a repeated key', `{"ts":1,"sig":"${SIG}","ts":2}`, 'repeated key "ts"'],
+    ['an escaped key', `{"\\u0074s":1,"sig":"${SIG}"}`, 'escaped top-level key'],
+    ['no JSON', 'ts=1', 'not JSON'],
+    ['empty text', '', 'not JSON'],
+    ['an array', '[]', 'not a JSON object'],
+  ])('is dropped for %s [C-3.7]', (_title, text, reason) => {
+    expect(parseDeviceMessage(DEVICE, topic, text)).toEqual({ ok: false, refusal: reason });
+  });
+
+  it('is dropped without its fields, those of a __proto__ included [C-3.7]', () => {
+    const inherited = `{"__proto__":{"ts":1,"nonce":"n","data":{},"status":"ONLINE","cmdId":"c","sig":"${SIG}"}}`;
+    expect(parseDeviceMessage(DEVICE, topic, '{}').ok).toBe(false);
+    expect(parseDeviceMessage(DEVICE, topic, inherited).ok).toBe(false);
+  });
+
+  it('gets a Result whatever its text is [C-3.7]', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
+        expect(typeof parseDeviceMessage(DEVICE, topic, text).ok).toBe('boolean');
+      }),
+    );
+  });
+});
+
+describe('commandMessage', () => {
+  it('sends the very payload text that is signed [C-3.7]', () => {
+    const payloadText = '{"powerKw":5.0,"10":1,"2":2}';
+    const text = commandMessage({ cmdId: 'c-1', ts: 17, action: 'REBOOT', payloadText, sig: SIG });
+    expect(text).toBe(`{"cmdId":"c-1","ts":17,"action":"REBOOT","payload":${payloadText},"sig":"${SIG}"}`);
+    expect(commandSigningString(DEVICE, 'c-1', 17, 'REBOOT', payloadText)).toContain(payloadText);
+  });
+
+  it('escapes what would break out of its strings [C-3.7]', () => {
+    const text = commandMessage({ cmdId: '","x":"č', ts: 17, action: 'A"', payloadText: '{}', sig: SIG });
+    expect(JSON.parse(text)).toEqual({ cmdId: '","x":"č', ts: 17, action: 'A"', payload: {}, sig: SIG });
+    expect(text).toMatch(/^[\x20-\x7e]*$/);
+  });
+});

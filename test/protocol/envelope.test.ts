@@ -1,0 +1,190 @@
+/** Envelopes: what is malformed is dead-lettered in silence, so the line between malformed and wrong matters. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { firstIssue, parseEnvelope } from '../../protocol/envelope.ts';
+import { envelopeSigningString } from '../../protocol/signing.ts';
+
+const FIELDS = {
+  version: '1.1',
+  messageId: '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11',
+  correlationId: 'corr-42',
+  timestamp: '2026-01-15T10:00:00.000Z',
+  source: 'acme-trader',
+  siteId: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10',
+  payload: { mode: 'STANDARD' },
+};
+
+function read(change: Record<string, unknown>) {
+  return parseEnvelope(JSON.stringify({ ...FIELDS, ...change }));
+}
+
+function accepted(change: Record<string, unknown>) {
+  const envelope = read(change);
+  if (!envelope.ok) throw new Error(envelope.refusal);
+  return envelope.value;
+}
+
+describe('parseEnvelope', () => {
+  it('reads every field and keeps the payload as text [C-7.1]', () => {
+    const { payload: _payload, ...fields } = FIELDS;
+    expect(accepted({ signature: 'ab'.repeat(32) })).toEqual({
+      ...fields,
+      signature: 'ab'.repeat(32),
+      messageIdText: FIELDS.messageId,
+      payloadText: '{"mode":"STANDARD"}',
+    });
+  });
+
+  it.each(['1.0', '1.1', '1.27'])('accepts version %s [C-7.1]', (version) => {
+    expect(read({ version }).ok).toBe(true);
+  });
+
+  it.each(['2.0', '1', '1.', '1.x', '01.1', '1.1.1', '1.1\n', '', 1.1, null, undefined])(
+    'refuses version %j [C-7.1]',
+    (version) => {
+      expect(read({ version })).toMatchObject({ ok: false, refusal: expect.stringMatching(/^version: /) });
+    },
+  );
+
+  it.each([
+    ['messageId', undefined],
+    ['messageId', 'not-a-uuid'],
+    ['messageId', '{6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11}'],
+    ['timestamp', undefined],
+    ['timestamp', '2026-01-15T10:00:00'],
+    ['timestamp', '2026-02-30T10:00:00Z'],
+    ['timestamp', 1768471200000],
+    ['source', undefined],
+    ['source', 7],
+    ['siteId', undefined],
+    ['siteId', ''],
+    ['siteId', 's'.repeat(65)],
+    ['correlationId', 42],
+    ['correlationId', 'c'.repeat(257)],
+    ['payload', undefined],
+    ['payload', null],
+    ['payload', []],
+    ['payload', '{}'],
+    ['payload', 5],
+  ])('refuses %s = %j and names the field [C-7.1]', (field, value) => {
+    expect(read({ [field]: value })).toMatchObject({
+      ok: false,
+      refusal: expect.stringMatching(new RegExp(`^${field}: `)),
+    });
+  });
+
+  it.each(['', ' ', 'null', '[]', '{', '{"payload":{"a":NaN}}', 'not json'])('refuses %j [C-7.1]', (body) => {
+    expect(parseEnvelope(body).ok).toBe(false);
+  });
+
+  it('refuses a repeated payload, since one would be signed and the other obeyed [C-3.7]', () => {
+    const body = `${JSON.stringify(FIELDS).slice(0, -1)},"payload":{"mode":"MAX_EXPORT"}}`;
+    expect(parseEnvelope(body)).toEqual({ ok: false, refusal: 'repeated key "payload"' });
+  });
+
+  it('refuses an escaped key [C-3.7]', () => {
+    const body = JSON.stringify(FIELDS).replace('"payload"', '"p\\u0061yload"');
+    expect(parseEnvelope(body)).toEqual({ ok: false, refusal: 'escaped top-level key' });
+  });
+
+  it('reads an absent and a null correlationId alike [C-7.1]', () => {
+    expect(accepted({ correlationId: undefined }).correlationId).toBeUndefined();
+    expect(accepted({ correlationId: null }).correlationId).toBeUndefined();
+  });
+
+  it.each([[5], [0], [true], [false], [['ab']], [[]], [{}], [{ hex: 'ab' }]])(
+    'reads the signature %j as one that no key makes, not as a malformed envelope [C-7.2]',
+    (signature) => {
+      expect(accepted({ signature }).signature).toBe('');
+    },
+  );
+
+  it.each([
+    ['empty', ''],
+    ['short', 'ab'],
+    ['in upper case', 'AB'.repeat(32)],
+    ['not hex', 'ž|\n'],
+    ['of 100 000 characters', 'a'.repeat(100_000)],
+  ])('leaves a signature that is %s as it was sent, to be verified [C-7.2]', (_title, signature) => {
+    expect(accepted({ signature }).signature).toBe(signature);
+  });
+
+  it('tells an absent signature, which null is too, from one that is wrong [C-7.2]', () => {
+    expect(accepted({})).not.toHaveProperty('signature');
+    expect(accepted({ signature: null })).not.toHaveProperty('signature');
+  });
+
+  it('refuses a repeated signature [C-3.7]', () => {
+    const body = `${JSON.stringify({ ...FIELDS, signature: 'a' }).slice(0, -1)},"signature":"b"}`;
+    expect(parseEnvelope(body)).toEqual({ ok: false, refusal: 'repeated key "signature"' });
+  });
+
+  it('ignores fields that a later 1.x may add [C-7.1]', () => {
+    expect(accepted({ traceparent: 'x' })).not.toHaveProperty('traceparent');
+  });
+
+  it('accepts an external plant identifier as siteId [C-7.1]', () => {
+    expect(accepted({ siteId: 'plant:7_a.b' }).siteId).toBe('plant:7_a.b');
+  });
+
+  it('knows a messageId in either case as one, and keeps the spelling that is signed [C-7.2]', () => {
+    const messageId = FIELDS.messageId.toUpperCase();
+    const envelope = accepted({ messageId });
+    expect(envelope.messageId).toBe(FIELDS.messageId);
+    expect(envelope.messageIdText).toBe(messageId);
+    const signed = { ...envelope, messageId: envelope.messageIdText };
+    expect(envelopeSigningString(signed, 'acme.command.mode', '{}')).toContain(`|${messageId}|`);
+  });
+
+  it('keeps the payload exactly as it was sent [C-3.7]', () => {
+    const payload = '{ "10": 5.0, "2": 1e-05,\n "\\u010d": -0 }';
+    const body = JSON.stringify(FIELDS).replace('{"mode":"STANDARD"}', ` ${payload} `);
+    const envelope = parseEnvelope(body);
+    expect(envelope.ok && envelope.value.payloadText).toBe(payload);
+  });
+
+  it('lets __proto__ and constructor have no effect [C-7.1]', () => {
+    const hostile = '{"__proto__":{"version":"1.1","polluted":1},"constructor":{"prototype":{}},';
+    const body = hostile + JSON.stringify({ ...FIELDS, version: undefined }).slice(1);
+    expect(parseEnvelope(body)).toMatchObject({ ok: false, refusal: expect.stringMatching(/^version: /) });
+    expect('polluted' in {}).toBe(false);
+  });
+
+  it('takes a payload or a signature ten thousand levels deep, and refuses such a field [C-7.1]', () => {
+    const deep = '['.repeat(10_000) + ']'.repeat(10_000);
+    const body = (field: string) =>
+      JSON.stringify({ ...FIELDS, [field]: '@' }).replace('"@"', `{"a":${deep}}`);
+    expect(parseEnvelope(body('payload')).ok).toBe(true);
+    expect(parseEnvelope(body('signature'))).toMatchObject({ ok: true, value: { signature: '' } });
+    expect(parseEnvelope(body('source')).ok).toBe(false);
+  });
+
+  it('answers any text with a Result [C-7.1]', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.json(),
+          fc.object().map((value) => JSON.stringify(value)),
+        ),
+        (body) => {
+          expect(typeof parseEnvelope(body).ok).toBe('boolean');
+        },
+      ),
+    );
+  });
+});
+
+describe('firstIssue', () => {
+  it('names the path of what is wrong', () => {
+    const parsed = z.object({ a: z.array(z.number()) }).safeParse({ a: [1, 'x'] });
+    expect(parsed.error && firstIssue(parsed.error)).toMatch(/^a\.1: /);
+  });
+
+  it('says what is wrong with the whole where there is no path', () => {
+    const parsed = z.number('must be a number').safeParse('x');
+    expect(parsed.error && firstIssue(parsed.error)).toBe('must be a number');
+    expect(firstIssue(new z.ZodError([]))).toBe('invalid');
+  });
+});

@@ -1,0 +1,132 @@
+/** The proof of a bridge: without one that reads, the link's path does not exist. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type BridgeProof, formatProof, parseProof, proofSigningString } from '../../protocol/link.ts';
+
+const PROOF: BridgeProof = {
+  bridge: 'bridge-1.eu_a',
+  boot: 'boot-7',
+  connection: '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11',
+  address: '2001:db8::7',
+  fingerprint: 'ab'.repeat(32),
+  timeMs: 1768471200000,
+};
+const MAC = 'cd'.repeat(32);
+
+describe('bridge proof', () => {
+  it.each([PROOF, { ...PROOF, address: '192.0.2.7', fingerprint: '' }])(
+    'is read back from its header: %j [rule 1]',
+    (proof) => {
+      expect(parseProof(formatProof(proof, MAC))).toEqual({ proof, mac: MAC });
+    },
+  );
+
+  it('is seven fields joined by semicolons, the MAC last [rule 1]', () => {
+    expect(formatProof({ ...PROOF, fingerprint: '' }, MAC)).toBe(
+      `bridge-1.eu_a;boot-7;6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11;2001:db8::7;;1768471200000;${MAC}`,
+    );
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['no MAC', formatProof(PROOF, MAC).replace(`;${MAC}`, '')],
+    ['an eighth field', `${formatProof(PROOF, MAC)};x`],
+    ['a separator in a field', formatProof({ ...PROOF, bridge: 'a;b' }, MAC)],
+    ['no bridge', formatProof({ ...PROOF, bridge: '' }, MAC)],
+    ['an overlong bridge', formatProof({ ...PROOF, bridge: 'b'.repeat(65) }, MAC)],
+    ['a boot with a line break', formatProof({ ...PROOF, boot: 'a\nb' }, MAC)],
+    ['a connection with spaces', formatProof({ ...PROOF, connection: 'a b' }, MAC)],
+    ['no address', formatProof({ ...PROOF, address: '' }, MAC)],
+    ['a host name as address', formatProof({ ...PROOF, address: 'localhost' }, MAC)],
+    ['a fingerprint in upper case', formatProof({ ...PROOF, fingerprint: 'AB'.repeat(32) }, MAC)],
+    ['half a fingerprint', formatProof({ ...PROOF, fingerprint: 'ab' }, MAC)],
+    ['no time', formatProof(PROOF, MAC).replace('1768471200000', '')],
+    ['a time of zero', formatProof({ ...PROOF, timeMs: 0 }, MAC)],
+    ['a negative time', formatProof({ ...PROOF, timeMs: -1 }, MAC)],
+    ['half a millisecond', formatProof({ ...PROOF, timeMs: 1.5 }, MAC)],
+    ['an endless time', formatProof({ ...PROOF, timeMs: Number.POSITIVE_INFINITY }, MAC)],
+    ['a time that is no number', formatProof({ ...PROOF, timeMs: Number.NaN }, MAC)],
+  ])('is refused with %s [rule 1]', (_title, header) => {
+    expect(parseProof(header)).toBeUndefined();
+  });
+
+  it.each([
+    '+1768471200000',
+    '01768471200000',
+    '1768471200000.0',
+    '1.7684712e12',
+    '1e12',
+    '0x19bc16ee180',
+    '1_768_471_200_000',
+    '1768471200000n',
+    ' 1768471200000',
+    '1768471200000 ',
+    '1768471200000\n',
+    '１768471200000',
+    '1000000000000000',
+    '9'.repeat(20),
+  ])(
+    'is refused with the time %j, since only plain digits are read back as they were signed [rule 1]',
+    (time) => {
+      expect(parseProof(formatProof(PROOF, MAC).replace('1768471200000', time))).toBeUndefined();
+    },
+  );
+
+  it.each(['1', '999999999999999'])('is read with the time %s [rule 1]', (time) => {
+    const header = formatProof(PROOF, MAC).replace('1768471200000', time);
+    expect(parseProof(header)?.proof.timeMs).toBe(Number(time));
+  });
+
+  it.each([
+    ['an empty MAC', ''],
+    ['half a MAC', 'cd'.repeat(16)],
+    ['a MAC one character short', MAC.slice(1)],
+    ['a MAC one character long', `${MAC}c`],
+    ['a MAC in upper case', MAC.toUpperCase()],
+    ['a MAC with one letter in upper case', MAC.replace('d', 'D')],
+    ['a MAC that is not hex', MAC.replace('c', 'g')],
+    ['a MAC in Base64', 'zc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc0='],
+    ['a blank before the MAC', ` ${MAC}`],
+    ['a line break behind the MAC', `${MAC}\n`],
+  ])('is refused with %s [rule 1]', (_title, mac) => {
+    expect(parseProof(formatProof(PROOF, mac))).toBeUndefined();
+  });
+
+  it('is read back from the very text it was printed as, for any time and MAC [rule 1]', () => {
+    const hex = fc.stringMatching(/^[0-9a-f]{64}$/);
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 999_999_999_999_999 }), hex, (timeMs, mac) => {
+        const header = formatProof({ ...PROOF, timeMs }, mac);
+        const parsed = parseProof(header);
+        expect(parsed && formatProof(parsed.proof, parsed.mac)).toBe(header);
+      }),
+    );
+  });
+
+  it('is never taken from arbitrary text, and never throws [rule 1]', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string(), { maxLength: 9 }), (fields) => {
+        const parsed = parseProof(fields.join(';'));
+        if (parsed) expect(parseProof(formatProof(parsed.proof, parsed.mac))).toEqual(parsed);
+      }),
+    );
+  });
+
+  it('covers every field, the path and the credential [rule 1]', () => {
+    const text = proofSigningString(PROOF, '/link/mqtt', 'Basic eDp5');
+    expect(text.split('\n')).toEqual([
+      'sitewire-bridge',
+      ...Object.values(PROOF).map(String),
+      '/link/mqtt',
+      'Basic eDp5',
+    ]);
+    const changed = [
+      ...Object.keys(PROOF).map((field) =>
+        proofSigningString({ ...PROOF, [field]: 'x' }, '/link/mqtt', 'Basic eDp5'),
+      ),
+      proofSigningString(PROOF, '/link/amqp', 'Basic eDp5'),
+      proofSigningString(PROOF, '/link/mqtt', 'Basic eDp6'),
+    ];
+    expect(new Set([...changed, text]).size).toBe(changed.length + 1);
+  });
+});

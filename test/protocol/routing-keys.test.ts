@@ -1,0 +1,170 @@
+/** Who may publish what: the first word is the tenant boundary, so every trick on it is listed. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  COMMAND_FAMILIES,
+  commandFamily,
+  EVENT_KINDS,
+  EVENT_QUEUES,
+  eventRoutingKey,
+  FAMILY_RULES,
+  fullQueueName,
+  mayPublish,
+  QUEUE_NAMES,
+  queueByFullName,
+} from '../../protocol/routing-keys.ts';
+import { API_KEY_SCOPES, type ApiKeyScope, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
+
+describe('commandFamily', () => {
+  it.each([
+    ['acme.command.site-setpoint', 'site-setpoint'],
+    ['acme.command.device', 'device'],
+    ['acme.command.device.BESS-1', 'device'],
+    ['acme.command.device.command', 'device'],
+    ['acme.command.emergency', 'emergency'],
+    ['acme.command.mode', 'mode'],
+  ])('reads %s as %s [C-6.2]', (routingKey, family) => {
+    expect(commandFamily('acme', routingKey)).toEqual({ ok: true, value: family });
+  });
+
+  it.each([
+    'acme2.command.mode',
+    'acm.command.mode',
+    'Acme.command.mode',
+    'ACME.command.mode',
+    ' acme.command.mode',
+    'acme .command.mode',
+    'acme-.command.mode',
+    '*.command.mode',
+    '#.command.mode',
+    '#',
+    '*',
+    '.acme.command.mode',
+    '.command.mode',
+    'command.mode',
+    'acme',
+    '',
+  ])('does not let acme own %j [C-6.2]', (routingKey) => {
+    expect(commandFamily('acme', routingKey)).toEqual({ ok: false, refusal: 'slug' });
+  });
+
+  it('does not let a longer slug own the keys of a shorter one [C-6.2]', () => {
+    expect(commandFamily('acme2', 'acme.command.mode')).toEqual({ ok: false, refusal: 'slug' });
+    expect(commandFamily('acme-cz', 'acme.command.mode')).toEqual({ ok: false, refusal: 'slug' });
+  });
+
+  it.each([
+    'acme.',
+    'acme.command',
+    'acme.command.',
+    'acme..mode',
+    'acme.command..mode',
+    'acme.command.mode.',
+    'acme.command.mode.x',
+    'acme.command.Mode',
+    'acme.Command.mode',
+    'acme.command.*',
+    'acme.command.#',
+    'acme.*.mode',
+    'acme.#',
+    'acme.command.device.',
+    'acme.command.device.*',
+    'acme.command.device.#',
+    'acme.command.device.a.b',
+    'acme.command.device..a',
+    'acme.command.reboot',
+    'acme.command.constructor',
+    'acme.command.__proto__',
+    'acme.event.telemetry',
+    'acme.event.command.ack',
+  ])('knows no command under %s [C-6.2]', (routingKey) => {
+    expect(commandFamily('acme', routingKey)).toEqual({ ok: false, refusal: 'unknown' });
+  });
+
+  it('accepts a key only when it begins with the slug and a dot [C-6.2]', () => {
+    const slug = fc.stringMatching(/^[a-z0-9-]{1,6}$/);
+    const word = fc.constantFrom('acme', 'command', 'device', 'mode', '*', '#', '');
+    const routingKey = fc.array(fc.oneof(slug, word), { maxLength: 5 }).map((words) => words.join('.'));
+    fc.assert(
+      fc.property(slug, routingKey, (owner, key) => {
+        const family = commandFamily(owner, key);
+        if (family.ok) expect(key.startsWith(`${owner}.command.${family.value}`)).toBe(true);
+        else expect(family.refusal).toBe(key.startsWith(`${owner}.`) ? 'unknown' : 'slug');
+      }),
+    );
+  });
+});
+
+describe('publish rights', () => {
+  it.each([
+    ['site-setpoint', 'vcp:write:setpoint'],
+    ['device', 'vcp:write:device-command'],
+    ['mode', 'vcp:write:mode'],
+  ] as const)('%s needs exactly %s [spec: Partner message-broker operations]', (family, scope) => {
+    expect(mayPublish(family, new Set([scope]))).toBe(true);
+    const others = API_KEY_SCOPES.filter((other) => other !== scope);
+    expect(mayPublish(family, new Set(others))).toBe(false);
+  });
+
+  it.each(VCP_WRITE_SCOPES)('emergency needs no more than %s [C-6.2]', (scope) => {
+    expect(mayPublish('emergency', new Set([scope]))).toBe(true);
+  });
+
+  it('emergency needs a vcp:write scope all the same [C-6.2]', () => {
+    const others = API_KEY_SCOPES.filter((scope) => !scope.startsWith('vcp:write:'));
+    expect(mayPublish('emergency', new Set(others))).toBe(false);
+  });
+
+  it.each(COMMAND_FAMILIES)('%s needs some scope [C-6.2]', (family) => {
+    expect(mayPublish(family, new Set<ApiKeyScope>())).toBe(false);
+  });
+
+  it('device and mode commands are signed whatever the settings say [C-7.2]', () => {
+    const signed = COMMAND_FAMILIES.filter((family) => FAMILY_RULES[family].signed);
+    expect(signed).toEqual(['device', 'mode']);
+  });
+
+  it('each family has the command type of the log and the events [C-7.5]', () => {
+    expect(COMMAND_FAMILIES.map((family) => FAMILY_RULES[family].commandType)).toEqual([
+      'SITE_SETPOINT',
+      'DEVICE_COMMAND',
+      'EMERGENCY',
+      'MODE_CHANGE',
+    ]);
+  });
+});
+
+describe('events and queues', () => {
+  it.each([
+    ['telemetry', 'acme.event.telemetry', 'vcp.acme.event.telemetry'],
+    ['alarm', 'acme.event.alarm', 'vcp.acme.event.alarm'],
+    ['ack', 'acme.event.command.ack', 'vcp.acme.event.status'],
+    ['execution', 'acme.event.execution', 'vcp.acme.event.execution'],
+  ] as const)('%s goes by %s into %s [C-8.1]', (kind, routingKey, queue) => {
+    expect(eventRoutingKey('acme', kind)).toBe(routingKey);
+    expect(fullQueueName('acme', EVENT_QUEUES[kind])).toBe(queue);
+  });
+
+  it('no event can be published as a command [C-6.2]', () => {
+    for (const kind of EVENT_KINDS)
+      expect(commandFamily('acme', eventRoutingKey('acme', kind)).ok).toBe(false);
+  });
+
+  it('finds each queue by its full name [C-6.1]', () => {
+    for (const queue of QUEUE_NAMES)
+      expect(queueByFullName('acme', fullQueueName('acme', queue))).toBe(queue);
+    expect(queueByFullName('acme', 'vcp.acme.dead-letter')).toBe('dead-letter');
+  });
+
+  it.each([
+    'vcp.acme2.event.alarm',
+    'vcp.acme.command',
+    'vcp.acme.event.Alarm',
+    'vcp.acme.event.*',
+    'vcp.acme.event',
+    'event.alarm',
+    '',
+  ])('acme has no queue %j [C-6.2]', (name) => {
+    expect(queueByFullName('acme', name)).toBeUndefined();
+  });
+});
