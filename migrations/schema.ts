@@ -1,0 +1,238 @@
+/**
+ * The D1 tables: the registry of who exists and what they may. Nothing here lies on the telemetry or command
+ * path; the command log, schedules, configuration and device secrets live in the Site, queues and signing keys in
+ * the Vhost. Instants are epoch milliseconds. The SQL beside this file is made from it and only ever added to.
+ */
+import { sql } from 'drizzle-orm';
+import {
+  check,
+  index,
+  integer,
+  primaryKey,
+  real,
+  sqliteTable,
+  text,
+  uniqueIndex,
+} from 'drizzle-orm/sqlite-core';
+import {
+  ASSET_TYPES,
+  AUTH_METHODS,
+  DEVICE_CONNECTION_STATUSES,
+  DEVICE_STATUSES,
+  DEVICE_TYPES,
+  METER_ROLES,
+  PLANT_STATUSES,
+  ROLES,
+  SUB_DEVICE_STATUSES,
+} from '../protocol/enums.ts';
+
+/** `column IN (…)` for a CHECK constraint. The words come from our own closed lists. */
+function oneOf(column: string, words: readonly string[]) {
+  return sql.raw(`"${column}" IN (${words.map((word) => `'${word}'`).join(', ')})`);
+}
+
+const EAN_FORM = ['ean_cons', 'ean_prod']
+  .map((column) => `("${column}" IS NULL OR (length("${column}") = 18 AND "${column}" NOT GLOB '*[^0-9]*'))`)
+  .join(' AND ');
+
+/** [C-1.1] `slug` is immutable: it is the AMQP user name and part of every queue's name. */
+export const organizations = sqliteTable(
+  'organizations',
+  {
+    id: text('id').primaryKey(),
+    name: text('name').notNull(),
+    slug: text('slug').notNull(),
+    settings: text('settings', { mode: 'json' }).$type<Record<string, unknown>>().notNull().default({}),
+    createdAtMs: integer('created_at_ms').notNull(),
+  },
+  (table) => [
+    uniqueIndex('organizations_slug').on(table.slug),
+    check(
+      'organizations_slug_form',
+      sql.raw(`"slug" NOT GLOB '*[^a-z0-9-]*' AND length("slug") BETWEEN 1 AND 40`),
+    ),
+    check('organizations_settings_json', sql.raw(`json_valid("settings")`)),
+  ],
+);
+
+/** `passwordHash` is null until the user has set a password. */
+export const users = sqliteTable(
+  'users',
+  {
+    id: text('id').primaryKey(),
+    email: text('email').notNull(),
+    name: text('name').notNull(),
+    passwordHash: text('password_hash'),
+    superAdmin: integer('super_admin', { mode: 'boolean' }).notNull().default(false),
+    tokenVersion: integer('token_version').notNull().default(1),
+    lastLoginAtMs: integer('last_login_at_ms'),
+    createdAtMs: integer('created_at_ms').notNull(),
+  },
+  (table) => [
+    uniqueIndex('users_email').on(table.email),
+    check('users_email_lower', sql.raw(`"email" = lower("email")`)),
+  ],
+);
+
+/** [C-1.2] */
+export const memberships = sqliteTable(
+  'memberships',
+  {
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    userId: text('user_id')
+      .notNull()
+      .references(() => users.id),
+    role: text('role', { enum: ROLES }).notNull(),
+    createdAtMs: integer('created_at_ms').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.organizationId, table.userId] }),
+    index('memberships_user').on(table.userId),
+    check('memberships_role', oneOf('role', ROLES)),
+  ],
+);
+
+/** [C-2.1] `status` is written by the plant's Site when it changes. */
+export const plants = sqliteTable(
+  'plants',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    name: text('name').notNull(),
+    externalPlantId: text('external_plant_id'),
+    eanCons: text('ean_cons'),
+    eanProd: text('ean_prod'),
+    timezone: text('timezone').notNull().default('UTC'),
+    status: text('status', { enum: PLANT_STATUSES }).notNull().default('PENDING'),
+    createdAtMs: integer('created_at_ms').notNull(),
+  },
+  (table) => [
+    uniqueIndex('plants_external_id').on(table.organizationId, table.externalPlantId),
+    uniqueIndex('plants_ean_cons').on(table.organizationId, table.eanCons),
+    uniqueIndex('plants_ean_prod').on(table.organizationId, table.eanProd),
+    check('plants_status', oneOf('status', PLANT_STATUSES)),
+    check('plants_ean_form', sql.raw(EAN_FORM)),
+  ],
+);
+
+/** [C-3.1] Secrets are not here: the Site that serves the device holds them. */
+export const devices = sqliteTable(
+  'devices',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    plantId: text('plant_id').references(() => plants.id),
+    name: text('name').notNull(),
+    serialNumber: text('serial_number').notNull(),
+    type: text('type', { enum: DEVICE_TYPES }).notNull(),
+    authMethod: text('auth_method', { enum: AUTH_METHODS }).notNull().default('MTLS'),
+    metadata: text('metadata', { mode: 'json' }).$type<Record<string, unknown>>().notNull().default({}),
+    status: text('status', { enum: DEVICE_STATUSES }).notNull().default('PENDING'),
+    connectionStatus: text('connection_status', { enum: DEVICE_CONNECTION_STATUSES })
+      .notNull()
+      .default('UNKNOWN'),
+    lastSeenAtMs: integer('last_seen_at_ms'),
+    provisionedAtMs: integer('provisioned_at_ms'),
+    createdAtMs: integer('created_at_ms').notNull(),
+  },
+  (table) => [
+    uniqueIndex('devices_serial_number').on(table.organizationId, table.serialNumber),
+    index('devices_plant').on(table.plantId),
+    check('devices_type', oneOf('type', DEVICE_TYPES)),
+    check('devices_auth_method', oneOf('auth_method', AUTH_METHODS)),
+    check('devices_status', oneOf('status', DEVICE_STATUSES)),
+    check('devices_connection_status', oneOf('connection_status', DEVICE_CONNECTION_STATUSES)),
+  ],
+);
+
+/** [C-2.2] These rows are `config.topology.assets[]`: the one source of what a plant consists of. */
+export const subDevices = sqliteTable(
+  'sub_devices',
+  {
+    id: text('id').primaryKey(),
+    plantId: text('plant_id')
+      .notNull()
+      .references(() => plants.id),
+    externalId: text('external_id').notNull(),
+    assetType: text('asset_type', { enum: ASSET_TYPES }).notNull(),
+    name: text('name').notNull(),
+    status: text('status', { enum: SUB_DEVICE_STATUSES }).notNull().default('UNKNOWN'),
+    linkedDeviceId: text('linked_device_id').references(() => devices.id),
+    ratedPowerKw: real('rated_power_kw'),
+    capacityKwh: real('capacity_kwh'),
+    meterRole: text('meter_role', { enum: METER_ROLES }),
+    createdAtMs: integer('created_at_ms').notNull(),
+  },
+  (table) => [
+    uniqueIndex('sub_devices_external_id').on(table.plantId, table.externalId),
+    uniqueIndex('sub_devices_linked_device').on(table.linkedDeviceId),
+    check('sub_devices_asset_type', oneOf('asset_type', ASSET_TYPES)),
+    check('sub_devices_status', oneOf('status', SUB_DEVICE_STATUSES)),
+    check(
+      'sub_devices_meter_role',
+      sql.raw(`"meter_role" IS NULL OR "meter_role" IN ('GRID', 'FVE', 'BESS', 'CONSUMPTION')`),
+    ),
+  ],
+);
+
+/** [C-5.1], [C-5.2] Found by the SHA-256 of the key; the signing key is in the Vhost. */
+export const apiKeys = sqliteTable(
+  'api_keys',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    keyHash: text('key_hash').notNull(),
+    keyPrefix: text('key_prefix').notNull(),
+    name: text('name').notNull(),
+    partnerId: text('partner_id').notNull(),
+    scopes: text('scopes', { mode: 'json' }).$type<string[]>().notNull(),
+    /** Null = every plant of the organization. */
+    allowedPlantIds: text('allowed_plant_ids', { mode: 'json' }).$type<string[]>(),
+    /** CIDR ranges; empty = no restriction. */
+    allowedIps: text('allowed_ips', { mode: 'json' }).$type<string[]>().notNull().default([]),
+    vhost: text('vhost'),
+    expiresAtMs: integer('expires_at_ms'),
+    revokedAtMs: integer('revoked_at_ms'),
+    lastUsedAtMs: integer('last_used_at_ms'),
+    createdBy: text('created_by')
+      .notNull()
+      .references(() => users.id),
+    createdAtMs: integer('created_at_ms').notNull(),
+    updatedAtMs: integer('updated_at_ms').notNull(),
+  },
+  (table) => [
+    uniqueIndex('api_keys_hash').on(table.keyHash),
+    index('api_keys_organization').on(table.organizationId),
+    check('api_keys_name_length', sql.raw(`length("name") BETWEEN 1 AND 100`)),
+    check('api_keys_partner_id_length', sql.raw(`length("partner_id") BETWEEN 1 AND 100`)),
+    check(
+      'api_keys_scopes_json',
+      sql.raw(`json_type("scopes") = 'array' AND json_array_length("scopes") > 0`),
+    ),
+  ],
+);
+
+/** [C-8.4] Append-only. `id` is derived from the cause where a repeat must not write twice. */
+export const auditEvents = sqliteTable(
+  'audit_events',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id').references(() => organizations.id),
+    event: text('event').notNull(),
+    actor: text('actor').notNull(),
+    address: text('address'),
+    target: text('target'),
+    outcome: text('outcome').notNull(),
+    details: text('details', { mode: 'json' }).$type<Record<string, unknown>>().notNull().default({}),
+    createdAtMs: integer('created_at_ms').notNull(),
+  },
+  (table) => [index('audit_events_organization').on(table.organizationId, table.createdAtMs)],
+);

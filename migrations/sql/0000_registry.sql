@@ -1,0 +1,139 @@
+CREATE TABLE `api_keys` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`key_hash` text NOT NULL,
+	`key_prefix` text NOT NULL,
+	`name` text NOT NULL,
+	`partner_id` text NOT NULL,
+	`scopes` text NOT NULL,
+	`allowed_plant_ids` text,
+	`allowed_ips` text DEFAULT '[]' NOT NULL,
+	`vhost` text,
+	`expires_at_ms` integer,
+	`revoked_at_ms` integer,
+	`last_used_at_ms` integer,
+	`created_by` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`updated_at_ms` integer NOT NULL,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`created_by`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "api_keys_name_length" CHECK(length("name") BETWEEN 1 AND 100),
+	CONSTRAINT "api_keys_partner_id_length" CHECK(length("partner_id") BETWEEN 1 AND 100),
+	CONSTRAINT "api_keys_scopes_json" CHECK(json_type("scopes") = 'array' AND json_array_length("scopes") > 0)
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `api_keys_hash` ON `api_keys` (`key_hash`);--> statement-breakpoint
+CREATE INDEX `api_keys_organization` ON `api_keys` (`organization_id`);--> statement-breakpoint
+CREATE TABLE `audit_events` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text,
+	`event` text NOT NULL,
+	`actor` text NOT NULL,
+	`address` text,
+	`target` text,
+	`outcome` text NOT NULL,
+	`details` text DEFAULT '{}' NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE INDEX `audit_events_organization` ON `audit_events` (`organization_id`,`created_at_ms`);--> statement-breakpoint
+CREATE TABLE `devices` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`plant_id` text,
+	`name` text NOT NULL,
+	`serial_number` text NOT NULL,
+	`type` text NOT NULL,
+	`auth_method` text DEFAULT 'MTLS' NOT NULL,
+	`metadata` text DEFAULT '{}' NOT NULL,
+	`status` text DEFAULT 'PENDING' NOT NULL,
+	`connection_status` text DEFAULT 'UNKNOWN' NOT NULL,
+	`last_seen_at_ms` integer,
+	`provisioned_at_ms` integer,
+	`created_at_ms` integer NOT NULL,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`plant_id`) REFERENCES `plants`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "devices_type" CHECK("type" IN ('SENSOR', 'ACTUATOR', 'GATEWAY', 'CONTROLLER')),
+	CONSTRAINT "devices_auth_method" CHECK("auth_method" IN ('MTLS', 'TOKEN')),
+	CONSTRAINT "devices_status" CHECK("status" IN ('PENDING', 'ACTIVE', 'SUSPENDED', 'DECOMMISSIONED')),
+	CONSTRAINT "devices_connection_status" CHECK("connection_status" IN ('ONLINE', 'OFFLINE', 'MAINTENANCE', 'ERROR', 'UNKNOWN'))
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `devices_serial_number` ON `devices` (`organization_id`,`serial_number`);--> statement-breakpoint
+CREATE INDEX `devices_plant` ON `devices` (`plant_id`);--> statement-breakpoint
+CREATE TABLE `memberships` (
+	`organization_id` text NOT NULL,
+	`user_id` text NOT NULL,
+	`role` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	PRIMARY KEY(`organization_id`, `user_id`),
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "memberships_role" CHECK("role" IN ('VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'))
+);
+--> statement-breakpoint
+CREATE INDEX `memberships_user` ON `memberships` (`user_id`);--> statement-breakpoint
+CREATE TABLE `organizations` (
+	`id` text PRIMARY KEY NOT NULL,
+	`name` text NOT NULL,
+	`slug` text NOT NULL,
+	`settings` text DEFAULT '{}' NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	CONSTRAINT "organizations_slug_form" CHECK("slug" NOT GLOB '*[^a-z0-9-]*' AND length("slug") BETWEEN 1 AND 40),
+	CONSTRAINT "organizations_settings_json" CHECK(json_valid("settings"))
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `organizations_slug` ON `organizations` (`slug`);--> statement-breakpoint
+CREATE TABLE `plants` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`name` text NOT NULL,
+	`external_plant_id` text,
+	`ean_cons` text,
+	`ean_prod` text,
+	`timezone` text DEFAULT 'UTC' NOT NULL,
+	`status` text DEFAULT 'PENDING' NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "plants_status" CHECK("status" IN ('PENDING', 'ONLINE', 'DEGRADED', 'OFFLINE')),
+	CONSTRAINT "plants_ean_form" CHECK(("ean_cons" IS NULL OR (length("ean_cons") = 18 AND "ean_cons" NOT GLOB '*[^0-9]*')) AND ("ean_prod" IS NULL OR (length("ean_prod") = 18 AND "ean_prod" NOT GLOB '*[^0-9]*')))
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `plants_external_id` ON `plants` (`organization_id`,`external_plant_id`);--> statement-breakpoint
+CREATE UNIQUE INDEX `plants_ean_cons` ON `plants` (`organization_id`,`ean_cons`);--> statement-breakpoint
+CREATE UNIQUE INDEX `plants_ean_prod` ON `plants` (`organization_id`,`ean_prod`);--> statement-breakpoint
+CREATE TABLE `sub_devices` (
+	`id` text PRIMARY KEY NOT NULL,
+	`plant_id` text NOT NULL,
+	`external_id` text NOT NULL,
+	`asset_type` text NOT NULL,
+	`name` text NOT NULL,
+	`status` text DEFAULT 'UNKNOWN' NOT NULL,
+	`linked_device_id` text,
+	`rated_power_kw` real,
+	`capacity_kwh` real,
+	`meter_role` text,
+	`created_at_ms` integer NOT NULL,
+	FOREIGN KEY (`plant_id`) REFERENCES `plants`(`id`) ON UPDATE no action ON DELETE no action,
+	FOREIGN KEY (`linked_device_id`) REFERENCES `devices`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "sub_devices_asset_type" CHECK("asset_type" IN ('BESS', 'FVE', 'METER', 'HEAT_PUMP', 'EV_CHARGER', 'THERMOSTAT', 'INVERTER', 'GENERIC')),
+	CONSTRAINT "sub_devices_status" CHECK("status" IN ('ONLINE', 'OFFLINE', 'DEGRADED', 'UNKNOWN')),
+	CONSTRAINT "sub_devices_meter_role" CHECK("meter_role" IS NULL OR "meter_role" IN ('GRID', 'FVE', 'BESS', 'CONSUMPTION'))
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `sub_devices_external_id` ON `sub_devices` (`plant_id`,`external_id`);--> statement-breakpoint
+CREATE UNIQUE INDEX `sub_devices_linked_device` ON `sub_devices` (`linked_device_id`);--> statement-breakpoint
+CREATE TABLE `users` (
+	`id` text PRIMARY KEY NOT NULL,
+	`email` text NOT NULL,
+	`name` text NOT NULL,
+	`password_hash` text,
+	`super_admin` integer DEFAULT false NOT NULL,
+	`token_version` integer DEFAULT 1 NOT NULL,
+	`last_login_at_ms` integer,
+	`created_at_ms` integer NOT NULL,
+	CONSTRAINT "users_email_lower" CHECK("email" = lower("email"))
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `users_email` ON `users` (`email`);
