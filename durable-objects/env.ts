@@ -1,0 +1,15 @@
+/** Bindings that the objects and the Worker share. The names stand in wrangler.toml. */
+import type { Site } from './site.ts';
+import type { Vhost } from './vhost.ts';
+
+export interface Env {
+  DB: D1Database;
+  SITE: DurableObjectNamespace<Site>;
+  VHOST: DurableObjectNamespace<Vhost>;
+  /** Shared with the bridges: proves that an upgrade comes from one (rule 1). */
+  BRIDGE_SECRET: string;
+  /** See SecretBox. */
+  DATA_KEYS: string;
+  /** Ed25519 public key, JWK text: verifies device tokens. */
+  TOKEN_PUBLIC_KEY: string;
+}

@@ -1,0 +1,66 @@
+/**
+ * Secrets that must be read back (signing keys, device secrets), at rest under AES-256-GCM with a Worker secret
+ * [C-5.1]. `DATA_KEYS` is `version:hex64`, several separated by commas, the newest first: it seals, all open.
+ */
+import { createCipheriv, createDecipheriv } from 'node:crypto';
+import { hexBytes } from './hmac.ts';
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+export class SecretBox {
+  readonly #keys: Map<string, Uint8Array>;
+  readonly #newest: string;
+
+  constructor(dataKeys: string) {
+    this.#keys = new Map();
+    for (const entry of dataKeys.split(',')) {
+      const [version, hex] = entry.trim().split(':');
+      if (!version || !hex || !/^[0-9a-f]{64}$/.test(hex))
+        throw new Error('DATA_KEYS must be version:hex64[,…]');
+      this.#keys.set(version, hexBytes(hex));
+    }
+    this.#newest = dataKeys.split(':')[0]?.trim() ?? '';
+  }
+
+  /** `purpose` names what the secret belongs to; it opens only under the same name. */
+  seal(purpose: string, secret: string): string {
+    const iv = crypto.getRandomValues(new Uint8Array(12));
+    const cipher = createCipheriv('aes-256-gcm', this.#key(this.#newest), iv);
+    cipher.setAAD(encoder.encode(purpose));
+    const body = [cipher.update(secret, 'utf8'), cipher.final()];
+    return [this.#newest, base64(iv), base64(concat(body)), base64(cipher.getAuthTag())].join('.');
+  }
+
+  open(purpose: string, sealed: string): string {
+    const [version = '', iv = '', body = '', tag = ''] = sealed.split('.');
+    const decipher = createDecipheriv('aes-256-gcm', this.#key(version), bytes(iv));
+    decipher.setAAD(encoder.encode(purpose));
+    decipher.setAuthTag(bytes(tag));
+    return decoder.decode(concat([decipher.update(bytes(body)), decipher.final()]));
+  }
+
+  #key(version: string): Uint8Array {
+    const key = this.#keys.get(version);
+    if (!key) throw new Error(`DATA_KEYS has no version "${version}"`);
+    return key;
+  }
+}
+
+function concat(parts: Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let offset = 0;
+  for (const part of parts) {
+    whole.set(part, offset);
+    offset += part.length;
+  }
+  return whole;
+}
+
+function base64(value: Uint8Array): string {
+  return btoa(String.fromCharCode(...value));
+}
+
+function bytes(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+}

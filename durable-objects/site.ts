@@ -1,0 +1,532 @@
+/**
+ * Everything about one plant, serialized: its devices' sockets, its commands, its telemetry. This class is the hub:
+ * RPC, WebSocket events and the alarm come in here, the rules stand in site/. What every handler keeps to (rule 3):
+ * judge without writing, write once, then change memory, then answer; a failed write aborts the object.
+ */
+import { DurableObject } from 'cloudflare:workers';
+import type { SiteConfig } from '../protocol/config.ts';
+import { commandMessage } from '../protocol/device.ts';
+import type { DeviceType } from '../protocol/enums.ts';
+import { formatInstant } from '../protocol/ids.ts';
+import {
+  CLOSE_CODES,
+  type DeviceLinkDown,
+  type DeviceLinkUp,
+  deviceLinkUp,
+  PING,
+  PONG,
+  parseFrames,
+} from '../protocol/link.ts';
+import { commandSigningString } from '../protocol/signing.ts';
+import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
+import type { Env } from './env.ts';
+import type { OutboxEvent, SubmissionBatch } from './exchange.ts';
+import { hmacHex } from './hmac.ts';
+import { DIAL_HEADER, notFoundResponse, refusalResponse } from './refusal-response.ts';
+import { applyAck, runDueDispatches, sendUnacknowledged } from './site/command/execution.ts';
+import { recordSubmission } from './site/command/submit.ts';
+import { BatchFindings } from './site/device-frames.ts';
+import { type DeviceDial, DeviceSessions } from './site/device-session.ts';
+import { Effects } from './site/effects.ts';
+import { registryRow, telemetryEvent } from './site/events.ts';
+import { Outbox } from './site/outbox.ts';
+import { presenceAt, SESSION_GONE_MS } from './site/presence.ts';
+import { type CommandPage, type ConfigSnapshot, readCommands, readConfig } from './site/reads.ts';
+import { REGISTRY_REFRESH_MS, readRegistry } from './site/registry.ts';
+import type { DispatchRow } from './site/schema.ts';
+import { SiteState } from './site/state.ts';
+import { SiteStorage } from './site/storage.ts';
+import { append } from './site/telemetry/journal.ts';
+import { canonicalTelemetry } from './site/telemetry/snapshot.ts';
+import { closeQuietly, sendFrames } from './sockets.ts';
+
+/** Dispatches that one alarm looks at; the rest follow at once in the next. */
+const DUE_PER_ALARM = 200;
+/** How often a plant that is online and silent still tells its latest values [C-8.2]. */
+const TELEMETRY_HEARTBEAT_MS = 60_000;
+/** A wait for the next telemetry event that is no longer than this keeps the object awake; a longer one does not. */
+const MAX_TIMER_MS = 15_000;
+const JOURNAL_RETENTION_MS = 92 * 24 * 3_600_000;
+/** [C-7.3] */
+const MESSAGE_MEMORY_MS = 7 * 24 * 3_600_000;
+
+/** A device as its provisioning hands it over. */
+export interface DeviceGrant {
+  siteId: string;
+  plantId: string | null;
+  deviceId: string;
+  type: DeviceType;
+  /** 64 hex characters. */
+  hmacSecret: string;
+}
+
+/** What a submit answers: each submission recorded or failed, and the events that its Vhost does not have yet. */
+export interface SubmitAnswer {
+  outcomes: ('recorded' | 'failed')[];
+  events: OutboxEvent[];
+}
+
+export class Site extends DurableObject<Env> {
+  readonly #state: SiteState;
+  readonly #outbox: Outbox;
+  #armedAtMs: number | null = null;
+  #registryReadAtMs = 0;
+  #presenceCheckedAtMs = 0;
+  #presenceDueMs: number | undefined;
+  #telemetryTimer: number | null = null;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
+    const storage = new SiteStorage(ctx.storage);
+    const sessions = new DeviceSessions(ctx, storage);
+    this.#state = new SiteState(storage, sessions, env.DATA_KEYS);
+    this.#outbox = new Outbox(this.#state, env);
+    sessions.reconcile(this.#state.now());
+    void ctx.blockConcurrencyWhile(async () => {
+      this.#armedAtMs = await ctx.storage.getAlarm();
+      this.#arm();
+    });
+  }
+
+  // RPC: administration
+
+  /** Takes a provisioned device in. Idempotent: the same grant again changes nothing. */
+  adoptDevice(grant: DeviceGrant): void {
+    this.#identify(grant.siteId);
+    this.#state.storage.putDevice({
+      id: grant.deviceId,
+      type: grant.type,
+      status: 'ACTIVE',
+      secret_sealed: this.#state.sealSecret(grant.deviceId, grant.hmacSecret),
+    });
+    this.#state.sessions.reload();
+  }
+
+  /** Suspends, reactivates or decommissions a device here, where it takes effect at once (rule 6). */
+  setDeviceStatus(deviceId: string, status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED'): void {
+    this.#state.storage.setDeviceStatus(deviceId, status);
+    this.#state.sessions.reload();
+    if (status === 'ACTIVE') return;
+    this.#state.sessions.cut(deviceId, CLOSE_CODES.revoked, status, this.#state.now());
+    this.#afterSessionChange();
+  }
+
+  configure(siteId: string, config: SiteConfig): void {
+    this.#identify(siteId);
+    this.#state.storage.setFact('config', config);
+    this.#state.config = config;
+  }
+
+  // RPC: commands
+
+  /** Records a batch of one key's publishes, all in one transaction, in order. */
+  async submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
+    await this.#ready(batch.siteId);
+    const state = this.#state;
+    const now = state.now();
+    const effects = new Effects();
+    const outcomes: SubmitAnswer['outcomes'] = [];
+    this.#commit(() => {
+      if (batch.received > 0) state.storage.deleteOutbox(batch.keyId, batch.received);
+      for (const submission of batch.submissions) {
+        outcomes.push(this.#step(effects, (step) => recordSubmission(state, step, batch, submission, now)));
+      }
+      state.storage.insertOutbox(effects.outbox);
+    });
+    const events = this.#outbox.handOver(batch.keyId);
+    this.#perform(effects, batch.keyId);
+    return { outcomes, events };
+  }
+
+  // RPC: reads
+
+  async readConfig(siteId: string): Promise<ConfigSnapshot> {
+    await this.#ready(siteId);
+    return readConfig(this.#state, siteId, this.#state.now());
+  }
+
+  async readCommands(siteId: string, page: number, pageSize: number): Promise<CommandPage> {
+    await this.#ready(siteId);
+    return readCommands(this.#state, siteId, page, pageSize);
+  }
+
+  async readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }> {
+    await this.#ready(siteId);
+    const now = this.#state.now();
+    const timestamp = formatInstant(this.#state.journal.snapshot.latestAtMs() ?? now);
+    return { timestamp, payload: this.#canonicalTelemetry(now) };
+  }
+
+  /** Messages dropped, by reason: what a device is never told [C-3.8]; and the rows written since this wake. */
+  diagnostics(deviceId: string): { dropped: { reason: string; count: number }[]; rowsWritten: number } {
+    const dropped = this.#state.storage
+      .droppedMessages(deviceId)
+      .map(({ reason, count }) => ({ reason, count }));
+    return { dropped, rowsWritten: this.#state.storage.rowsWritten };
+  }
+
+  // device sockets
+
+  /** The upgrade of an authenticated device: the Worker's dial is in a header that no client can set. */
+  override async fetch(request: Request): Promise<Response> {
+    const header = request.headers.get(DIAL_HEADER);
+    if (!header || request.headers.get('upgrade') !== 'websocket') return notFoundResponse();
+    const dial = JSON.parse(header) as DeviceDial;
+    const { sessions } = this.#state;
+    if (sessions.isReplay(dial)) return notFoundResponse();
+    const device = sessions.device(dial.deviceId);
+    if (device?.status !== 'ACTIVE') return refusalResponse('UNAUTHORIZED', 'The device is not active');
+    if (dial.plantId) await this.#ready(dial.siteId);
+    if (sessions.isReplay(dial)) return notFoundResponse();
+    const socket = sessions.accept(dial, this.#state.now());
+    this.#afterSessionChange();
+    return new Response(null, { status: 101, webSocket: socket });
+  }
+
+  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
+    const { sessions } = this.#state;
+    const attachment = sessions.current(socket);
+    const device = attachment && sessions.device(attachment.deviceId);
+    if (!attachment || !device) return;
+    const now = this.#state.now();
+    if (device.status !== 'ACTIVE' || (device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= now) {
+      const code = device.status === 'ACTIVE' ? CLOSE_CODES.expired : CLOSE_CODES.revoked;
+      sessions.cut(device.id, code, 'credential ended', now);
+      this.#afterSessionChange();
+      return;
+    }
+    const frames = parseFrames(deviceLinkUp, message);
+    if (!frames.ok) {
+      closeQuietly(socket, CLOSE_CODES.protocolError, frames.refusal);
+      return;
+    }
+    sessions.noteFrame(socket, now);
+    this.#receive(socket, device.id, frames.value, now);
+  }
+
+  override webSocketClose(socket: WebSocket): void {
+    if (this.#state.sessions.closed(socket, this.#state.now())) this.#afterSessionChange();
+  }
+
+  override webSocketError(socket: WebSocket): void {
+    this.webSocketClose(socket);
+  }
+
+  // agenda
+
+  override async alarm(): Promise<void> {
+    this.#armedAtMs = null;
+    try {
+      const now = this.#state.now();
+      this.#runDue(now);
+      this.#emitTelemetryIfSilent(now);
+      await this.#outbox.drainDue(now);
+    } catch (error) {
+      console.error('agenda failed', { error });
+    } finally {
+      this.#arm();
+    }
+  }
+
+  #runDue(now: number): void {
+    const { sessions, storage } = this.#state;
+    for (const device of sessions.devices()) {
+      if ((device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= now) {
+        sessions.cut(device.id, CLOSE_CODES.expired, 'token expired', now);
+      } else if (
+        device.connection_id &&
+        now - (sessions.lastSignOfLifeMs(device.id) ?? 0) >= SESSION_GONE_MS
+      ) {
+        sessions.cut(device.id, CLOSE_CODES.takenOver, 'no sign of life', now);
+      }
+    }
+    const effects = new Effects();
+    this.#commit(() => {
+      runDueDispatches(this.#state, effects, now, DUE_PER_ALARM);
+      this.#updatePresence(effects, now);
+      storage.insertOutbox(effects.outbox);
+    });
+    this.#perform(effects);
+  }
+
+  /** Sets the alarm for the earliest thing due, only when it is earlier than the one that stands (rule 10). */
+  #arm(): void {
+    const due = this.#nextDueMs();
+    if (due === undefined || (this.#armedAtMs !== null && this.#armedAtMs <= due)) return;
+    this.#armedAtMs = due;
+    void this.ctx.storage.setAlarm(due);
+  }
+
+  #nextDueMs(): number | undefined {
+    const { sessions, storage } = this.#state;
+    const candidates = [storage.nextDispatchDue(), this.#outbox.nextDueMs(), this.#presenceDueMs];
+    for (const device of sessions.devices()) {
+      if (!device.connection_id) continue;
+      candidates.push(device.session_expires_at_ms ?? undefined);
+      candidates.push((sessions.lastSignOfLifeMs(device.id) ?? 0) + SESSION_GONE_MS);
+    }
+    const known = candidates.filter((candidate) => candidate !== undefined);
+    return known.length === 0 ? undefined : Math.min(...known);
+  }
+
+  // one batch of device frames
+
+  #receive(socket: WebSocket, deviceId: string, frames: readonly DeviceLinkUp[], now: number): void {
+    const state = this.#state;
+    const device = state.sessions.device(deviceId);
+    const attachment = state.sessions.current(socket);
+    if (!device || !attachment) return;
+
+    // 1. judge each frame; nothing is written yet
+    const findings = new BatchFindings();
+    let subscribed: boolean | undefined;
+    for (const frame of frames) {
+      if (frame.kind === 'subscribed') subscribed = frame.commands;
+      else findings.take(state, device, frame, now);
+    }
+    if (subscribed !== undefined) state.sessions.setSubscribed(socket, attachment, subscribed);
+
+    // 2. write once
+    const { head } = state.journal;
+    const hasData = findings.entries.some((finding) => finding.data);
+    const eventAtMs = hasData && this.#telemetryDueMs() <= now ? now : (head?.eventAtMs ?? 0);
+    const effects = new Effects();
+    let nextHead = head;
+    this.#commit(() => {
+      const entries = findings.entries.map((finding) => finding.entry);
+      nextHead = append(state.storage, head, entries, now, eventAtMs, () => this.#onRollover(now));
+      for (const [reason, count] of findings.dropped)
+        state.storage.countDropped(deviceId, reason, count, now);
+      if (findings.secretForm) state.storage.setSecretForm(deviceId, findings.secretForm);
+      const reported = findings.entries.findLast((finding) => finding.status)?.status;
+      if (reported) this.#reportStatus(effects, deviceId, reported, now);
+      for (const { seq, ack } of findings.acks) {
+        const outcome = this.#step(effects, (step) =>
+          applyAck(state, step, { deviceId, cmdId: ack.cmdId, status: ack.status }, now),
+        );
+        if (outcome === 'failed') findings.refuseAck(seq);
+      }
+      if (subscribed) sendUnacknowledged(state, effects, deviceId, now);
+      state.storage.insertOutbox(effects.outbox);
+    });
+
+    // 3. remember
+    state.journal.head = nextHead;
+    for (const { entry, data } of findings.entries) {
+      state.journal.replay.remember(entry);
+      if (data) state.journal.snapshot.apply(state.origin(deviceId), now, data);
+    }
+    if (findings.secretForm) state.sessions.reload();
+
+    // 4. answer
+    const answers: DeviceLinkDown[] = [];
+    if (findings.stored.length > 0) answers.push({ kind: 'stored', seqs: findings.stored });
+    for (const { seq, reason } of findings.refused) answers.push({ kind: 'refused', seq, reason });
+    if (answers.length > 0) sendFrames(socket, answers);
+    this.#perform(effects);
+    if (hasData) this.#afterTelemetry(eventAtMs === now, now);
+  }
+
+  #onRollover(now: number): void {
+    this.#state.storeSnapshot(now);
+    this.#state.storage.deleteBlocksBefore(now - JOURNAL_RETENTION_MS);
+    this.#state.storage.forgetMessagesBefore(now - MESSAGE_MEMORY_MS);
+  }
+
+  #reportStatus(effects: Effects, deviceId: string, status: string, now: number): void {
+    this.#state.storage.setReportedStatus(deviceId, status);
+    effects.emit(registryRow('device', deviceId, { connectionStatus: status, lastSeenAtMs: now }, now));
+  }
+
+  // telemetry to partners: coalesced, latest wins
+
+  #telemetryDueMs(): number {
+    const intervalMs = (this.#state.registry?.settings.telemetryIntervalSeconds ?? 10) * 1_000;
+    return (this.#state.journal.head?.eventAtMs ?? 0) + intervalMs;
+  }
+
+  #afterTelemetry(isDue: boolean, now: number): void {
+    if (now - this.#presenceCheckedAtMs >= 1_000) this.#refreshPresence(now);
+    if (isDue) {
+      this.#emitTelemetry(now);
+      return;
+    }
+    const waitMs = this.#telemetryDueMs() - now;
+    if (this.#telemetryTimer || waitMs > MAX_TIMER_MS) return;
+    this.#telemetryTimer = setTimeout(() => this.#emitTelemetry(this.#state.now()), Math.max(0, waitMs));
+  }
+
+  #emitTelemetryIfSilent(now: number): void {
+    const { head } = this.#state.journal;
+    const connected = this.#state.sessions.devices().some((device) => device.connection_id);
+    if (
+      !head ||
+      !connected ||
+      now < Math.max(this.#telemetryDueMs(), head.eventAtMs + TELEMETRY_HEARTBEAT_MS)
+    )
+      return;
+    this.#emitTelemetry(now);
+  }
+
+  #emitTelemetry(now: number): void {
+    clearTimeout(this.#telemetryTimer);
+    this.#telemetryTimer = null;
+    const { siteId, registry, journal } = this.#state;
+    if (!siteId || !registry?.plantId) return;
+    if (journal.head) journal.head = { ...journal.head, eventAtMs: now };
+    const event = telemetryEvent(siteId, this.#canonicalTelemetry(now), now);
+    for (const keyId of registry.keyIds) {
+      const stub = this.env.VHOST.get(this.env.VHOST.idFromName(keyId));
+      this.ctx.waitUntil(
+        stub.receivePassing(siteId, [event]).catch((error: unknown) => {
+          console.warn('telemetry event lost', { keyId, error: String(error) });
+        }),
+      );
+    }
+    this.#refreshRegistryInBackground();
+  }
+
+  #canonicalTelemetry(now: number): CanonicalTelemetry {
+    const state = this.#state;
+    return canonicalTelemetry(state.journal.snapshot, state.subDevices(), state.operatingMode(now), now);
+  }
+
+  // presence
+
+  #afterSessionChange(): void {
+    this.#refreshPresence(this.#state.now());
+    this.#arm();
+  }
+
+  /** Writes presence only when it changed. */
+  #refreshPresence(now: number): void {
+    const effects = new Effects();
+    this.#commit(() => {
+      this.#updatePresence(effects, now);
+      this.#state.storage.insertOutbox(effects.outbox);
+    });
+    this.#perform(effects);
+  }
+
+  #updatePresence(effects: Effects, now: number): void {
+    const state = this.#state;
+    const { sessions } = state;
+    const devices = sessions.devices();
+    const { presence, nextChangeMs } = presenceAt(
+      {
+        previous: state.presence,
+        connected: devices.some((device) => device.connection_id),
+        lastSessionEndMs: latest(devices.map((device) => device.disconnected_at_ms)),
+        subDevices: state.subDevices().map((asset) => ({
+          id: asset.externalId,
+          lastSampleAtMs: state.journal.snapshot.lastSampleAtMs(asset.externalId),
+          inError: state.inFault(asset),
+        })),
+      },
+      now,
+    );
+    this.#presenceCheckedAtMs = now;
+    this.#presenceDueMs = nextChangeMs;
+    if (JSON.stringify(presence) === JSON.stringify(state.presence)) return;
+    if (state.registry?.plantId && presence.plant !== state.presence.plant) {
+      effects.emit(registryRow('plant', state.registry.plantId, { status: presence.plant }, now));
+    }
+    for (const asset of state.subDevices()) {
+      const status = presence.subDevices[asset.externalId];
+      if (status && status !== state.presence.subDevices[asset.externalId]) {
+        effects.emit(registryRow('sub-device', asset.id, { status }, now));
+      }
+    }
+    state.storage.setFact('presence', presence);
+    state.presence = presence;
+  }
+
+  // shared mechanics
+
+  /** One transaction. When it fails the object starts over from what is stored, and its clients send again. */
+  #commit(work: () => void): void {
+    try {
+      this.#state.storage.transaction(work);
+    } catch (error) {
+      console.error('write failed', { error });
+      this.ctx.abort('write failed');
+      throw error;
+    }
+  }
+
+  /** One item of a batch in a savepoint of its own: when it fails it alone is undone. */
+  #step(effects: Effects, work: (step: Effects) => void): 'recorded' | 'failed' {
+    const step = new Effects();
+    try {
+      this.#state.storage.transaction(() => work(step));
+      effects.add(step);
+      return 'recorded';
+    } catch (error) {
+      console.error('step failed', { error });
+      this.#state.reloadConfig();
+      return 'failed';
+    }
+  }
+
+  /** After the commit: commands to their devices, events to their lanes, the alarm. `handedOver` is the caller's own lane. */
+  #perform(effects: Effects, handedOver?: string): void {
+    const now = this.#state.now();
+    for (const row of effects.dispatches) this.#sendCommand(row, now);
+    const lanes = new Set(effects.outbox.map((row) => row.lane));
+    for (const lane of lanes) this.#outbox.touch(lane);
+    if (handedOver !== undefined) lanes.delete(handedOver);
+    if (lanes.size > 0) this.ctx.waitUntil(this.#outbox.drain(lanes).then(() => this.#arm()));
+    this.#arm();
+  }
+
+  /** Signed with a fresh `ts` at every dispatch [C-3.9]. */
+  #sendCommand(row: DispatchRow, now: number): void {
+    const device = this.#state.sessions.device(row.device_id);
+    if (!device) return;
+    const { cmd_id: cmdId, action, payload: payloadText } = row;
+    const signingString = commandSigningString(device.id, cmdId, now, action, payloadText);
+    const sig = hmacHex(this.#state.commandKey(device), signingString);
+    const payload = commandMessage({ cmdId, ts: now, action, payloadText, sig });
+    this.#state.sessions.send(device.id, [{ kind: 'command', payload }]);
+  }
+
+  #identify(siteId: string): void {
+    if (this.#state.siteId === siteId) return;
+    this.#state.storage.setFact('identity', { siteId });
+    this.#state.siteId = siteId;
+  }
+
+  /** The site knows who it is and what it consists of before it decides anything. */
+  async #ready(siteId: string): Promise<void> {
+    this.#identify(siteId);
+    if (!this.#state.registry) await this.#refreshRegistry();
+    else this.#refreshRegistryInBackground();
+  }
+
+  #refreshRegistryInBackground(): void {
+    const now = this.#state.now();
+    if (now - this.#registryReadAtMs < REGISTRY_REFRESH_MS) return;
+    this.#registryReadAtMs = now;
+    this.ctx.waitUntil(
+      this.#refreshRegistry().catch((error: unknown) => {
+        console.warn('registry not read', { error: String(error) });
+      }),
+    );
+  }
+
+  async #refreshRegistry(): Promise<void> {
+    const { siteId, storage } = this.#state;
+    if (!siteId) return;
+    const registry = await readRegistry(this.env.DB, siteId);
+    this.#registryReadAtMs = this.#state.now();
+    if (!registry || JSON.stringify(registry) === JSON.stringify(this.#state.registry)) return;
+    storage.setFact('registry', registry);
+    this.#state.registry = registry;
+  }
+}
+
+function latest(values: readonly (number | null)[]): number | undefined {
+  const known = values.filter((value) => value !== null);
+  return known.length === 0 ? undefined : Math.max(...known);
+}

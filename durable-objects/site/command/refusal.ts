@@ -1,0 +1,31 @@
+/** Why a command is rejected, in the spec's codes (spec: Rejection code meaning; [C-7.4]). */
+import type { RejectionCode } from '../../../protocol/enums.ts';
+
+export interface Refusal {
+  rejectionCode: RejectionCode;
+  message: string;
+  /** A broken limit: raised as an alarm too. */
+  violation?: Violation;
+}
+
+export interface Violation {
+  constraint: string;
+  limit: number;
+  value: number;
+  unit: 'kW';
+  deviceId?: string;
+}
+
+export function refusal(rejectionCode: RejectionCode, message: string): Refusal {
+  return { rejectionCode, message };
+}
+
+export function violated(violation: Violation): Refusal {
+  const { constraint, limit, value, unit, deviceId } = violation;
+  const subject = deviceId ? `${deviceId}: ` : '';
+  return {
+    rejectionCode: 'CONSTRAINT_VIOLATION',
+    message: `${subject}${value} ${unit} exceeds ${constraint} ${limit} ${unit}`,
+    violation,
+  };
+}

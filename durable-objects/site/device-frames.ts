@@ -1,0 +1,103 @@
+/**
+ * Judging what a device sent: each message on its own, without a write. A message that fails a check is dropped,
+ * counted by reason and still answered `stored`: the device is told nothing (spec: Broker and device errors).
+ */
+import { type DeviceMessage, parseDeviceMessage } from '../../protocol/device.ts';
+import type { DeviceReportedStatus } from '../../protocol/enums.ts';
+import type { DeviceLinkUp } from '../../protocol/link.ts';
+import { ok, type Result, refuse } from '../../protocol/result.ts';
+import { TIMESTAMP_TOLERANCE_MS } from '../../protocol/signing.ts';
+import { verifyHmac } from '../hmac.ts';
+import type { DeviceRow } from './schema.ts';
+import type { SiteState } from './state.ts';
+import type { JournalEntry } from './storage.ts';
+
+export type DropReason = 'MALFORMED' | 'SIGNATURE' | 'TIMESTAMP' | 'NONCE';
+
+type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
+type AckMessage = Extract<DeviceMessage, { topic: 'ack' }>;
+
+/** What one good message does. */
+export type Finding =
+  | { kind: 'entry'; entry: JournalEntry; data?: Record<string, number>; status?: DeviceReportedStatus }
+  | { kind: 'ack'; ack: AckMessage }
+  | { kind: 'repeat' };
+
+/** All that a batch found, before anything is written. */
+export class BatchFindings {
+  readonly entries: Extract<Finding, { kind: 'entry' }>[] = [];
+  readonly acks: { seq: number; ack: AckMessage }[] = [];
+  readonly dropped = new Map<DropReason, number>();
+  readonly stored: number[] = [];
+  readonly refused: { seq: number; reason: string }[] = [];
+  /** The form of the secret that the batch proved, when it is another than before. */
+  secretForm: DeviceRow['secret_form'] | undefined;
+  readonly #nonces = new Map<string, string>();
+
+  /** Judges one frame. A frame that breaks the judge is refused alone; the others stand (rule 3). */
+  take(state: SiteState, device: DeviceRow, frame: PublishFrame, now: number): void {
+    try {
+      const judged = this.#judge(state, device, frame, now);
+      if (!judged.ok) this.dropped.set(judged.refusal, (this.dropped.get(judged.refusal) ?? 0) + 1);
+      else if (judged.value.kind === 'entry') this.#addEntry(judged.value);
+      else if (judged.value.kind === 'ack') this.acks.push({ seq: frame.seq, ack: judged.value.ack });
+      this.stored.push(frame.seq);
+    } catch (error) {
+      console.error('frame refused', { deviceId: device.id, seq: frame.seq, error });
+      this.refused.push({ seq: frame.seq, reason: 'could not be judged' });
+    }
+  }
+
+  /** An ack whose step failed: refused after all. */
+  refuseAck(seq: number): void {
+    this.stored.splice(this.stored.indexOf(seq), 1);
+    this.refused.push({ seq, reason: 'could not be stored' });
+  }
+
+  #addEntry(finding: Extract<Finding, { kind: 'entry' }>): void {
+    this.#nonces.set(finding.entry.nonce, finding.entry.digest);
+    this.entries.push(finding);
+  }
+
+  #judge(state: SiteState, device: DeviceRow, frame: PublishFrame, now: number): Result<Finding, DropReason> {
+    const parsed = parseDeviceMessage(device.id, frame.topic, frame.payload);
+    if (!parsed.ok) return refuse('MALFORMED');
+    const message = parsed.value;
+    if (!this.#verify(state, device, message)) return refuse('SIGNATURE');
+    if (Math.abs(now - message.ts) > TIMESTAMP_TOLERANCE_MS) return refuse('TIMESTAMP');
+    if (message.topic === 'ack') return ok({ kind: 'ack', ack: message });
+
+    const entry: JournalEntry = {
+      receivedMs: now,
+      deviceId: device.id,
+      topic: message.topic,
+      ts: message.ts,
+      nonce: message.nonce,
+      digest: message.sig.slice(0, 16),
+      dataText: message.topic === 'telemetry' ? message.dataText : `"${message.status}"`,
+    };
+    const inBatch = this.#nonces.get(entry.nonce);
+    const seen =
+      inBatch === undefined
+        ? state.journal.replay.judge(entry)
+        : inBatch === entry.digest
+          ? 'repeat'
+          : 'replay';
+    if (seen === 'replay') return refuse('NONCE');
+    if (seen === 'repeat') return ok({ kind: 'repeat' });
+    return message.topic === 'telemetry'
+      ? ok({ kind: 'entry', entry, data: message.data })
+      : ok({ kind: 'entry', entry, status: message.status });
+  }
+
+  /** The secret counts as its hex text, or as the bytes that it spells [C-3.7]. */
+  #verify(state: SiteState, device: DeviceRow, message: DeviceMessage): boolean {
+    const secret = state.secret(device);
+    const expected = this.secretForm ?? device.secret_form;
+    const other = expected === 'text' ? 'bytes' : 'text';
+    if (verifyHmac(secret[expected], message.signingString, message.sig)) return true;
+    if (!verifyHmac(secret[other], message.signingString, message.sig)) return false;
+    this.secretForm = other;
+    return true;
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * The device sockets of a site. One session per device: an accepted connect mints an epoch, and only the socket of
+ * a device's newest epoch counts (rule 2). A closed socket still delivers what was under way, and half-open ones
+ * stay listed for long, so a socket must also have shown a sign of life in the last minute to be sent to.
+ */
+import { CLOSE_CODES, type DeviceLinkDown, SIGN_OF_LIFE_MS } from '../../protocol/link.ts';
+import { closeQuietly, sendFrames } from '../sockets.ts';
+import type { DeviceRow } from './schema.ts';
+import type { SiteStorage } from './storage.ts';
+
+/** Rides on the socket itself and outlives hibernation. */
+interface Attachment {
+  deviceId: string;
+  epoch: number;
+  connectedAtMs: number;
+  subscribed: boolean;
+}
+
+/** What the Worker found out about a device that dials. */
+export interface DeviceDial {
+  siteId: string;
+  plantId: string | null;
+  deviceId: string;
+  connection: string;
+  bridge: string;
+  boot: string;
+  expiresAtMs: number | null;
+}
+
+/** How long a bridge's connection id is remembered: its proof is good for a minute either side of its time. */
+const SEEN_CONNECTION_MS = 150_000;
+
+export class DeviceSessions {
+  readonly #ctx: DurableObjectState;
+  readonly #storage: SiteStorage;
+  readonly #lastFrameMs = new WeakMap<WebSocket, number>();
+  #devices: Map<string, DeviceRow>;
+
+  constructor(ctx: DurableObjectState, storage: SiteStorage) {
+    this.#ctx = ctx;
+    this.#storage = storage;
+    this.#devices = new Map(storage.devices().map((device) => [device.id, device]));
+  }
+
+  devices(): DeviceRow[] {
+    return [...this.#devices.values()];
+  }
+
+  device(id: string): DeviceRow | undefined {
+    return this.#devices.get(id);
+  }
+
+  /** Call after any write to the device table. */
+  reload(): void {
+    this.#devices = new Map(this.#storage.devices().map((device) => [device.id, device]));
+  }
+
+  /** True when the bridge's connection id opened a link here before: a replayed proof. */
+  isReplay(dial: DeviceDial): boolean {
+    return this.#storage.hasSeenConnection(dial.connection);
+  }
+
+  /** Opens the session: a new epoch, the older sockets of the device closed. Returns the client's end. */
+  accept(dial: DeviceDial, now: number): WebSocket {
+    const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
+    const older = this.#ctx.getWebSockets(dial.deviceId);
+    const epoch = this.#storage.transaction(() => {
+      this.#storage.rememberConnection(dial.connection, now, now - SEEN_CONNECTION_MS);
+      this.#freeOlderBoots(dial, now);
+      const minted = this.#storage.nextEpoch();
+      this.#storage.openSession(
+        {
+          id: dial.deviceId,
+          epoch: minted,
+          connection_id: dial.connection,
+          bridge_id: dial.bridge,
+          bridge_boot: dial.boot,
+          session_expires_at_ms: dial.expiresAtMs,
+        },
+        now,
+      );
+      return minted;
+    });
+    this.reload();
+    this.#ctx.acceptWebSocket(server, [dial.deviceId]);
+    const attachment: Attachment = { deviceId: dial.deviceId, epoch, connectedAtMs: now, subscribed: false };
+    server.serializeAttachment(attachment);
+    for (const socket of older) closeQuietly(socket, CLOSE_CODES.takenOver, 'taken over');
+    return client;
+  }
+
+  /** A bridge that booted anew has none of its old connections (rule 8). */
+  #freeOlderBoots(dial: DeviceDial, now: number): void {
+    for (const device of this.#devices.values()) {
+      if (device.bridge_id !== dial.bridge || device.bridge_boot === dial.boot || !device.connection_id)
+        continue;
+      this.#storage.closeSession(device.id, device.epoch, now);
+      for (const socket of this.#ctx.getWebSockets(device.id))
+        closeQuietly(socket, CLOSE_CODES.takenOver, 'new boot');
+    }
+  }
+
+  /** The device of a socket while it is that device's newest; undefined for every other socket. */
+  current(socket: WebSocket): Attachment | undefined {
+    const attachment = socket.deserializeAttachment() as Attachment | null;
+    if (!attachment) return undefined;
+    const device = this.#devices.get(attachment.deviceId);
+    return device?.epoch === attachment.epoch && device.connection_id ? attachment : undefined;
+  }
+
+  noteFrame(socket: WebSocket, now: number): void {
+    this.#lastFrameMs.set(socket, now);
+  }
+
+  setSubscribed(socket: WebSocket, attachment: Attachment, subscribed: boolean): void {
+    socket.serializeAttachment({ ...attachment, subscribed });
+  }
+
+  /** The last moment at which a device's current socket showed life; undefined without one. */
+  lastSignOfLifeMs(deviceId: string): number | undefined {
+    const socket = this.#newestSocket(deviceId);
+    return socket && this.#signOfLife(socket.socket, socket.attachment);
+  }
+
+  /** Whether commands reach the device now: its newest socket is open, alive and subscribed. */
+  isLive(deviceId: string, now: number): boolean {
+    const newest = this.#newestSocket(deviceId);
+    if (!newest?.attachment.subscribed) return false;
+    return now - this.#signOfLife(newest.socket, newest.attachment) <= SIGN_OF_LIFE_MS;
+  }
+
+  send(deviceId: string, frames: readonly DeviceLinkDown[]): void {
+    const newest = this.#newestSocket(deviceId);
+    if (newest) sendFrames(newest.socket, frames);
+  }
+
+  /** Cuts a device's sockets and ends its session in storage; the caller is inside no transaction. */
+  cut(deviceId: string, code: number, reason: string, now: number): void {
+    const device = this.#devices.get(deviceId);
+    if (device) this.#storage.closeSession(deviceId, device.epoch, now);
+    for (const socket of this.#ctx.getWebSockets(deviceId)) closeQuietly(socket, code, reason);
+    this.reload();
+  }
+
+  /** The socket is gone: ends its session if it was the newest. True when it was. */
+  closed(socket: WebSocket, now: number): boolean {
+    const attachment = this.current(socket);
+    if (!attachment) return false;
+    this.#storage.closeSession(attachment.deviceId, attachment.epoch, now);
+    this.reload();
+    return true;
+  }
+
+  /** No close event comes after a crash: at each wake, sessions without a socket end (rule 8). */
+  reconcile(now: number): void {
+    let changed = false;
+    for (const device of this.#devices.values()) {
+      if (!device.connection_id || this.#newestSocket(device.id)) continue;
+      this.#storage.closeSession(device.id, device.epoch, now);
+      changed = true;
+    }
+    if (changed) this.reload();
+  }
+
+  #newestSocket(deviceId: string): { socket: WebSocket; attachment: Attachment } | undefined {
+    for (const socket of this.#ctx.getWebSockets(deviceId)) {
+      const attachment = this.current(socket);
+      if (attachment && socket.readyState === WebSocket.OPEN) return { socket, attachment };
+    }
+    return undefined;
+  }
+
+  #signOfLife(socket: WebSocket, attachment: Attachment): number {
+    const pinged = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+    return Math.max(attachment.connectedAtMs, this.#lastFrameMs.get(socket) ?? 0, pinged);
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * Draining a site's outbox: one lane per destination, each in order, one call under way in each, batches collected
+ * meanwhile (rules 5 and 10). A row goes only when its destination says that it has it.
+ */
+import { eq } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import { devices, plants, subDevices } from '../../migrations/schema.ts';
+import type { EventKind } from '../../protocol/routing-keys.ts';
+import type { Env } from '../env.ts';
+import type { OutboxEvent } from '../exchange.ts';
+import { within } from '../within.ts';
+import { REGISTRY_LANE } from './events.ts';
+import type { OutboxRow } from './schema.ts';
+import type { SiteState } from './state.ts';
+
+const BATCH_ROWS = 256;
+const CALL_TIMEOUT_MS = 8_000;
+/** How long the answer of a submit has to prove that it arrived, before its events go again. */
+const HANDOVER_MS = 1_000;
+const MAX_BACKOFF_MS = 60_000;
+
+interface Lane {
+  running: boolean;
+  failures: number;
+  retryAtMs: number;
+}
+
+export class Outbox {
+  readonly #state: SiteState;
+  readonly #env: Env;
+  readonly #lanes = new Map<string, Lane>();
+
+  constructor(state: SiteState, env: Env) {
+    this.#state = state;
+    this.#env = env;
+    for (const name of state.storage.outboxLanes()) this.#lane(name);
+  }
+
+  /** The events that a key's Vhost does not have yet, for the answer of its own call: the fast path. */
+  handOver(keyId: string): OutboxEvent[] {
+    const lane = this.#lane(keyId);
+    lane.retryAtMs = Math.max(lane.retryAtMs, this.#state.now() + HANDOVER_MS);
+    return this.#state.storage.outboxOf(keyId, BATCH_ROWS).map(toEvent);
+  }
+
+  /** Drains lanes now, until they are empty or a call fails. Never throws. */
+  async drain(names: Iterable<string>): Promise<void> {
+    await Promise.all([...new Set(names)].map((name) => this.#drainLane(name)));
+  }
+
+  /** Drains every lane whose retry is due. */
+  async drainDue(now: number): Promise<void> {
+    const due = [...this.#lanes].filter(([, lane]) => lane.retryAtMs <= now).map(([name]) => name);
+    await this.drain(due);
+  }
+
+  /** When the next lane wants another try; undefined when nothing waits. */
+  nextDueMs(): number | undefined {
+    let due: number | undefined;
+    for (const lane of this.#lanes.values()) {
+      if (due === undefined || lane.retryAtMs < due) due = lane.retryAtMs;
+    }
+    return due;
+  }
+
+  /** Notes that a lane has rows: it has a due time from here on, whatever becomes of this run. */
+  touch(name: string): void {
+    const lane = this.#lane(name);
+    if (lane.failures === 0) lane.retryAtMs = Math.max(lane.retryAtMs, this.#state.now() + HANDOVER_MS);
+  }
+
+  #lane(name: string): Lane {
+    let lane = this.#lanes.get(name);
+    if (!lane) {
+      lane = { running: false, failures: 0, retryAtMs: 0 };
+      this.#lanes.set(name, lane);
+    }
+    return lane;
+  }
+
+  async #drainLane(name: string): Promise<void> {
+    const lane = this.#lane(name);
+    if (lane.running) return;
+    lane.running = true;
+    try {
+      for (;;) {
+        const rows = this.#state.storage.outboxOf(name, BATCH_ROWS);
+        if (rows.length === 0) {
+          this.#lanes.delete(name);
+          return;
+        }
+        await this.#send(name, rows);
+        lane.failures = 0;
+      }
+    } catch (error) {
+      lane.failures += 1;
+      const backoffMs = Math.min(MAX_BACKOFF_MS, 500 * 2 ** lane.failures);
+      lane.retryAtMs = this.#state.now() + backoffMs;
+      console.warn('outbox lane failed', {
+        lane: name,
+        failures: lane.failures,
+        backoffMs,
+        error: String(error),
+      });
+    } finally {
+      lane.running = false;
+    }
+  }
+
+  /** One call; on success the rows that arrived are gone. */
+  async #send(name: string, rows: readonly OutboxRow[]): Promise<void> {
+    const last = rows.at(-1)?.sequence ?? 0;
+    if (name === REGISTRY_LANE) {
+      await within(CALL_TIMEOUT_MS, writeRegistry(this.#env.DB, rows));
+      this.#state.storage.deleteOutbox(name, last);
+      return;
+    }
+    const stub = this.#env.VHOST.get(this.#env.VHOST.idFromName(name));
+    const siteId = this.#state.siteId ?? '';
+    const receipt = await within(CALL_TIMEOUT_MS, stub.receive(siteId, rows.map(toEvent)));
+    if (receipt.gone) this.#state.storage.deleteLane(name);
+    else if (receipt.received >= last) this.#state.storage.deleteOutbox(name, receipt.received);
+    else throw new Error(`the vhost has stored up to ${receipt.received} of ${last}`);
+  }
+}
+
+function toEvent(row: OutboxRow): OutboxEvent {
+  return {
+    sequence: row.sequence,
+    kind: row.kind as EventKind,
+    messageId: row.message_id,
+    correlationId: row.correlation_id,
+    atMs: row.at_ms,
+    payloadText: row.payload,
+  };
+}
+
+/** Status columns that lists need. Applying a row twice changes nothing. */
+async function writeRegistry(database: D1Database, rows: readonly OutboxRow[]): Promise<void> {
+  const db = drizzle(database);
+  const statements = rows.map((row) => {
+    const change = JSON.parse(row.payload);
+    if (row.kind === 'plant') return db.update(plants).set(change).where(eq(plants.id, row.message_id));
+    if (row.kind === 'device') return db.update(devices).set(change).where(eq(devices.id, row.message_id));
+    return db.update(subDevices).set(change).where(eq(subDevices.id, row.message_id));
+  });
+  const [first, ...rest] = statements;
+  if (first) await db.batch([first, ...rest]);
+}

@@ -1,0 +1,66 @@
+/**
+ * What a Site must know of the registry: its sub-devices, its devices, and the keys that may see it. Read from D1
+ * at first use and each minute while busy, kept as a fact so that a wake needs no D1.
+ */
+import { and, eq, isNotNull, isNull } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import { apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
+import { type OrganizationSettings, organizationSettings } from '../../protocol/config.ts';
+import type { DeviceType } from '../../protocol/enums.ts';
+import type { SubDevice } from './schema.ts';
+
+export const REGISTRY_REFRESH_MS = 60_000;
+
+export interface SiteRegistry {
+  plantId: string | null;
+  organizationId: string;
+  settings: OrganizationSettings;
+  subDevices: SubDevice[];
+  devices: { id: string; type: DeviceType }[];
+  /** Keys with a vhost that may see this plant and are not revoked [C-8.1]. */
+  keyIds: string[];
+}
+
+/** Undefined when the registry has no such plant. */
+export async function readRegistry(database: D1Database, plantId: string): Promise<SiteRegistry | undefined> {
+  const db = drizzle(database);
+  const [plant] = await db
+    .select({ organizationId: plants.organizationId, settings: organizations.settings })
+    .from(plants)
+    .innerJoin(organizations, eq(organizations.id, plants.organizationId))
+    .where(eq(plants.id, plantId));
+  if (!plant) return undefined;
+  const [assets, served, keys] = await Promise.all([
+    db.select().from(subDevices).where(eq(subDevices.plantId, plantId)).orderBy(subDevices.externalId),
+    db.select({ id: devices.id, type: devices.type }).from(devices).where(eq(devices.plantId, plantId)),
+    db
+      .select({ id: apiKeys.id, allowedPlantIds: apiKeys.allowedPlantIds })
+      .from(apiKeys)
+      .where(
+        and(
+          eq(apiKeys.organizationId, plant.organizationId),
+          isNull(apiKeys.revokedAtMs),
+          isNotNull(apiKeys.vhost),
+        ),
+      ),
+  ]);
+  return {
+    plantId,
+    organizationId: plant.organizationId,
+    settings: organizationSettings.parse(plant.settings),
+    subDevices: assets.map(
+      ({ id, externalId, assetType, name, linkedDeviceId, ratedPowerKw, capacityKwh, meterRole }) => ({
+        id,
+        externalId,
+        assetType,
+        name,
+        linkedDeviceId,
+        ratedPowerKw,
+        capacityKwh,
+        meterRole,
+      }),
+    ),
+    devices: served,
+    keyIds: keys.filter((key) => key.allowedPlantIds?.includes(plantId) ?? true).map((key) => key.id),
+  };
+}
