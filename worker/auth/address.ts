@@ -1,0 +1,29 @@
+/** Client addresses against CIDR ranges: IPv4, IPv6, and IPv4 mapped into IPv6 counts as IPv4 [C-4.2]. */
+import ipaddr from 'ipaddr.js';
+
+/** Whether an address lies in one of the ranges. No ranges: everywhere. An unknown address: nowhere. */
+export function isAllowedAddress(address: string | null, ranges: readonly string[]): boolean {
+  if (ranges.length === 0) return true;
+  if (!address || !ipaddr.isValid(address)) return false;
+  const client = ipaddr.process(address);
+  return ranges.some((range) => {
+    const parsed = parseRange(range);
+    return parsed !== undefined && client.kind() === parsed[0].kind() && client.match(parsed);
+  });
+}
+
+/** A range, a single address being the narrowest; undefined for what is neither. */
+function parseRange(range: string): [ipaddr.IPv4 | ipaddr.IPv6, number] | undefined {
+  try {
+    if (range.includes('/')) return ipaddr.parseCIDR(range);
+    const address = ipaddr.process(range);
+    return [address, address.kind() === 'ipv4' ? 32 : 128];
+  } catch {
+    return undefined;
+  }
+}
+
+/** The true client address: the platform's own header, nothing that a client sends. */
+export function clientAddress(headers: Headers): string | null {
+  return headers.get('cf-connecting-ip');
+}

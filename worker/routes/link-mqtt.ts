@@ -1,0 +1,49 @@
+/** The upgrade of a device: bridge proof, then its token, then the object that serves it. */
+import { eq } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import type { Context } from 'hono';
+import { DIAL_HEADER, notFoundResponse, refusalResponse } from '../../durable-objects/refusal-response.ts';
+import type { DeviceDial } from '../../durable-objects/site/device-session.ts';
+import { devices } from '../../migrations/schema.ts';
+import { basicCredentials, verifyBridge } from '../auth/bridge-proof.ts';
+import { verifyDeviceToken } from '../auth/device-token.ts';
+import type { AppContext } from '../env.ts';
+
+export async function linkMqtt(c: Context<AppContext>): Promise<Response> {
+  const now = Date.now();
+  const proof = verifyBridge(c.req.raw, c.env.BRIDGE_SECRET, now);
+  if (!proof || c.req.header('upgrade') !== 'websocket') return notFoundResponse();
+
+  const credentials = basicCredentials(c.req.raw.headers);
+  const token = credentials && (await verifyDeviceToken(c.env.TOKEN_PUBLIC_KEY, credentials.password));
+  if (!token || token.deviceId !== credentials.username.toLowerCase()) {
+    return refusalResponse('UNAUTHORIZED', 'Invalid or expired token');
+  }
+  const [device] = await drizzle(c.env.DB)
+    .select({
+      id: devices.id,
+      plantId: devices.plantId,
+      status: devices.status,
+      authMethod: devices.authMethod,
+    })
+    .from(devices)
+    .where(eq(devices.id, token.deviceId));
+  if (device?.status !== 'ACTIVE' || device.authMethod !== 'TOKEN') {
+    return refusalResponse('UNAUTHORIZED', 'Invalid or expired token');
+  }
+
+  // A device without a plant lives in an object of its own.
+  const siteId = device.plantId ?? device.id;
+  const dial: DeviceDial = {
+    siteId,
+    plantId: device.plantId,
+    deviceId: device.id,
+    connection: proof.connection,
+    bridge: proof.bridge,
+    boot: proof.boot,
+    expiresAtMs: token.expiresAtMs,
+  };
+  const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
+  const stub = c.env.SITE.get(c.env.SITE.idFromName(siteId));
+  return await stub.fetch(new Request('https://site/link', { headers }));
+}
