@@ -1,0 +1,460 @@
+/**
+ * One AMQP client: its byte stream, its handshake, its channels, its link. When the link closes the client is closed
+ * with 320 "try again"; when the client goes the link closes. Takes any duplex stream and imports no socket.
+ *
+ *   header ─► handshake ─► running ─► closing (close sent, close-ok awaited) ─► closed
+ */
+import type { Duplex } from 'node:stream';
+import { CLOSE_CODES, type VhostLinkDown, type VhostLinkUp } from '../../protocol/link.ts';
+import type { Link } from '../link.ts';
+import { Channel, type ChannelHost, type PublishOutcome } from './channel.ts';
+import type { Publish } from './content.ts';
+import {
+  FRAME_MAX,
+  FRAME_MIN,
+  Handshake,
+  PROTOCOL_HEADER,
+  type Session,
+  type VhostDial,
+} from './handshake.ts';
+import { AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
+import { decodeMethod, encodeMethod, type Fields, isKnownMethod, METHOD } from './wire/codec.ts';
+import { FRAME, type Frame, FrameReader } from './wire/frame-reader.ts';
+import { Output } from './wire/output.ts';
+
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+const CLOSE_TIMEOUT_MS = 3_000;
+/** Publishes under way before the client's socket is paused. */
+const MAX_OPEN_PUBLISHES = 2_048;
+const MAX_OPEN_PUBLISH_BYTES = 8 * 1024 * 1024;
+/** Drained bytes are told in steps: an eighth of the delivery window. */
+const CREDIT_STEP_BYTES = 128 * 1024;
+const HEARTBEAT_FRAME = Buffer.from([FRAME.heartbeat, 0, 0, 0, 0, 0, 0, FRAME.end]);
+
+/** What the process wants to know of a connection. */
+export interface ConnectionEvents {
+  opened(details: { username: string; vhost: string }): void;
+  closed(why: string): void;
+  published(count: number): void;
+  delivered(count: number): void;
+}
+
+type State = 'header' | 'handshake' | 'running' | 'closing' | 'closed';
+
+export class AmqpConnection implements ChannelHost {
+  vhost = '';
+  username = '';
+  frameMax = FRAME_MAX;
+  readonly #stream: Duplex;
+  readonly #output: Output;
+  readonly #events: ConnectionEvents;
+  readonly #reader = new FrameReader(FRAME_MIN);
+  readonly #handshake: Handshake;
+  readonly #channels = new Map<number, Channel>();
+  readonly #answers = new Map<number, (answer: VhostLinkDown) => void>();
+  readonly #publishes = new Map<number, { bytes: number; onOutcome: (outcome: PublishOutcome) => void }>();
+  #state: State = 'header';
+  #why = 'client closed';
+  #header = Buffer.alloc(0);
+  /** Frames that wait while the handshake is busy. */
+  #deferred: Frame[] | undefined;
+  #link: Link<VhostLinkUp, VhostLinkDown> | undefined;
+  #channelMax = 0;
+  #heartbeatSeconds = 0;
+  #openPublishBytes = 0;
+  #settling: { outcome: 'ack' | 'requeue' | 'discard'; leases: number[] } | undefined;
+  #drainedBytes = 0;
+  #toldDrainedBytes = 0;
+  #lastReadMs = Date.now();
+  #lastWriteMs = Date.now();
+  #timer: NodeJS.Timeout;
+  #heartbeat: NodeJS.Timeout | undefined;
+
+  constructor(stream: Duplex, dial: VhostDial, events: ConnectionEvents) {
+    this.#stream = stream;
+    this.#events = events;
+    this.#output = new Output(stream);
+    this.#output.beforeFlush = () => this.#beforeFlush();
+    this.#handshake = new Handshake(dial, (method, fields) => this.#sendMethod(method, fields));
+    this.#timer = setTimeout(() => this.#destroy('handshake timeout'), HANDSHAKE_TIMEOUT_MS);
+    stream.on('data', (chunk: Buffer) => this.#receive(chunk));
+    stream.on('error', (error) => this.#destroy(error.message));
+    stream.on('end', () => this.#destroy(this.#why));
+    stream.on('close', () => this.#destroy(this.#why));
+  }
+
+  /** Ends the connection for a reason of ours: 320, so that a client comes back. */
+  shutdown(reason: string): void {
+    this.#fail(connectionError(320, reason));
+  }
+
+  // bytes and frames from the client
+
+  #receive(chunk: Buffer): void {
+    this.#lastReadMs = Date.now();
+    if (this.#state === 'closed') return;
+    try {
+      const rest = this.#state === 'header' ? this.#readHeader(chunk) : chunk;
+      if (!rest) return;
+      for (const frame of this.#reader.push(rest)) {
+        if (this.#deferred) this.#deferred.push(frame);
+        else this.#take(frame);
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** What follows the protocol header, once it is whole and right. */
+  #readHeader(chunk: Buffer): Buffer | undefined {
+    this.#header = Buffer.concat([this.#header, chunk]);
+    const seen = Math.min(this.#header.length, PROTOCOL_HEADER.length);
+    if (!this.#header.subarray(0, seen).equals(PROTOCOL_HEADER.subarray(0, seen))) {
+      this.#why = 'another protocol';
+      this.#output.write(PROTOCOL_HEADER);
+      this.#output.end();
+      return undefined;
+    }
+    if (seen < PROTOCOL_HEADER.length) return undefined;
+    this.#state = 'handshake';
+    this.#handshake.begin();
+    const rest = this.#header.subarray(PROTOCOL_HEADER.length);
+    this.#header = Buffer.alloc(0);
+    return rest;
+  }
+
+  #take(frame: Frame): void {
+    if (frame.type === FRAME.heartbeat) return;
+    switch (this.#state) {
+      case 'handshake':
+        this.#takeInHandshake(frame);
+        return;
+      case 'running':
+        this.#takeInChannel(frame);
+        return;
+      case 'closing':
+        this.#takeWhileClosing(frame);
+    }
+  }
+
+  #takeInHandshake(frame: Frame): void {
+    if (frame.type !== FRAME.method || frame.channel !== 0) {
+      throw new SilentClose('no method on channel 0 in the handshake');
+    }
+    const { method, fields } = readMethod(frame);
+    if (method === METHOD.connectionClose) {
+      this.#closeOk();
+      return;
+    }
+    const deferred: Frame[] = [];
+    this.#deferred = deferred;
+    this.#handshake
+      .take(method, fields)
+      .then((session) => {
+        this.#deferred = undefined;
+        if (this.#state !== 'handshake') return;
+        if (session) this.#run(session);
+        for (const waiting of deferred) {
+          if (this.#deferred) (this.#deferred as Frame[]).push(waiting);
+          else this.#take(waiting);
+        }
+      })
+      .catch((error: unknown) => {
+        this.#deferred = undefined;
+        this.#fail(error);
+      });
+  }
+
+  #run(session: Session): void {
+    clearTimeout(this.#timer);
+    this.#state = 'running';
+    this.#link = session.link;
+    this.vhost = session.vhost;
+    this.username = session.username;
+    this.frameMax = session.frameMax;
+    this.#channelMax = session.channelMax;
+    this.#reader.maxPayload = session.frameMax;
+    this.#startHeartbeat(session.heartbeatSeconds);
+    this.#events.opened({ username: session.username, vhost: session.vhost });
+    session.link.attach({
+      frames: (frames) => this.#receiveFromLink(frames),
+      closed: (code, reason) => this.#linkClosed(code, reason),
+    });
+  }
+
+  #takeInChannel(frame: Frame): void {
+    if (frame.channel === 0) {
+      this.#takeOnConnection(frame);
+      return;
+    }
+    if (frame.channel > this.#channelMax) {
+      throw connectionError(504, `channel number ${frame.channel} is above the maximum ${this.#channelMax}`);
+    }
+    const channel = this.#channels.get(frame.channel);
+    if (!channel) {
+      this.#openChannel(frame);
+      return;
+    }
+    try {
+      if (frame.type === FRAME.header) channel.takeHeader(frame.payload);
+      else if (frame.type === FRAME.body) channel.takeBody(frame.payload);
+      else channel.takeMethod(frame.payload.readUInt32BE(0), frame.payload.subarray(4));
+    } catch (error) {
+      if (!(error instanceof AmqpError) || error.severity === 'connection') throw error;
+      channel.fail(error);
+    }
+  }
+
+  #openChannel(frame: Frame): void {
+    const method = frame.type === FRAME.method ? frame.payload.readUInt32BE(0) : 0;
+    // A close or close-ok may cross ours.
+    if (method === METHOD.channelCloseOk) return;
+    if (method !== METHOD.channelOpen) throw connectionError(504, "expected 'channel.open'", method);
+    this.#channels.set(frame.channel, new Channel(frame.channel, this));
+    this.write(encodeMethod(METHOD.channelOpenOk, frame.channel, { channelId: Buffer.alloc(0) }));
+  }
+
+  #takeOnConnection(frame: Frame): void {
+    if (frame.type !== FRAME.method) {
+      throw connectionError(505, 'expected method frame, got non method frame instead');
+    }
+    const { method } = readMethod(frame);
+    if (method === METHOD.connectionClose) this.#closeOk();
+    else if (method === METHOD.connectionUpdateSecret) throw connectionError(540, 'update-secret', method);
+    else throw connectionError(504, 'unexpected method in connection state running', method);
+  }
+
+  #takeWhileClosing(frame: Frame): void {
+    if (frame.type !== FRAME.method || frame.channel !== 0) return;
+    const method = frame.payload.readUInt32BE(0);
+    if (method === METHOD.connectionClose) this.#sendMethod(METHOD.connectionCloseOk, {});
+    if (method === METHOD.connectionCloseOk || method === METHOD.connectionClose) this.#output.end();
+  }
+
+  #closeOk(): void {
+    this.#sendMethod(METHOD.connectionCloseOk, {});
+    this.#enterClosing();
+    this.#output.end();
+  }
+
+  // frames from the object
+
+  #receiveFromLink(frames: readonly VhostLinkDown[]): void {
+    try {
+      for (const frame of frames) this.#takeFromLink(frame);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #takeFromLink(frame: VhostLinkDown): void {
+    switch (frame.kind) {
+      case 'stored':
+      case 'unstored':
+        for (const seq of frame.seqs) this.#publishEnded(seq, frame.kind);
+        // A confirm goes out before the acknowledgement event that came with it.
+        for (const channel of this.#channels.values()) channel.flushConfirms();
+        return;
+      case 'deliver':
+        this.#events.delivered(1);
+        this.#channels.get(frame.channel)?.deliver(frame.tag, frame.delivery);
+        return;
+      case 'cancelled':
+        this.#channels.get(frame.channel)?.cancelled(frame.tag);
+        return;
+      case 'refused':
+        if (this.#publishes.has(frame.seq)) {
+          const { severity, code, text, seq } = frame;
+          this.#publishEnded(seq, new AmqpError(severity, code, text, METHOD.basicPublish));
+          return;
+        }
+        this.#answer(frame.seq, frame);
+        return;
+      case 'ok':
+      case 'got':
+        this.#answer(frame.seq, frame);
+    }
+  }
+
+  #answer(seq: number, frame: VhostLinkDown): void {
+    const onAnswer = this.#answers.get(seq);
+    this.#answers.delete(seq);
+    onAnswer?.(frame);
+  }
+
+  #publishEnded(seq: number, outcome: PublishOutcome): void {
+    const publish = this.#publishes.get(seq);
+    if (!publish) return;
+    this.#publishes.delete(seq);
+    this.#openPublishBytes -= publish.bytes;
+    if (this.#stream.isPaused() && this.#publishes.size < MAX_OPEN_PUBLISHES / 2) this.#stream.resume();
+    publish.onOutcome(outcome);
+  }
+
+  #linkClosed(code: number, reason: string): void {
+    const texts: Record<number, string> = {
+      [CLOSE_CODES.revoked]: 'the API key was revoked',
+      [CLOSE_CODES.expired]: 'the API key has expired',
+    };
+    this.#fail(
+      connectionError(320, texts[code] ?? 'the service was interrupted, try again'),
+      `link ${code} ${reason}`,
+    );
+  }
+
+  // what channels ask for
+
+  write(bytes: Buffer, onTaken?: () => void): void {
+    this.#lastWriteMs = Date.now();
+    this.#output.write(bytes, onTaken);
+  }
+
+  schedule(): void {
+    this.#output.schedule();
+  }
+
+  send(frame: VhostLinkUp): void {
+    this.#flushSettlements();
+    this.#link?.send(frame);
+  }
+
+  request(build: (seq: number) => VhostLinkUp, onAnswer: (answer: VhostLinkDown) => void): void {
+    if (!this.#link) return;
+    this.#flushSettlements();
+    const seq = this.#link.nextSeq();
+    this.#answers.set(seq, onAnswer);
+    this.#link.send(build(seq), seq);
+  }
+
+  publish(publish: Publish, onOutcome: (outcome: PublishOutcome) => void): void {
+    if (!this.#link) return;
+    this.#events.published(1);
+    const seq = this.#link.nextSeq();
+    const { exchange, routingKey, properties } = publish;
+    const { body, encoding } = readBody(publish.body);
+    this.#publishes.set(seq, { bytes: publish.body.length, onOutcome });
+    this.#openPublishBytes += publish.body.length;
+    this.#link.send({ kind: 'publish', seq, exchange, routingKey, properties, body, encoding }, seq);
+    if (this.#publishes.size >= MAX_OPEN_PUBLISHES || this.#openPublishBytes >= MAX_OPEN_PUBLISH_BYTES) {
+      this.#stream.pause();
+    }
+  }
+
+  /** Gathered until the turn ends: one frame for a whole read's acks. */
+  settle(outcome: 'ack' | 'requeue' | 'discard', leases: readonly number[]): void {
+    if (leases.length === 0) return;
+    if (this.#settling?.outcome !== outcome) this.#flushSettlements();
+    this.#settling ??= { outcome, leases: [] };
+    this.#settling.leases.push(...leases);
+    this.#output.schedule();
+  }
+
+  drained(bytes: number): void {
+    this.#drainedBytes += bytes;
+    if (this.#drainedBytes - this.#toldDrainedBytes < CREDIT_STEP_BYTES) return;
+    this.#toldDrainedBytes = this.#drainedBytes;
+    this.send({ kind: 'credit', drainedBytes: this.#drainedBytes });
+  }
+
+  closed(channel: number): void {
+    this.#channels.delete(channel);
+  }
+
+  #flushSettlements(): void {
+    const settling = this.#settling;
+    this.#settling = undefined;
+    if (settling) this.#link?.send({ kind: 'settle', ...settling });
+  }
+
+  #beforeFlush(): void {
+    this.#flushSettlements();
+    for (const channel of this.#channels.values()) channel.flushConfirms();
+  }
+
+  // heartbeats
+
+  /** Sent at half the interval when nothing else was; a client silent for three intervals is gone. */
+  #startHeartbeat(seconds: number): void {
+    this.#heartbeatSeconds = seconds;
+    if (seconds === 0) return;
+    this.#heartbeat = setInterval(() => this.#beat(), seconds * 500);
+  }
+
+  #beat(): void {
+    const now = Date.now();
+    const intervalMs = this.#heartbeatSeconds * 1_000;
+    if (!this.#stream.isPaused() && now - this.#lastReadMs >= 3 * intervalMs) {
+      this.#destroy('missed heartbeats');
+      return;
+    }
+    if (now - this.#lastWriteMs >= intervalMs / 2 - 50) this.write(HEARTBEAT_FRAME);
+  }
+
+  // ends
+
+  #fail(error: unknown, why?: string): void {
+    if (this.#state === 'closing' || this.#state === 'closed') return;
+    if (error instanceof SilentClose) {
+      this.#why = error.message;
+      this.#enterClosing(error.delayMs);
+      if (error.delayMs === 0) this.#destroy(error.message);
+      return;
+    }
+    const close = error instanceof AmqpError ? error : connectionError(541, 'internal error');
+    this.#why = why ?? (error instanceof Error ? error.message : String(error));
+    if (this.#state === 'header') {
+      this.#destroy(this.#why);
+      return;
+    }
+    for (const channel of this.#channels.values()) channel.flushConfirms();
+    this.#sendMethod(METHOD.connectionClose, {
+      replyCode: close.code,
+      replyText: close.text.slice(0, 255),
+      classId: close.classId,
+      methodId: close.methodId,
+    });
+    this.#enterClosing();
+  }
+
+  /** Nothing more reaches the object; the socket gets a while for its goodbye. */
+  #enterClosing(timeoutMs = CLOSE_TIMEOUT_MS): void {
+    this.#flushSettlements();
+    this.#state = 'closing';
+    clearTimeout(this.#timer);
+    clearInterval(this.#heartbeat);
+    this.#handshake.abandon();
+    this.#link?.close();
+    this.#stream.resume();
+    this.#timer = setTimeout(() => this.#destroy(this.#why), timeoutMs);
+  }
+
+  #destroy(why: string): void {
+    if (this.#state === 'closed') return;
+    const wasRunning = this.#link !== undefined;
+    if (this.#state !== 'closing') this.#flushSettlements();
+    this.#state = 'closed';
+    clearTimeout(this.#timer);
+    clearInterval(this.#heartbeat);
+    this.#handshake.abandon();
+    this.#link?.close();
+    this.#stream.destroy();
+    this.#events.closed(wasRunning || this.#why === 'client closed' ? why : this.#why);
+  }
+
+  #sendMethod(method: number, fields: Fields): void {
+    this.write(encodeMethod(method, 0, fields));
+  }
+}
+
+function readMethod(frame: Frame): { method: number; fields: Fields } {
+  const method = frame.payload.readUInt32BE(0);
+  if (!isKnownMethod(method)) throw new SilentClose(`unknown method ${method}`);
+  return { method, fields: decodeMethod(method, frame.payload.subarray(4)) };
+}
+
+/** UTF-8 travels as text; other bytes as base64, so that nothing is lost on the way to the dead-letter queue. */
+function readBody(bytes: Buffer): { body: string; encoding: 'utf8' | 'base64' } {
+  const text = bytes.toString('utf8');
+  const isUtf8 = !text.includes('\ufffd') || Buffer.from(text, 'utf8').equals(bytes);
+  return isUtf8 ? { body: text, encoding: 'utf8' } : { body: bytes.toString('base64'), encoding: 'base64' };
+}

@@ -1,0 +1,106 @@
+/**
+ * A publish being assembled: method, header, bodies. Two functions, one per frame type, each saying what state comes
+ * next. The properties are passed on as bytes, unread.
+ */
+import { type AmqpError, channelError, connectionError } from './wire/amqp-error.ts';
+import { decodeProperties, METHOD } from './wire/codec.ts';
+
+/** [C-6.3] */
+export const MAX_BODY_BYTES = 256 * 1024;
+/** Properties are headers of a message, not a second body. */
+const MAX_PROPERTIES_BYTES = 16 * 1024;
+
+/** The bit that says that a headers table follows: the one property that can be hostile, so it is read. */
+const HEADERS_FLAG = 0x2000;
+
+export interface PublishMethod {
+  exchange: string;
+  routingKey: string;
+  mandatory: boolean;
+}
+
+export interface Publish extends PublishMethod {
+  /** Base64 of the flags and fields, as they came. */
+  properties: string;
+  body: Buffer;
+}
+
+/** basic.publish by hand: reserved short, two short strings, bits. Throws when it does not decode. */
+export function readPublish(args: Buffer): PublishMethod {
+  const exchangeEnd = 3 + args.readUInt8(2);
+  const routingKeyStart = exchangeEnd + 1;
+  const routingKeyEnd = routingKeyStart + args.readUInt8(exchangeEnd);
+  const bits = args.readUInt8(routingKeyEnd);
+  if ((bits & 2) !== 0) throw connectionError(540, 'immediate=true', METHOD.basicPublish);
+  return {
+    exchange: args.toString('utf8', 3, exchangeEnd),
+    routingKey: args.toString('utf8', routingKeyStart, routingKeyEnd),
+    mandatory: (bits & 1) !== 0,
+  };
+}
+
+export class ContentAssembly {
+  readonly #method: PublishMethod;
+  #properties: string | undefined;
+  #size = 0;
+  #received = 0;
+  #parts: Buffer[] = [];
+
+  constructor(method: PublishMethod) {
+    this.#method = method;
+  }
+
+  /** The finished publish, when the header announces an empty body. */
+  takeHeader(payload: Buffer): Publish | undefined {
+    if (this.#properties !== undefined) throw unexpected('content body', 'content header');
+    if (payload.length < 14)
+      throw connectionError(502, 'content header does not decode', METHOD.basicPublish);
+    if (payload.readUInt16BE(0) !== 60) throw unexpected('content header', 'content header of another class');
+    const size = payload.readBigUInt64BE(4);
+    const properties = payload.subarray(12);
+    if (properties.length > MAX_PROPERTIES_BYTES) {
+      throw connectionError(
+        502,
+        `properties are longer than ${MAX_PROPERTIES_BYTES} bytes`,
+        METHOD.basicPublish,
+      );
+    }
+    if ((properties.readUInt16BE(0) & HEADERS_FLAG) !== 0) decodeProperties(properties);
+    if (size > BigInt(MAX_BODY_BYTES)) {
+      // Its body frames are ignored: the channel is closing.
+      const what = `message size ${size} is larger than configured max size ${MAX_BODY_BYTES}`;
+      throw channelError(311, what, METHOD.basicPublish);
+    }
+    this.#properties = properties.toString('base64');
+    this.#size = Number(size);
+    return this.#finished();
+  }
+
+  /** The finished publish, when this body completes it. */
+  takeBody(payload: Buffer): Publish | undefined {
+    if (this.#properties === undefined)
+      throw unexpected('content header', 'non content header frame instead');
+    this.#received += payload.length;
+    if (this.#received > this.#size) {
+      throw connectionError(
+        501,
+        `content body of ${this.#received} bytes exceeds the announced ${this.#size}`,
+        METHOD.basicPublish,
+      );
+    }
+    // A slice would pin the whole read buffer.
+    this.#parts.push(Buffer.from(payload));
+    return this.#finished();
+  }
+
+  #finished(): Publish | undefined {
+    if (this.#received < this.#size || this.#properties === undefined) return undefined;
+    const body = this.#parts.length === 1 ? (this.#parts[0] as Buffer) : Buffer.concat(this.#parts);
+    return { ...this.#method, properties: this.#properties, body };
+  }
+}
+
+/** A frame that is not the one its content needs. */
+export function unexpected(expected: string, got: string): AmqpError {
+  return connectionError(505, `expected ${expected} for class 60, got ${got}`, METHOD.basicPublish);
+}

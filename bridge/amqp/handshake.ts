@@ -1,0 +1,185 @@
+/**
+ * A connection's beginning, in wire order; a state takes only the frame that it lists.
+ *
+ *   header ─► start ─► start-ok ─(dial)─► tune ─► tune-ok ─► open ─► open-ok ─► running
+ *
+ * The client's credential becomes a link here and is forgotten. A refusal is told as RabbitMQ tells it; trouble with
+ * the edge closes with 320, never 403 (rule 7).
+ */
+import { VHOST_HEADER, type VhostLinkDown, type VhostLinkUp } from '../../protocol/link.ts';
+import type { DialResult, Link } from '../link.ts';
+import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
+import { type AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
+import { type Fields, METHOD } from './wire/codec.ts';
+
+export const CHANNEL_MAX = 16;
+export const FRAME_MAX = 131_072;
+export const HEARTBEAT_SECONDS = 60;
+/** Before tune nothing larger is read [C-6.3]. */
+export const FRAME_MIN = 4_096;
+/** RabbitMQ keeps a failed login waiting this long before it closes without a word. */
+const FAILED_LOGIN_DELAY_MS = 3_000;
+export const PROTOCOL_HEADER = Buffer.from('AMQP\x00\x00\x09\x01', 'latin1');
+
+export type VhostDial = (credential: SaslCredential) => Promise<DialResult<VhostLinkUp, VhostLinkDown>>;
+
+export interface Tuned {
+  frameMax: number;
+  channelMax: number;
+  heartbeatSeconds: number;
+}
+
+/** What a finished handshake hands to the running connection. */
+export interface Session extends Tuned {
+  link: Link<VhostLinkUp, VhostLinkDown>;
+  username: string;
+  vhost: string;
+  /** Capabilities that the client announced. */
+  capabilities: Fields;
+}
+
+const SERVER_PROPERTIES = {
+  product: 'Sitewire',
+  version: '1.1',
+  platform: 'Node.js',
+  capabilities: {
+    publisher_confirms: true,
+    exchange_exchange_bindings: false,
+    'basic.nack': true,
+    consumer_cancel_notify: true,
+    'connection.blocked': false,
+    authentication_failure_close: true,
+    per_consumer_qos: true,
+  },
+};
+
+type State = 'start-ok' | 'dialing' | 'tune-ok' | 'open' | 'done';
+
+export class Handshake {
+  readonly #dial: VhostDial;
+  readonly #send: (method: number, fields: Fields) => void;
+  #state: State = 'start-ok';
+  #link: Link<VhostLinkUp, VhostLinkDown> | undefined;
+  #vhost = '';
+  #username = '';
+  #capabilities: Fields = {};
+  #refusal: AmqpError | undefined;
+  #tuned: Tuned | undefined;
+
+  constructor(dial: VhostDial, send: (method: number, fields: Fields) => void) {
+    this.#dial = dial;
+    this.#send = send;
+  }
+
+  begin(): void {
+    this.#send(METHOD.connectionStart, {
+      versionMajor: 0,
+      versionMinor: 9,
+      serverProperties: SERVER_PROPERTIES,
+      mechanisms: Buffer.from(MECHANISMS),
+      locales: Buffer.from('en_US'),
+    });
+  }
+
+  /** Takes the next method. The finished session, once it is there. Rejects with what ends the connection. */
+  async take(method: number, fields: Fields): Promise<Session | undefined> {
+    if (this.#state === 'start-ok' && method === METHOD.connectionStartOk) {
+      this.#state = 'dialing';
+      await this.#startOk(fields);
+      this.#state = 'tune-ok';
+      this.#send(METHOD.connectionTune, {
+        channelMax: CHANNEL_MAX,
+        frameMax: FRAME_MAX,
+        heartbeat: HEARTBEAT_SECONDS,
+      });
+      return undefined;
+    }
+    if (this.#state === 'tune-ok' && method === METHOD.connectionTuneOk) {
+      this.#tuned = readTuneOk(fields);
+      this.#state = 'open';
+      return undefined;
+    }
+    if (this.#state === 'open' && method === METHOD.connectionOpen) return this.#open(fields);
+    throw new SilentClose(`method ${method} in handshake state ${this.#state}`);
+  }
+
+  /** Ends a link that no session took over. */
+  abandon(): void {
+    if (this.#state !== 'done') this.#link?.close();
+  }
+
+  async #startOk(fields: Fields): Promise<void> {
+    const properties = asTable(fields.clientProperties);
+    this.#capabilities = asTable(own(properties, 'capabilities'));
+    const mechanism = String(fields.mechanism);
+    const credential = readSasl(mechanism, fields.response as Buffer);
+    if (!credential) throw new SilentClose('unusable credentials', FAILED_LOGIN_DELAY_MS);
+    this.#username = credential.username;
+    const dialed = await this.#dial(credential);
+    switch (dialed.outcome) {
+      case 'accepted':
+        this.#link = dialed.link;
+        this.#vhost = dialed.headers[VHOST_HEADER] ?? '';
+        return;
+      case 'refused':
+        // A limit is told where the vhost is opened, as RabbitMQ does; everything else at the login.
+        if (dialed.status !== 409) throw this.#loginRefused(mechanism);
+        this.#refusal = connectionError(
+          530,
+          `access to vhost refused for user '${this.#username}': ${dialed.message}`,
+          METHOD.connectionOpen,
+        );
+        return;
+      case 'trouble':
+        throw connectionError(320, 'the service is not available, try again');
+    }
+  }
+
+  #loginRefused(mechanism: string): Error {
+    if (own(this.#capabilities, 'authentication_failure_close') !== true) {
+      return new SilentClose('login refused', FAILED_LOGIN_DELAY_MS);
+    }
+    return connectionError(
+      403,
+      `Login was refused using authentication mechanism ${mechanism}. For details see the broker logfile.`,
+    );
+  }
+
+  #open(fields: Fields): Session {
+    if (this.#refusal) throw this.#refusal;
+    const vhost = String(fields.virtualHost);
+    if (!this.#link || !this.#tuned) throw new SilentClose('open without a link');
+    if (vhost !== this.#vhost) {
+      const what = `access to vhost '${vhost}' refused for user '${this.#username}'`;
+      throw connectionError(530, what, METHOD.connectionOpen);
+    }
+    this.#state = 'done';
+    this.#send(METHOD.connectionOpenOk, { knownHosts: '' });
+    return {
+      link: this.#link,
+      username: this.#username,
+      vhost,
+      capabilities: this.#capabilities,
+      ...this.#tuned,
+    };
+  }
+}
+
+/** What raises or zeroes a limit, or asks for frames below the minimum, closes without a word after a while. */
+function readTuneOk(fields: Fields): Tuned {
+  const frameMax = Number(fields.frameMax);
+  const channelMax = Number(fields.channelMax);
+  const isOutside =
+    frameMax < FRAME_MIN || frameMax > FRAME_MAX || channelMax < 1 || channelMax > CHANNEL_MAX;
+  if (isOutside) throw new SilentClose('tune-ok outside the offer', FAILED_LOGIN_DELAY_MS);
+  return { frameMax, channelMax, heartbeatSeconds: Number(fields.heartbeat) };
+}
+
+/** A field table's own entry: a key `__proto__` must not reach through. */
+function own(table: Fields, name: string): unknown {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
+function asTable(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : {};
+}

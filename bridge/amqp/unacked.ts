@@ -1,0 +1,40 @@
+/** Deliveries of one channel that the client has not settled: tag to lease, in order. */
+export class Unacked {
+  #lastTag = 0;
+  readonly #leases = new Map<number, number>();
+
+  /** The tag of a delivery. Without a lease (no_ack) there is nothing to settle. */
+  add(lease: number | null): number {
+    this.#lastTag += 1;
+    if (lease !== null) this.#leases.set(this.#lastTag, lease);
+    return this.#lastTag;
+  }
+
+  /**
+   * The leases that a settlement names, no longer held; undefined for a tag that is not outstanding. With `multiple`
+   * all up to it; tag 0 then means all there are, also none.
+   */
+  take(tag: number, multiple: boolean): number[] | undefined {
+    if (multiple && tag === 0) return this.takeAll();
+    const lease = this.#leases.get(tag);
+    if (!multiple) {
+      if (lease === undefined) return undefined;
+      this.#leases.delete(tag);
+      return [lease];
+    }
+    if (tag > this.#lastTag) return undefined;
+    const leases: number[] = [];
+    for (const [known, held] of this.#leases) {
+      if (known > tag) break;
+      leases.push(held);
+      this.#leases.delete(known);
+    }
+    return leases.length > 0 ? leases : undefined;
+  }
+
+  takeAll(): number[] {
+    const leases = [...this.#leases.values()];
+    this.#leases.clear();
+    return leases;
+  }
+}

@@ -1,0 +1,53 @@
+/** What ends a channel or a connection, with RabbitMQ's codes and words. */
+const NAMES: Record<number, string> = {
+  311: 'CONTENT_TOO_LARGE',
+  320: 'CONNECTION_FORCED',
+  403: 'ACCESS_REFUSED',
+  404: 'NOT_FOUND',
+  406: 'PRECONDITION_FAILED',
+  501: 'FRAME_ERROR',
+  502: 'SYNTAX_ERROR',
+  503: 'COMMAND_INVALID',
+  504: 'CHANNEL_ERROR',
+  505: 'UNEXPECTED_FRAME',
+  530: 'NOT_ALLOWED',
+  540: 'NOT_IMPLEMENTED',
+  541: 'INTERNAL_ERROR',
+};
+
+export class AmqpError extends Error {
+  readonly severity: 'channel' | 'connection';
+  readonly code: number;
+  /** The whole reply text, `NAME - what`. */
+  readonly text: string;
+  readonly classId: number;
+  readonly methodId: number;
+
+  /** `method` is the id of the offending method, 0 for none. */
+  constructor(severity: 'channel' | 'connection', code: number, text: string, method = 0) {
+    super(text);
+    this.severity = severity;
+    this.code = code;
+    this.text = text;
+    this.classId = method >>> 16;
+    this.methodId = method & 0xffff;
+  }
+}
+
+export function connectionError(code: number, what: string, method = 0): AmqpError {
+  return new AmqpError('connection', code, `${NAMES[code]} - ${what}`, method);
+}
+
+export function channelError(code: number, what: string, method: number): AmqpError {
+  return new AmqpError('channel', code, `${NAMES[code]} - ${what}`, method);
+}
+
+/** The socket just closes: what RabbitMQ does where no frame would be understood. */
+export class SilentClose extends Error {
+  readonly delayMs: number;
+
+  constructor(why: string, delayMs = 0) {
+    super(why);
+    this.delayMs = delayMs;
+  }
+}

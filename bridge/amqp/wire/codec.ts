@@ -1,0 +1,138 @@
+/**
+ * AMQP 0-9-1 methods and tables, encoded and decoded by amqplib's own codec. Its package hides these files, so they
+ * are loaded by path; the version is pinned and a round trip over every method stands in the tests. Nothing else
+ * touches amqplib. A table key `__proto__` sets the decoded object's prototype: read tables with `Object.hasOwn`.
+ */
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { connectionError } from './amqp-error.ts';
+
+export type Fields = Record<string, unknown>;
+
+interface Definitions {
+  constants: Record<string, number>;
+  decode(id: number, payload: Buffer): Fields;
+  encodeMethod(id: number, channel: number, fields: Fields): Buffer;
+  encodeProperties(id: number, channel: number, size: number, fields: Fields): Buffer;
+  info(id: number): { id: number; classId: number; methodId: number; name: string; args: { name: string }[] };
+  [method: string]: unknown;
+}
+
+const require = createRequire(import.meta.url);
+const library = dirname(require.resolve('amqplib'));
+const definitions = require(join(library, 'lib', 'defs.js')) as Definitions;
+
+/** The numeric id (class in the high half, method in the low) of every method that either side names. */
+export const METHOD = {
+  connectionStart: 655370,
+  connectionStartOk: 655371,
+  connectionSecureOk: 655381,
+  connectionTune: 655390,
+  connectionTuneOk: 655391,
+  connectionOpen: 655400,
+  connectionOpenOk: 655401,
+  connectionClose: 655410,
+  connectionCloseOk: 655411,
+  connectionBlocked: 655420,
+  connectionUnblocked: 655421,
+  connectionUpdateSecret: 655430,
+  channelOpen: 1310730,
+  channelOpenOk: 1310731,
+  channelFlow: 1310740,
+  channelFlowOk: 1310741,
+  channelClose: 1310760,
+  channelCloseOk: 1310761,
+  accessRequest: 1966090,
+  accessRequestOk: 1966091,
+  exchangeDeclare: 2621450,
+  exchangeDeclareOk: 2621451,
+  exchangeDelete: 2621460,
+  exchangeBind: 2621470,
+  exchangeUnbind: 2621480,
+  queueDeclare: 3276810,
+  queueDeclareOk: 3276811,
+  queueBind: 3276820,
+  queuePurge: 3276830,
+  queueDelete: 3276840,
+  queueUnbind: 3276850,
+  basicQos: 3932170,
+  basicQosOk: 3932171,
+  basicConsume: 3932180,
+  basicConsumeOk: 3932181,
+  basicCancel: 3932190,
+  basicCancelOk: 3932191,
+  basicPublish: 3932200,
+  basicDeliver: 3932220,
+  basicGet: 3932230,
+  basicGetOk: 3932231,
+  basicGetEmpty: 3932232,
+  basicAck: 3932240,
+  basicReject: 3932250,
+  basicRecoverAsync: 3932260,
+  basicRecover: 3932270,
+  basicRecoverOk: 3932271,
+  basicNack: 3932280,
+  confirmSelect: 5570570,
+  confirmSelectOk: 5570571,
+  txSelect: 5898250,
+  txCommit: 5898260,
+  txRollback: 5898270,
+} as const;
+
+/** The class id of basic, in content headers; amqplib keeps its properties under it. */
+export const BASIC_CLASS = 60;
+
+/** Tables within tables that are read. */
+const MAX_TABLE_DEPTH = 32;
+
+/** Throws an AmqpError on arguments that do not decode, or hold tables within tables beyond reason. */
+export function decodeMethod(id: number, args: Buffer): Fields {
+  return decode(id, args, id);
+}
+
+function decode(id: number, bytes: Buffer, method: number): Fields {
+  let fields: Fields;
+  try {
+    fields = definitions.decode(id, bytes);
+  } catch (error) {
+    // Nested thousands deep, the decoder runs out of stack.
+    const isDeep = error instanceof RangeError && error.message.includes('call stack');
+    throw isDeep ? tooDeep(method) : connectionError(501, 'cannot decode', method);
+  }
+  for (const value of Object.values(fields)) {
+    if (isDeeperThan(value, MAX_TABLE_DEPTH)) throw tooDeep(method);
+  }
+  return fields;
+}
+
+function isDeeperThan(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null || Buffer.isBuffer(value)) return false;
+  return depth === 0 || Object.values(value).some((inner) => isDeeperThan(inner, depth - 1));
+}
+
+function tooDeep(method: number): Error {
+  return connectionError(502, `field table deeper than ${MAX_TABLE_DEPTH}`, method);
+}
+
+export function encodeMethod(id: number, channel: number, fields: Fields): Buffer {
+  return definitions.encodeMethod(id, channel, fields);
+}
+
+/** A whole content-header frame. */
+export function encodeProperties(channel: number, bodySize: number, fields: Fields): Buffer {
+  return definitions.encodeProperties(BASIC_CLASS, channel, bodySize, fields);
+}
+
+/** Flags and property list of a content header: its payload from offset 12. Throws like `decodeMethod`. */
+export function decodeProperties(flagsAndFields: Buffer): Fields {
+  return decode(BASIC_CLASS, flagsAndFields, METHOD.basicPublish);
+}
+
+/** Whether a method id exists at all: an unknown one closes the socket without a word, as RabbitMQ does. */
+export function isKnownMethod(id: number): boolean {
+  try {
+    return definitions.info(id) !== undefined;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * Frames out of a byte stream, whole, split or many to a chunk. A frame's size is judged at its header, before a
+ * byte of it is kept. Payloads are slices of what was read: copy what stays.
+ */
+import { connectionError } from './amqp-error.ts';
+
+export const FRAME = { method: 1, header: 2, body: 3, heartbeat: 8, end: 0xce } as const;
+const HEADER_BYTES = 7;
+/** A frame around its payload. */
+export const FRAME_OVERHEAD = 8;
+
+export interface Frame {
+  type: number;
+  channel: number;
+  payload: Buffer;
+}
+
+export class FrameReader {
+  /** The largest payload taken now: small until tuned. */
+  maxPayload: number;
+  #rest: Buffer = Buffer.alloc(0);
+  #parts: Buffer[] = [];
+  #held = 0;
+  #needed = HEADER_BYTES;
+
+  constructor(maxPayload: number) {
+    this.maxPayload = maxPayload;
+  }
+
+  /** The frames that a chunk completes. Throws an AmqpError at the first that is wrong. */
+  *push(chunk: Buffer): Generator<Frame> {
+    this.#parts.push(chunk);
+    this.#held += chunk.length;
+    if (this.#held < this.#needed) return;
+    this.#rest = this.#parts.length === 1 ? chunk : Buffer.concat(this.#parts);
+    this.#parts = [];
+    let offset = 0;
+    try {
+      for (;;) {
+        const frame = this.#next(offset);
+        if (!frame) return;
+        offset += frame.payload.length + FRAME_OVERHEAD;
+        yield frame;
+      }
+    } finally {
+      const left = this.#rest.subarray(offset);
+      this.#rest = Buffer.alloc(0);
+      this.#parts = left.length > 0 ? [left] : [];
+      this.#held = left.length;
+    }
+  }
+
+  #next(offset: number): Frame | undefined {
+    const available = this.#rest.length - offset;
+    this.#needed = HEADER_BYTES;
+    if (available < HEADER_BYTES) return undefined;
+    const type = this.#rest.readUInt8(offset);
+    const channel = this.#rest.readUInt16BE(offset + 1);
+    const size = this.#rest.readUInt32BE(offset + 3);
+    if (type !== FRAME.method && type !== FRAME.header && type !== FRAME.body && type !== FRAME.heartbeat) {
+      throw connectionError(501, `type ${type}, unknown_frame`);
+    }
+    if (size > this.maxPayload) {
+      throw connectionError(
+        501,
+        `type ${type}, all octets = <<>>: {frame_too_large,${size},${this.maxPayload - FRAME_OVERHEAD}}`,
+      );
+    }
+    this.#needed = size + FRAME_OVERHEAD;
+    if (available < this.#needed) return undefined;
+    const end = this.#rest.readUInt8(offset + HEADER_BYTES + size);
+    if (end !== FRAME.end) throw connectionError(501, `type ${type}, {invalid_frame_end_marker,${end}}`);
+    const payload = this.#rest.subarray(offset + HEADER_BYTES, offset + HEADER_BYTES + size);
+    return { type, channel, payload };
+  }
+}

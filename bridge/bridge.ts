@@ -1,0 +1,165 @@
+/** The bridge as one object: its listeners, its engines, its way to the edge. Stateless; any number of them may run. */
+import { randomUUID } from 'node:crypto';
+import type { Server as HttpServer } from 'node:http';
+import type { Server as TlsServer } from 'node:tls';
+import type { Logger } from 'pino';
+import {
+  type DeviceLinkDown,
+  type DeviceLinkUp,
+  deviceLinkDown,
+  type VhostLinkDown,
+  type VhostLinkUp,
+  vhostLinkDown,
+} from '../protocol/link.ts';
+import { AmqpConnection } from './amqp/connection.ts';
+import type { BridgeConfig } from './config.ts';
+import { type DialResult, dial, type Edge, startPulse } from './link.ts';
+import { createMetricsServer, Metrics } from './metrics.ts';
+import { MqttBroker } from './mqtt/broker.ts';
+import { createTlsListener, listen } from './tls.ts';
+
+const READY_TIMEOUT_MS = 2_000;
+
+export class Bridge {
+  readonly #config: BridgeConfig;
+  readonly #log: Logger;
+  readonly #metrics = new Metrics();
+  readonly #edge: Edge;
+  readonly #amqpConnections = new Set<AmqpConnection>();
+  readonly #amqpServer: TlsServer;
+  readonly #mqttServer: TlsServer;
+  readonly #mqtt: MqttBroker;
+  readonly #metricsServer: HttpServer;
+  #stopPulse = () => {};
+  #listening = false;
+
+  constructor(config: BridgeConfig, log: Logger) {
+    this.#config = config;
+    this.#log = log;
+    this.#edge = { url: config.edgeUrl, secret: config.secret, bridge: config.bridgeId, boot: randomUUID() };
+    this.#amqpServer = createTlsListener(config.tls, (socket, address) => this.#acceptAmqp(socket, address));
+    this.#mqttServer = createTlsListener(config.tls, (socket, address) => this.#mqtt.accept(socket, address));
+    this.#mqtt = this.#createMqtt();
+    this.#metricsServer = createMetricsServer(this.#metrics, () => this.#isReady());
+  }
+
+  /** The ports it listens on, once it does. */
+  async start(): Promise<{ amqps: number; mqtts: number; metrics: number }> {
+    const { host, amqpsPort, mqttsPort, metrics } = this.#config;
+    await this.#mqtt.start();
+    this.#stopPulse = startPulse();
+    const ports = {
+      amqps: await listen(this.#amqpServer, amqpsPort, host),
+      mqtts: await listen(this.#mqttServer, mqttsPort, host),
+      metrics: await listen(this.#metricsServer, metrics.port, metrics.host),
+    };
+    this.#listening = true;
+    this.#log.info({ ...ports, edge: this.#config.edgeUrl }, 'bridge listens');
+    return ports;
+  }
+
+  /** Stops taking clients, tells those there are to come back, and waits for their goodbyes. */
+  async stop(): Promise<void> {
+    this.#listening = false;
+    const closed = [this.#amqpServer, this.#mqttServer].map(
+      (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+    );
+    for (const connection of this.#amqpConnections) {
+      connection.shutdown("broker forced connection closure with reason 'shutdown'");
+    }
+    await this.#mqtt.stop();
+    await Promise.all(closed);
+    this.#stopPulse();
+    this.#metricsServer.close();
+    this.#log.info('bridge stopped');
+  }
+
+  #acceptAmqp(socket: import('node:tls').TLSSocket, address: string): void {
+    const log = this.#log.child({ protocol: 'amqp', address });
+    let isOpen = false;
+    const connection = new AmqpConnection(
+      socket,
+      async (credential) =>
+        this.#count(
+          'amqp',
+          log,
+          await dial<VhostLinkUp, VhostLinkDown>(
+            this.#edge,
+            'amqp',
+            { ...credential, address, fingerprint: '' },
+            vhostLinkDown,
+          ),
+        ),
+      {
+        opened: (details) => {
+          isOpen = true;
+          this.#metrics.opened('amqp');
+          log.info(details, 'connection opened');
+        },
+        closed: (why) => {
+          this.#amqpConnections.delete(connection);
+          if (isOpen) this.#metrics.closed('amqp');
+          else this.#metrics.refusedClients.inc({ protocol: 'amqp' });
+          log.info({ why }, 'connection closed');
+        },
+        published: (count) => this.#metrics.published.inc({ protocol: 'amqp' }, count),
+        delivered: (count) => this.#metrics.delivered.inc({ protocol: 'amqp' }, count),
+      },
+    );
+    this.#amqpConnections.add(connection);
+  }
+
+  #createMqtt(): MqttBroker {
+    const log = this.#log.child({ protocol: 'mqtt' });
+    return new MqttBroker(
+      async (credential, address) =>
+        this.#count(
+          'mqtt',
+          log,
+          await dial<DeviceLinkUp, DeviceLinkDown>(
+            this.#edge,
+            'mqtt',
+            { ...credential, address, fingerprint: '' },
+            deviceLinkDown,
+          ),
+        ),
+      {
+        opened: (deviceId) => {
+          this.#metrics.opened('mqtt');
+          log.info({ deviceId }, 'session opened');
+        },
+        closed: (deviceId, why) => {
+          this.#metrics.closed('mqtt');
+          log.info({ deviceId, why }, 'session closed');
+        },
+        refused: (why) => {
+          this.#metrics.refusedClients.inc({ protocol: 'mqtt' });
+          log.info({ why }, 'client refused');
+        },
+        published: () => this.#metrics.published.inc({ protocol: 'mqtt' }),
+        commanded: () => this.#metrics.delivered.inc({ protocol: 'mqtt' }),
+      },
+    );
+  }
+
+  #count<Up, Down>(
+    protocol: 'amqp' | 'mqtt',
+    log: Logger,
+    result: DialResult<Up, Down>,
+  ): DialResult<Up, Down> {
+    this.#metrics.dials.inc({ protocol, outcome: result.outcome });
+    if (result.outcome === 'trouble') log.warn({ reason: result.reason }, 'edge not reached');
+    return result;
+  }
+
+  async #isReady(): Promise<boolean> {
+    if (!this.#listening) return false;
+    try {
+      const signal = AbortSignal.timeout(READY_TIMEOUT_MS);
+      const response = await fetch(new URL('/healthz', this.#config.edgeUrl), { signal });
+      return response.ok;
+    } catch {
+      return false;
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** The bridge's configuration: environment variables, checked once at start. docs/operations.md lists them. */
+import { hostname } from 'node:os';
+import { z } from 'zod';
+
+const port = z.coerce.number().int().min(0).max(65_535);
+
+const environment = z.object({
+  SITEWIRE_EDGE_URL: z.url({ protocol: /^https?$/ }),
+  SITEWIRE_BRIDGE_SECRET: z.string().min(32),
+  SITEWIRE_BRIDGE_ID: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,64}$/)
+    .default(
+      hostname()
+        .replace(/[^A-Za-z0-9._-]/g, '-')
+        .slice(0, 64),
+    ),
+  SITEWIRE_TLS_CERT: z.string(),
+  SITEWIRE_TLS_KEY: z.string(),
+  SITEWIRE_HOST: z.string().default('::'),
+  SITEWIRE_AMQPS_PORT: port.default(5671),
+  SITEWIRE_MQTTS_PORT: port.default(8885),
+  SITEWIRE_METRICS_HOST: z.string().default('127.0.0.1'),
+  SITEWIRE_METRICS_PORT: port.default(9464),
+  SITEWIRE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+});
+
+export interface BridgeConfig {
+  edgeUrl: string;
+  secret: string;
+  bridgeId: string;
+  /** PEM files. */
+  tls: { certificate: string; key: string };
+  host: string;
+  amqpsPort: number;
+  mqttsPort: number;
+  metrics: { host: string; port: number };
+  logLevel: string;
+}
+
+/** Throws with every variable that is wrong, by name. */
+export function readConfig(variables: Record<string, string | undefined>): BridgeConfig {
+  const parsed = environment.safeParse(variables);
+  if (!parsed.success) {
+    const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+    throw new Error(`bad configuration\n  ${faults.join('\n  ')}`);
+  }
+  const values = parsed.data;
+  return {
+    edgeUrl: values.SITEWIRE_EDGE_URL,
+    secret: values.SITEWIRE_BRIDGE_SECRET,
+    bridgeId: values.SITEWIRE_BRIDGE_ID,
+    tls: { certificate: values.SITEWIRE_TLS_CERT, key: values.SITEWIRE_TLS_KEY },
+    host: values.SITEWIRE_HOST,
+    amqpsPort: values.SITEWIRE_AMQPS_PORT,
+    mqttsPort: values.SITEWIRE_MQTTS_PORT,
+    metrics: { host: values.SITEWIRE_METRICS_HOST, port: values.SITEWIRE_METRICS_PORT },
+    logLevel: values.SITEWIRE_LOG_LEVEL,
+  };
+}

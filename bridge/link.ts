@@ -1,0 +1,278 @@
+/**
+ * One client's link: a WebSocket to the object that owns it. The upgrade authenticates the client and this bridge;
+ * when either end closes, so does the other, and nobody dials again but the client itself.
+ *
+ * Smart batching: a frame goes at once while nothing is under way; after that frames gather until an answer comes,
+ * or for two milliseconds, since one Site's answer may be held while others flow.
+ */
+import { createHmac, randomUUID } from 'node:crypto';
+import { type RawData, WebSocket } from 'ws';
+import type { z } from 'zod';
+import { ERROR_STATUS } from '../protocol/errors.ts';
+import {
+  ANSWER_TIMEOUT_MS,
+  type BridgeProof,
+  formatProof,
+  LINK_PATHS,
+  MAX_BATCH_CHARS,
+  MAX_BATCH_FRAMES,
+  PING,
+  PING_INTERVAL_MS,
+  PONG,
+  PROOF_HEADER,
+  packFrames,
+  parseFrames,
+  proofSigningString,
+  SIGN_OF_LIFE_MS,
+} from '../protocol/link.ts';
+
+/** Frames gather no longer than this behind one that is not answered. */
+const GATHER_MS = 2;
+const DIAL_TIMEOUT_MS = 8_000;
+
+/** Where the edge is and who this bridge is. */
+export interface Edge {
+  /** http(s) base of the Worker. */
+  url: string;
+  secret: string;
+  bridge: string;
+  boot: string;
+}
+
+/** Whose link it is to be. */
+export interface LinkCredential {
+  username: string;
+  password: string;
+  address: string;
+  /** SHA-256 of the client certificate in hex; empty without one. */
+  fingerprint: string;
+}
+
+/** A refusal is the edge's own word; everything else that fails is trouble (rule 7). */
+export type DialResult<Up, Down> =
+  | { outcome: 'accepted'; link: Link<Up, Down>; headers: Record<string, string> }
+  | { outcome: 'refused'; status: number; code: string; message: string }
+  | { outcome: 'trouble'; reason: string };
+
+export interface LinkHandlers<Down> {
+  frames(frames: Down[]): void;
+  closed(code: number, reason: string): void;
+}
+
+/** The link as the engines see it: they import no socket. */
+export interface ObjectLink<Up> {
+  /** A sequence for a frame that wants an answer. */
+  nextSeq(): number;
+  /** `awaitsAnswer`: the frame's sequence, while it is not answered yet. */
+  send(frame: Up, awaitsAnswer?: number): void;
+  close(): void;
+}
+
+interface Answerable {
+  kind: string;
+  seq?: number;
+  seqs?: number[];
+}
+
+export class Link<Up, Down> implements ObjectLink<Up> {
+  readonly #socket: WebSocket;
+  readonly #schema: z.ZodType<Down>;
+  #handlers: LinkHandlers<Down> | undefined;
+  #early: Down[] = [];
+  #closedWith: { code: number; reason: string } | undefined;
+  #nextSeq = 0;
+  #waiting: Up[] = [];
+  #gather: NodeJS.Timeout | undefined;
+  #turn = false;
+  /** Sequences without an answer, oldest first, and when each was sent. */
+  readonly #unanswered = new Map<number, number>();
+  #lastSignMs = Date.now();
+  #pingedMs = Date.now();
+
+  constructor(socket: WebSocket, schema: z.ZodType<Down>) {
+    this.#socket = socket;
+    this.#schema = schema;
+    socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
+    socket.on('close', (code, reason) => this.#onClose(code, reason.toString()));
+    socket.on('error', () => {});
+    open.add(this);
+  }
+
+  /** Frames that came before are handed over now. */
+  attach(handlers: LinkHandlers<Down>): void {
+    this.#handlers = handlers;
+    const early = this.#early;
+    this.#early = [];
+    if (early.length > 0) handlers.frames(early);
+    if (this.#closedWith) handlers.closed(this.#closedWith.code, this.#closedWith.reason);
+  }
+
+  nextSeq(): number {
+    this.#nextSeq += 1;
+    return this.#nextSeq;
+  }
+
+  send(frame: Up, awaitsAnswer?: number): void {
+    if (this.#closedWith) return;
+    this.#waiting.push(frame);
+    const isIdle = this.#unanswered.size === 0;
+    if (awaitsAnswer !== undefined) this.#unanswered.set(awaitsAnswer, Date.now());
+    if (this.#waiting.length >= MAX_BATCH_FRAMES) this.#flush();
+    else if (isIdle || awaitsAnswer === undefined) this.#flushSoon();
+    else this.#gather ??= setTimeout(() => this.#flush(), GATHER_MS);
+  }
+
+  close(): void {
+    if (this.#closedWith) return;
+    this.#flush();
+    this.#socket.close(1000);
+    open.delete(this);
+  }
+
+  /** The link's own pulse: pings, and the end of one whose peer is silent or answers nothing. */
+  pulse(now: number): void {
+    const [oldest] = this.#unanswered.values();
+    const isLost = now - this.#lastSignMs > SIGN_OF_LIFE_MS;
+    const isStuck = oldest !== undefined && now - oldest > ANSWER_TIMEOUT_MS;
+    if (isLost || isStuck) {
+      this.#socket.terminate();
+      this.#onClose(1006, isLost ? 'no sign of life' : 'no answer');
+      return;
+    }
+    if (now - this.#pingedMs < PING_INTERVAL_MS) return;
+    this.#pingedMs = now;
+    this.#socket.send(PING);
+  }
+
+  /** At the end of this turn: what one read of the client brought travels together. */
+  #flushSoon(): void {
+    if (this.#turn) return;
+    this.#turn = true;
+    setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#turn = false;
+    clearTimeout(this.#gather);
+    this.#gather = undefined;
+    if (this.#waiting.length === 0 || this.#socket.readyState !== WebSocket.OPEN) return;
+    const frames = this.#waiting;
+    this.#waiting = [];
+    for (const message of packFrames(frames)) this.#socket.send(message);
+  }
+
+  #receive(data: RawData, isBinary: boolean): void {
+    this.#lastSignMs = Date.now();
+    const text = data.toString();
+    if (text === PONG && !isBinary) return;
+    const frames = parseFrames(this.#schema, isBinary ? undefined : text);
+    if (!frames.ok) {
+      this.#socket.close(4400, 'unreadable frames');
+      return;
+    }
+    for (const frame of frames.value as Answerable[]) this.#settle(frame);
+    if (this.#waiting.length > 0) this.#flushSoon();
+    if (this.#handlers) this.#handlers.frames(frames.value);
+    else this.#early.push(...frames.value);
+  }
+
+  #settle(frame: Answerable): void {
+    if (frame.seq !== undefined) this.#unanswered.delete(frame.seq);
+    for (const seq of frame.seqs ?? []) this.#unanswered.delete(seq);
+  }
+
+  #onClose(code: number, reason: string): void {
+    open.delete(this);
+    if (this.#closedWith) return;
+    this.#closedWith = { code, reason };
+    clearTimeout(this.#gather);
+    this.#handlers?.closed(code, reason);
+  }
+}
+
+/** Every open link of this process, for the one pulse that serves them all. */
+const open = new Set<Link<never, never> | Link<unknown, unknown>>();
+
+/** Starts the pulse of all links; call the result to stop it. */
+export function startPulse(): () => void {
+  const timer = setInterval(() => {
+    const now = Date.now();
+    for (const link of open) link.pulse(now);
+  }, 1_000);
+  return () => clearInterval(timer);
+}
+
+/** Dials the object of a client. The credential is not kept: it lives only in this call. */
+export function dial<Up, Down>(
+  edge: Edge,
+  protocol: keyof typeof LINK_PATHS,
+  credential: LinkCredential,
+  schema: z.ZodType<Down>,
+): Promise<DialResult<Up, Down>> {
+  const path = LINK_PATHS[protocol];
+  const userinfo = Buffer.from(`${credential.username}:${credential.password}`).toString('base64');
+  const authorization = `Basic ${userinfo}`;
+  const proof: BridgeProof = {
+    bridge: edge.bridge,
+    boot: edge.boot,
+    connection: randomUUID(),
+    address: credential.address,
+    fingerprint: credential.fingerprint,
+    timeMs: Date.now(),
+  };
+  const mac = createHmac('sha256', edge.secret)
+    .update(proofSigningString(proof, path, authorization))
+    .digest('hex');
+  const url = `${edge.url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`;
+
+  return new Promise((resolve) => {
+    const socket = new WebSocket(url, {
+      headers: { authorization, [PROOF_HEADER]: formatProof(proof, mac) },
+      perMessageDeflate: false,
+      handshakeTimeout: DIAL_TIMEOUT_MS,
+      maxPayload: 4 * MAX_BATCH_CHARS + 2 * 1024 * 1024,
+    });
+    let headers: Record<string, string> = {};
+    let link: Link<Up, Down> | undefined;
+    socket.on('upgrade', (response) => {
+      headers = response.headers as Record<string, string>;
+      link = new Link(socket, schema);
+    });
+    socket.on('open', () => {
+      if (link) resolve({ outcome: 'accepted', link, headers });
+    });
+    socket.on('error', (error) => resolve({ outcome: 'trouble', reason: error.message }));
+    socket.on('unexpected-response', (_request, response) => {
+      let body = '';
+      response.setEncoding('utf8');
+      response.on('data', (part: string) => {
+        if (body.length < 4_096) body += part;
+      });
+      response.on('end', () => {
+        resolve(judgeRefusal(response.statusCode ?? 0, body));
+        socket.terminate();
+      });
+      response.on('error', () => resolve({ outcome: 'trouble', reason: 'answer broke off' }));
+    });
+  });
+}
+
+/** Only a 401, 403 or 409 with a code of our envelope is a refusal; a firewall's HTML 403 is trouble. */
+function judgeRefusal(
+  status: number,
+  body: string,
+): Extract<DialResult<never, never>, { outcome: 'refused' | 'trouble' }> {
+  const envelope = readEnvelope(body);
+  if (envelope && [401, 403, 409].includes(status)) return { outcome: 'refused', status, ...envelope };
+  return { outcome: 'trouble', reason: `the edge answered ${status}` };
+}
+
+function readEnvelope(body: string): { code: string; message: string } | undefined {
+  try {
+    const { code, message } = JSON.parse(body) as { code?: unknown; message?: unknown };
+    if (typeof code !== 'string' || !Object.hasOwn(ERROR_STATUS, code)) return undefined;
+    return { code, message: typeof message === 'string' ? message : '' };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,206 @@
+/**
+ * The MQTT protocol itself is Aedes; this file is where it meets a device's link. A CONNECT dials, a PUBLISH is
+ * acknowledged when its site has stored it, and nothing is ever routed between clients. Aedes sends PUBACK after
+ * `authorizePublish` and before `publish`: storing happens inside that hook.
+ */
+import type { Duplex } from 'node:stream';
+import { Aedes, type AuthenticateError, type Client } from 'aedes';
+import { isUuid } from '../../protocol/ids.ts';
+import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link.ts';
+import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
+import type { DialResult, Link } from '../link.ts';
+import { SizeGate } from './size-gate.ts';
+
+/** MQTT 3.1.1 return codes of CONNACK (spec: Broker and device errors). */
+const CONNACK = { unavailable: 3, malformed: 4, refused: 5 } as const;
+const MAX_KEEPALIVE_SECONDS = 300;
+
+export type DeviceDial = (
+  credential: { username: string; password: string },
+  address: string,
+) => Promise<DialResult<DeviceLinkUp, DeviceLinkDown>>;
+
+export interface BrokerEvents {
+  opened(deviceId: string): void;
+  closed(deviceId: string | undefined, why: string): void;
+  refused(why: string): void;
+  published(): void;
+  commanded(): void;
+}
+
+/** One device's session: its link, and what waits for the site's word. */
+interface Session {
+  deviceId: string;
+  link: Link<DeviceLinkUp, DeviceLinkDown>;
+  waiting: Map<number, (outcome: 'stored' | 'refused') => void>;
+}
+
+export class MqttBroker {
+  readonly #aedes: Aedes;
+  readonly #dial: DeviceDial;
+  readonly #events: BrokerEvents;
+  readonly #sessions = new Map<Client, Session>();
+  readonly #addresses = new WeakMap<Duplex, string>();
+  #connections = 0;
+
+  constructor(dial: DeviceDial, events: BrokerEvents) {
+    this.#dial = dial;
+    this.#events = events;
+    this.#aedes = new Aedes({
+      heartbeatInterval: 60_000,
+      connectTimeout: 10_000,
+      queueLimit: 256,
+      maxClientsIdLength: 256,
+      preConnect: (client, packet, done) => {
+        // A client id opens nothing and evicts nobody: each connection has its own, and no state of an earlier one.
+        this.#connections += 1;
+        packet.clientId = `connection-${this.#connections}`;
+        packet.clean = true;
+        if (!packet.keepalive || packet.keepalive > MAX_KEEPALIVE_SECONDS)
+          packet.keepalive = MAX_KEEPALIVE_SECONDS;
+        done(null, client !== null);
+      },
+      authenticate: (client, username, password, done) => {
+        void this.#authenticate(client, username, password?.toString('utf8'), done);
+      },
+      authorizePublish: (client, packet, done) => this.#publish(client, packet, done),
+      authorizeSubscribe: (client, subscription, done) => {
+        const session = this.#sessions.get(client);
+        const allowed = session && subscription.topic === deviceTopic(session.deviceId, 'commands');
+        done(null, allowed ? subscription : null);
+      },
+    });
+    this.#aedes.on('subscribe', (subscriptions, client) => {
+      const session = this.#sessions.get(client);
+      const commands = session && deviceTopic(session.deviceId, 'commands');
+      if (subscriptions.some((one) => one.topic === commands && one.qos < 128)) {
+        session?.link.send({ kind: 'subscribed', commands: true });
+      }
+    });
+    this.#aedes.on('unsubscribe', (_topics, client) => {
+      this.#sessions.get(client)?.link.send({ kind: 'subscribed', commands: false });
+    });
+    this.#aedes.on('clientDisconnect', (client) => this.#end(client, 'client closed'));
+    this.#aedes.on('clientError', (client, error) => this.#end(client, error.message));
+    this.#aedes.on('connectionError', (_client, error) => events.refused(error.message));
+  }
+
+  async start(): Promise<void> {
+    await this.#aedes.listen();
+  }
+
+  /** Takes a client's decrypted stream. */
+  accept(stream: Duplex, address: string): void {
+    const gated = new SizeGate(stream, (why) => this.#events.refused(why));
+    gated.on('error', () => {});
+    this.#addresses.set(gated, address);
+    this.#aedes.handle(gated);
+  }
+
+  /** Closes every client; they come back to another bridge. */
+  async stop(): Promise<void> {
+    for (const session of this.#sessions.values()) session.link.close();
+    await new Promise<void>((resolve) => this.#aedes.close(() => resolve()));
+  }
+
+  async #authenticate(
+    client: Client,
+    username: string | undefined,
+    password: string | undefined,
+    done: (error: AuthenticateError | null, success: boolean | null) => void,
+  ): Promise<void> {
+    if (!username || !isUuid(username) || !password) {
+      done(authenticateError(CONNACK.malformed, 'malformed user name or password'), null);
+      return;
+    }
+    const deviceId = username.toLowerCase();
+    const address = this.#addresses.get(client.conn as Duplex) ?? '';
+    const dialed = await this.#dial({ username: deviceId, password }, address);
+    if (dialed.outcome !== 'accepted') {
+      const isRefusal = dialed.outcome === 'refused';
+      const why = isRefusal ? dialed.message : dialed.reason;
+      done(authenticateError(isRefusal ? CONNACK.refused : CONNACK.unavailable, why), null);
+      return;
+    }
+    if (client.closed) {
+      dialed.link.close();
+      return;
+    }
+    const session: Session = { deviceId, link: dialed.link, waiting: new Map() };
+    this.#sessions.set(client, session);
+    this.#events.opened(deviceId);
+    dialed.link.attach({
+      frames: (frames) => this.#receive(client, session, frames),
+      closed: (code, reason) => {
+        this.#end(client, `link ${code} ${reason}`);
+        client.close();
+      },
+    });
+    done(null, true);
+  }
+
+  #publish(
+    client: Client | null,
+    packet: { topic: string; payload: string | Buffer; qos: number; retain: boolean },
+    done: (error?: Error | null) => void,
+  ): void {
+    const session = client ? this.#sessions.get(client) : undefined;
+    const topic = session && devicePublishTopic(session.deviceId, packet.topic);
+    if (!session || !topic) {
+      done(new Error('not a topic of this device'));
+      return;
+    }
+    this.#events.published();
+    // A retained flag is cleared and the message processed [C-3.6].
+    packet.retain = false;
+    const seq = session.link.nextSeq();
+    session.waiting.set(seq, (outcome) => {
+      // MQTT 3.1.1 has no negative acknowledgement: what was refused gets none, and comes again with a new session.
+      if (outcome === 'refused') packet.qos = 0;
+      done(null);
+    });
+    session.link.send({ kind: 'publish', seq, topic, payload: packet.payload.toString('utf8') }, seq);
+  }
+
+  #receive(client: Client, session: Session, frames: readonly DeviceLinkDown[]): void {
+    for (const frame of frames) {
+      switch (frame.kind) {
+        case 'stored':
+          for (const seq of frame.seqs) this.#settle(session, seq, 'stored');
+          break;
+        case 'refused':
+          this.#settle(session, frame.seq, 'refused');
+          break;
+        case 'command':
+          this.#command(client, session, frame.payload);
+      }
+    }
+  }
+
+  #settle(session: Session, seq: number, outcome: 'stored' | 'refused'): void {
+    const settle = session.waiting.get(seq);
+    session.waiting.delete(seq);
+    settle?.(outcome);
+  }
+
+  #command(client: Client, session: Session, payload: string): void {
+    this.#events.commanded();
+    const topic = deviceTopic(session.deviceId, 'commands');
+    client.publish(
+      { cmd: 'publish', topic, payload: Buffer.from(payload, 'utf8'), qos: 1, retain: false, dup: false },
+      () => {},
+    );
+  }
+
+  #end(client: Client, why: string): void {
+    const session = this.#sessions.get(client);
+    if (!session) return;
+    this.#sessions.delete(client);
+    session.link.close();
+    this.#events.closed(session.deviceId, why);
+  }
+}
+
+function authenticateError(returnCode: number, message: string): AuthenticateError {
+  return Object.assign(new Error(message), { returnCode });
+}

@@ -1,0 +1,127 @@
+/**
+ * What stands in front of the MQTT broker: it reads fixed headers only, and closes at the header what is too large,
+ * starts with anything but CONNECT, or never finishes its CONNECT. The broker itself has no such limit.
+ */
+import { Duplex } from 'node:stream';
+
+/** A CONNECT carries a token of less than a kilobyte and perhaps a will. */
+export const MAX_CONNECT_BYTES = 16 * 1024;
+export const MAX_PACKET_BYTES = 128 * 1024;
+export const CONNECT_TIMEOUT_MS = 10_000;
+const CONNECT = 1;
+
+type Verdict = { ok: true } | { ok: false; why: string };
+
+/** Follows packet boundaries through a byte stream without keeping the bytes. */
+export class PacketGate {
+  #sawConnect = false;
+  #connectDone = false;
+  /** Bytes of the current packet that are still to come. */
+  #remaining = 0;
+  /** The length bytes of a header read so far; undefined between headers. */
+  #header: { type: number; length: number; shift: number } | undefined;
+
+  /** Whether the first packet, a CONNECT, has come whole. */
+  get connectDone(): boolean {
+    return this.#connectDone;
+  }
+
+  take(chunk: Buffer): Verdict {
+    let offset = 0;
+    while (offset < chunk.length) {
+      if (this.#remaining > 0) {
+        const step = Math.min(this.#remaining, chunk.length - offset);
+        this.#remaining -= step;
+        offset += step;
+        if (this.#remaining === 0) this.#connectDone = true;
+        continue;
+      }
+      const verdict = this.#takeHeaderByte(chunk.readUInt8(offset));
+      if (!verdict.ok) return verdict;
+      offset += 1;
+    }
+    return { ok: true };
+  }
+
+  #takeHeaderByte(byte: number): Verdict {
+    if (!this.#header) {
+      const type = byte >>> 4;
+      if (!this.#sawConnect && type !== CONNECT) return { ok: false, why: 'the first packet is no CONNECT' };
+      if (this.#sawConnect && type === CONNECT) return { ok: false, why: 'a second CONNECT' };
+      this.#header = { type, length: 0, shift: 0 };
+      return { ok: true };
+    }
+    const header = this.#header;
+    header.length += (byte & 0x7f) * 2 ** header.shift;
+    header.shift += 7;
+    if ((byte & 0x80) !== 0) {
+      return header.shift >= 28 ? { ok: false, why: 'a malformed packet length' } : { ok: true };
+    }
+    const limit = header.type === CONNECT ? MAX_CONNECT_BYTES : MAX_PACKET_BYTES;
+    if (header.length > limit) return { ok: false, why: `a packet of ${header.length} bytes` };
+    this.#sawConnect = true;
+    this.#remaining = header.length;
+    this.#header = undefined;
+    return { ok: true };
+  }
+}
+
+/** The gated stream that the broker reads and writes. */
+export class SizeGate extends Duplex {
+  readonly #stream: Duplex;
+  readonly #gate = new PacketGate();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(stream: Duplex, onRefused: (why: string) => void) {
+    super({ allowHalfOpen: false });
+    this.#stream = stream;
+    this.#timer = setTimeout(() => {
+      onRefused('no CONNECT in time');
+      this.destroy();
+    }, CONNECT_TIMEOUT_MS);
+    stream.on('data', (chunk: Buffer) => {
+      const verdict = this.#gate.take(chunk);
+      if (!verdict.ok) {
+        onRefused(verdict.why);
+        this.destroy();
+        return;
+      }
+      if (this.#gate.connectDone) clearTimeout(this.#timer);
+      if (!this.push(chunk)) stream.pause();
+    });
+    stream.on('end', () => this.push(null));
+    stream.on('error', (error) => this.destroy(error));
+    stream.on('close', () => this.destroy());
+    stream.on('drain', () => this.#drained());
+  }
+
+  #onDrain: (() => void) | undefined;
+
+  #drained(): void {
+    const resume = this.#onDrain;
+    this.#onDrain = undefined;
+    resume?.();
+  }
+
+  override _read(): void {
+    this.#stream.resume();
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    if (this.#stream.destroyed) done(new Error('the client is gone'));
+    else if (this.#stream.write(chunk)) done();
+    else this.#onDrain = done;
+  }
+
+  override _final(done: () => void): void {
+    this.#stream.end();
+    done();
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    clearTimeout(this.#timer);
+    this.#stream.destroy();
+    this.#drained();
+    done(error);
+  }
+}
