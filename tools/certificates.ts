@@ -1,0 +1,73 @@
+/** A certificate authority for one machine's stack, and a server certificate for its names. Never for production. */
+import 'reflect-metadata';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as x509 from '@peculiar/x509';
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+const DAY_MS = 24 * 3_600_000;
+const VALID_DAYS = 825;
+
+export interface CertificateFiles {
+  /** PEM files, absolute. */
+  ca: string;
+  certificate: string;
+  key: string;
+}
+
+/** Made once per data folder; a second start uses the same. */
+export async function ensureCertificates(folder: string): Promise<CertificateFiles> {
+  const files = {
+    ca: join(folder, 'ca.pem'),
+    certificate: join(folder, 'server.pem'),
+    key: join(folder, 'server.key'),
+  };
+  if (Object.values(files).every((file) => existsSync(file))) return files;
+  mkdirSync(folder, { recursive: true });
+
+  const notBefore = new Date(Date.now() - DAY_MS);
+  const notAfter = new Date(Date.now() + VALID_DAYS * DAY_MS);
+  const caKeys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
+  const ca = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: serial(),
+    name: 'CN=Sitewire development CA',
+    notBefore,
+    notAfter,
+    signingAlgorithm: ALGORITHM,
+    keys: caKeys,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(caKeys.publicKey),
+    ],
+  });
+  const serverKeys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
+  const server = await x509.X509CertificateGenerator.create({
+    serialNumber: serial(),
+    subject: 'CN=localhost',
+    issuer: ca.subject,
+    notBefore,
+    notAfter,
+    signingAlgorithm: ALGORITHM,
+    publicKey: serverKeys.publicKey,
+    signingKey: caKeys.privateKey,
+    extensions: [
+      new x509.SubjectAlternativeNameExtension([
+        { type: 'dns', value: 'localhost' },
+        { type: 'ip', value: '127.0.0.1' },
+        { type: 'ip', value: '::1' },
+      ]),
+      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+      await x509.AuthorityKeyIdentifierExtension.create(caKeys.publicKey),
+    ],
+  });
+  const key = await crypto.subtle.exportKey('pkcs8', serverKeys.privateKey);
+  writeFileSync(files.key, x509.PemConverter.encode(key, 'PRIVATE KEY'), { mode: 0o600 });
+  writeFileSync(files.certificate, `${server.toString('pem')}\n`);
+  writeFileSync(files.ca, `${ca.toString('pem')}\n`);
+  return files;
+}
+
+function serial(): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString('hex');
+}

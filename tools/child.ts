@@ -1,0 +1,60 @@
+/** A supervised child process: one that dies is started again within a second, on the same ports and data. */
+import { type ChildProcess, fork } from 'node:child_process';
+
+const RESTART_MS = 300;
+const STOP_TIMEOUT_MS = 10_000;
+
+export interface ChildOptions {
+  name: string;
+  script: string;
+  env: Record<string, string>;
+  /** Called at each start, the first included. */
+  onStart(child: ChildProcess): void;
+}
+
+export class Child {
+  readonly #options: ChildOptions;
+  #process: ChildProcess | undefined;
+  #stopping = false;
+  #restart: NodeJS.Timeout | undefined;
+
+  constructor(options: ChildOptions) {
+    this.#options = options;
+  }
+
+  get pid(): number | null {
+    return this.#process?.pid ?? null;
+  }
+
+  start(): void {
+    const { script, env, onStart } = this.#options;
+    const child = fork(script, {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    this.#process = child;
+    child.on('exit', (code, signal) => {
+      this.#process = undefined;
+      if (this.#stopping) return;
+      console.error(`${this.#options.name} ended (${signal ?? code}), starting it again`);
+      this.#restart = setTimeout(() => this.start(), RESTART_MS);
+    });
+    onStart(child);
+  }
+
+  send(message: object): void {
+    if (this.#process?.connected) this.#process.send(message);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    clearTimeout(this.#restart);
+    const child = this.#process;
+    if (!child) return;
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGTERM');
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    await ended;
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,133 @@
+/** A partner's client for tools and tests: stock amqplib, envelopes, signatures. */
+import { createHmac, randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { type ChannelModel, type ConfirmChannel, connect } from 'amqplib';
+import { EXCHANGE } from '../protocol/routing-keys.ts';
+import { envelopeSigningString } from '../protocol/signing.ts';
+
+export interface PartnerOptions {
+  host: string;
+  port: number;
+  /** PEM file. */
+  ca: string;
+  slug: string;
+  key: string;
+  signingKey: string;
+  vhost: string;
+}
+
+/** An event as it arrived, with when. */
+export interface ReceivedEvent {
+  queue: string;
+  correlationId: string | undefined;
+  messageId: string;
+  payload: Record<string, unknown>;
+  redelivered: boolean;
+  atMs: number;
+}
+
+export class Partner {
+  readonly connection: ChannelModel;
+  readonly channel: ConfirmChannel;
+  readonly #options: PartnerOptions;
+  readonly events: ReceivedEvent[] = [];
+  readonly #listeners = new Set<(event: ReceivedEvent) => void>();
+
+  private constructor(options: PartnerOptions, connection: ChannelModel, channel: ConfirmChannel) {
+    this.#options = options;
+    this.connection = connection;
+    this.channel = channel;
+  }
+
+  static async connect(options: PartnerOptions): Promise<Partner> {
+    const connection = await connect(
+      {
+        protocol: 'amqps',
+        hostname: options.host,
+        port: options.port,
+        username: options.slug,
+        password: options.key,
+        vhost: options.vhost,
+      },
+      { ca: [readFileSync(options.ca)], noDelay: true },
+    );
+    const channel = await connection.createConfirmChannel();
+    return new Partner(options, connection, channel);
+  }
+
+  /** Consumes an event queue by the last words of its name, acknowledging each event. */
+  async consume(name: string): Promise<void> {
+    const queue = `vcp.${this.#options.slug}.${name}`;
+    await this.channel.consume(queue, (message) => {
+      if (!message) return;
+      this.channel.ack(message);
+      const body = JSON.parse(message.content.toString('utf8'));
+      const event: ReceivedEvent = {
+        queue: name,
+        correlationId: body.correlationId,
+        messageId: body.messageId,
+        payload: body.payload,
+        redelivered: message.fields.redelivered,
+        atMs: performance.now(),
+      };
+      this.events.push(event);
+      for (const listener of this.#listeners) listener(event);
+    });
+  }
+
+  /** The first event that fits, of those there are and those to come. */
+  async waitFor(fits: (event: ReceivedEvent) => boolean, timeoutMs = 10_000): Promise<ReceivedEvent> {
+    const known = this.events.find(fits);
+    if (known) return known;
+    return await new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#listeners.delete(listener);
+        reject(new Error(`no such event within ${timeoutMs} ms`));
+      }, timeoutMs);
+      const listener = (event: ReceivedEvent) => {
+        if (!fits(event)) return;
+        clearTimeout(timer);
+        this.#listeners.delete(listener);
+        resolve(event);
+      };
+      this.#listeners.add(listener);
+    });
+  }
+
+  /** Publishes a command, signed, and resolves at its confirm. */
+  async publish(
+    family: string,
+    siteId: string,
+    payload: object,
+    options: { correlationId?: string; messageId?: string; signed?: boolean } = {},
+  ): Promise<{ correlationId: string; messageId: string }> {
+    const routingKey = `${this.#options.slug}.command.${family}`;
+    const envelope = {
+      version: '1.1',
+      messageId: options.messageId ?? randomUUID(),
+      correlationId: options.correlationId ?? randomUUID(),
+      timestamp: new Date().toISOString(),
+      source: 'acme-trader',
+      siteId,
+    };
+    const payloadText = JSON.stringify(payload);
+    const signature = createHmac('sha256', this.#options.signingKey)
+      .update(envelopeSigningString(envelope, routingKey, payloadText) ?? '')
+      .digest('hex');
+    const body = JSON.stringify({ ...envelope, payload, ...(options.signed === false ? {} : { signature }) });
+    await new Promise<void>((resolve, reject) => {
+      this.channel.publish(
+        EXCHANGE,
+        routingKey,
+        Buffer.from(body),
+        { contentType: 'application/json' },
+        (error) => (error ? reject(error) : resolve()),
+      );
+    });
+    return envelope;
+  }
+
+  async close(): Promise<void> {
+    await this.connection.close();
+  }
+}

@@ -1,0 +1,252 @@
+/** Rows and objects of a seeded organization: what the admin surface will do by hand. Idempotent. */
+import { createHash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
+import type { Miniflare } from 'miniflare';
+import { apiKeyPrefix } from '../protocol/api-key.ts';
+import type { Constraints, SiteConfig } from '../protocol/config.ts';
+import type { AssetType } from '../protocol/enums.ts';
+import type { ApiKeyScope } from '../protocol/scopes.ts';
+import type { StackCredentials } from './credentials.ts';
+
+export const VCP_SCOPES: ApiKeyScope[] = [
+  'vcp:connect',
+  'vcp:read',
+  'vcp:write:setpoint',
+  'vcp:write:device-command',
+  'vcp:write:schedule',
+  'vcp:write:mode',
+  'vcp:write:config',
+];
+
+export interface SeededAsset {
+  deviceId: string;
+  assetType: AssetType;
+  name: string;
+  ratedPowerKw: number | null;
+  capacityKwh: number | null;
+  meterRole: string | null;
+}
+
+export const ASSETS: SeededAsset[] = [
+  {
+    deviceId: 'BESS-1',
+    assetType: 'BESS',
+    name: 'Battery',
+    ratedPowerKw: 50,
+    capacityKwh: 100,
+    meterRole: null,
+  },
+  {
+    deviceId: 'FVE-1',
+    assetType: 'FVE',
+    name: 'Roof PV',
+    ratedPowerKw: 80,
+    capacityKwh: null,
+    meterRole: null,
+  },
+  {
+    deviceId: 'METER-1',
+    assetType: 'METER',
+    name: 'Grid meter',
+    ratedPowerKw: null,
+    capacityKwh: null,
+    meterRole: 'GRID',
+  },
+  {
+    deviceId: 'EV-1',
+    assetType: 'EV_CHARGER',
+    name: 'Car park',
+    ratedPowerKw: 22,
+    capacityKwh: null,
+    meterRole: null,
+  },
+];
+
+export const CONSTRAINTS: Constraints = {
+  maxImportKw: 120,
+  maxExportKw: 90,
+  maxChargeKw: 50,
+  maxDischargeKw: 50,
+  minSocPercent: 10,
+  maxSocPercent: 95,
+  maxRampKwPerMinute: null,
+};
+
+export const SITE_CONFIG: SiteConfig = {
+  constraints: CONSTRAINTS,
+  hardLimits: null,
+  fallback: { mode: 'STANDARD', afterSeconds: 300, action: 'MODE', setpointKw: null },
+  operatingMode: 'STANDARD',
+};
+
+export interface PlantSeed {
+  id: string;
+  name: string;
+  eanCons: string;
+  eanProd: string;
+  externalPlantId: string | null;
+  gateway: { id: string; hmacSecret: string };
+}
+
+interface SiteAdmin {
+  adoptDevice(grant: Record<string, unknown>): Promise<void>;
+  configure(siteId: string, config: SiteConfig): Promise<void>;
+}
+interface VhostAdmin {
+  open(grant: Record<string, unknown>): Promise<void>;
+}
+
+export async function seedOrganization(miniflare: Miniflare, credentials: StackCredentials): Promise<void> {
+  const database = await miniflare.getD1Database('DB');
+  const { organization, admin } = credentials;
+  const now = Date.now();
+  await database.batch([
+    database
+      .prepare(
+        'INSERT OR IGNORE INTO organizations (id, name, slug, settings, created_at_ms) VALUES (?, ?, ?, ?, ?)',
+      )
+      .bind(organization.id, 'Acme Energy', organization.slug, '{}', now),
+    database
+      .prepare(
+        'INSERT OR IGNORE INTO users (id, email, name, password_hash, created_at_ms) VALUES (?, ?, ?, ?, ?)',
+      )
+      .bind(admin.id, admin.email, 'Acme Admin', hashPassword(admin.password), now),
+    database
+      .prepare(
+        'INSERT OR IGNORE INTO memberships (organization_id, user_id, role, created_at_ms) VALUES (?, ?, ?, ?)',
+      )
+      .bind(organization.id, admin.id, 'ORG_ADMIN', now),
+  ]);
+}
+
+export async function seedPlant(
+  miniflare: Miniflare,
+  organizationId: string,
+  plant: PlantSeed,
+  assets: readonly SeededAsset[] = ASSETS,
+): Promise<void> {
+  const database = await miniflare.getD1Database('DB');
+  const now = Date.now();
+  await database.batch([
+    database
+      .prepare(
+        'INSERT OR IGNORE INTO plants (id, organization_id, name, external_plant_id, ean_cons, ean_prod, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)',
+      )
+      .bind(plant.id, organizationId, plant.name, plant.externalPlantId, plant.eanCons, plant.eanProd, now),
+    database
+      .prepare(
+        `INSERT OR IGNORE INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, status, provisioned_at_ms, created_at_ms)
+         VALUES (?, ?, ?, ?, ?, 'GATEWAY', 'TOKEN', 'ACTIVE', ?, ?)`,
+      )
+      .bind(
+        plant.gateway.id,
+        organizationId,
+        plant.id,
+        `Gateway of ${plant.name}`,
+        `GW-${plant.gateway.id.slice(0, 8)}`,
+        now,
+        now,
+      ),
+    ...assets.map((asset) =>
+      database
+        .prepare(
+          `INSERT OR IGNORE INTO sub_devices (id, plant_id, external_id, asset_type, name, rated_power_kw, capacity_kwh, meter_role, created_at_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        )
+        .bind(
+          randomUUID(),
+          plant.id,
+          asset.deviceId,
+          asset.assetType,
+          asset.name,
+          asset.ratedPowerKw,
+          asset.capacityKwh,
+          asset.meterRole,
+          now,
+        ),
+    ),
+  ]);
+  const site = await siteStub(miniflare, plant.id);
+  await site.configure(plant.id, SITE_CONFIG);
+  await site.adoptDevice({
+    siteId: plant.id,
+    plantId: plant.id,
+    deviceId: plant.gateway.id,
+    type: 'GATEWAY',
+    hmacSecret: plant.gateway.hmacSecret,
+  });
+}
+
+export interface KeySeed {
+  id: string;
+  key: string;
+  signingKey: string;
+  scopes?: ApiKeyScope[];
+  allowedPlantIds?: string[] | null;
+  expiresAtMs?: number | null;
+}
+
+export async function seedApiKey(
+  miniflare: Miniflare,
+  organization: { id: string; slug: string },
+  createdBy: string,
+  seed: KeySeed,
+): Promise<void> {
+  const database = await miniflare.getD1Database('DB');
+  const now = Date.now();
+  const scopes = seed.scopes ?? VCP_SCOPES;
+  const vhost = `partner-${seed.id}`;
+  await database
+    .prepare(
+      `INSERT OR IGNORE INTO api_keys (id, organization_id, key_hash, key_prefix, name, partner_id, scopes, allowed_plant_ids, vhost, expires_at_ms, created_by, created_at_ms, updated_at_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    )
+    .bind(
+      seed.id,
+      organization.id,
+      createHash('sha256').update(seed.key).digest('hex'),
+      apiKeyPrefix(seed.key),
+      'Trading desk',
+      'acme-trader',
+      JSON.stringify(scopes),
+      seed.allowedPlantIds ? JSON.stringify(seed.allowedPlantIds) : null,
+      vhost,
+      seed.expiresAtMs ?? null,
+      createdBy,
+      now,
+      now,
+    )
+    .run();
+  const namespace = await miniflare.getDurableObjectNamespace('VHOST');
+  const stub = namespace.get(namespace.idFromName(seed.id)) as unknown as VhostAdmin;
+  await stub.open({
+    keyId: seed.id,
+    keyPrefix: apiKeyPrefix(seed.key),
+    slug: organization.slug,
+    vhost,
+    organizationId: organization.id,
+    scopes,
+    allowedPlantIds: seed.allowedPlantIds ?? null,
+    expiresAtMs: seed.expiresAtMs ?? null,
+    signingKey: seed.signingKey,
+  });
+}
+
+async function siteStub(miniflare: Miniflare, siteId: string): Promise<SiteAdmin> {
+  const namespace = await miniflare.getDurableObjectNamespace('SITE');
+  return namespace.get(namespace.idFromName(siteId)) as unknown as SiteAdmin;
+}
+
+/** scrypt with its parameters in front, as the login will read it. */
+function hashPassword(password: string): string {
+  const [cost, blockSize, parallelization] = [16_384, 8, 1];
+  const salt = randomBytes(16);
+  const hash = scryptSync(password, salt, 32, { cost, blockSize, parallelization });
+  return [
+    'scrypt',
+    cost,
+    blockSize,
+    parallelization,
+    salt.toString('base64url'),
+    hash.toString('base64url'),
+  ].join('$');
+}

@@ -1,0 +1,87 @@
+/** The simulated plant as a process: told by its parent who it is, until the parent ends it. */
+import { readFileSync } from 'node:fs';
+import { ASSETS, CONSTRAINTS } from '../seed.ts';
+import { Gateway, type GatewayOptions } from './gateway.ts';
+import { obey } from './orders.ts';
+import { advance, initialState, NO_ORDERS, type PlantLimits } from './plant.ts';
+
+export interface SimulatorStart extends Omit<GatewayOptions, 'ca'> {
+  kind: 'start';
+  caFile: string;
+  intervalMs: number;
+}
+
+export interface SimulatorToken {
+  kind: 'token';
+  token: string;
+}
+
+const asset = (assetType: string) => ASSETS.find((one) => one.assetType === assetType);
+const LIMITS: PlantLimits = {
+  batteryPowerKw: asset('BESS')?.ratedPowerKw ?? 50,
+  batteryCapacityKwh: asset('BESS')?.capacityKwh ?? 100,
+  minSocPercent: CONSTRAINTS.minSocPercent ?? 0,
+  maxSocPercent: CONSTRAINTS.maxSocPercent ?? 100,
+  pvPeakKw: asset('FVE')?.ratedPowerKw ?? 80,
+  maxImportKw: CONSTRAINTS.maxImportKw ?? 120,
+  maxExportKw: CONSTRAINTS.maxExportKw ?? 90,
+};
+
+let state = initialState(Date.now());
+let orders = NO_ORDERS;
+let gateway: Gateway | undefined;
+
+function step(): Record<string, number> {
+  state = advance(state, orders, LIMITS, Date.now());
+  const round = (value: number) => Math.round(value * 1_000) / 1_000;
+  return {
+    gridPowerKw: round(state.gridPowerKw),
+    fvePowerKw: round(state.pvPowerKw),
+    batteryPowerKw: round(state.batteryPowerKw),
+    consumptionPowerKw: round(state.consumptionPowerKw),
+    'BESS-1/powerKw': round(state.batteryPowerKw),
+    'BESS-1/socPercent': round(state.socPercent),
+    'BESS-1/availableCapacityKwh': round((LIMITS.batteryCapacityKwh * state.socPercent) / 100),
+    'BESS-1/temperatureCelsius': round(24 + Math.abs(state.batteryPowerKw) / 10),
+    'BESS-1/chargeRegisterKwh': round(state.chargeRegisterKwh),
+    'BESS-1/dischargeRegisterKwh': round(state.dischargeRegisterKwh),
+    'FVE-1/powerKw': round(state.pvPowerKw),
+    'FVE-1/regulationPercent': round(orders.pvFactor * 100),
+    'FVE-1/productionRegisterKwh': round(state.productionRegisterKwh),
+    'METER-1/powerKw': round(state.gridPowerKw),
+    'METER-1/importRegisterKwh': round(state.importRegisterKwh),
+    'METER-1/exportRegisterKwh': round(state.exportRegisterKwh),
+    'METER-1/consumptionRegisterKwh': round(state.consumptionRegisterKwh),
+    'EV-1/powerKw': round(state.evPowerKw),
+  };
+}
+
+function report(): void {
+  if (!gateway?.connected) return;
+  gateway.publishTelemetry(step()).catch((error: unknown) => console.error(`simulator: ${String(error)}`));
+}
+
+function start(options: SimulatorStart): void {
+  const { caFile, intervalMs, ...rest } = options;
+  gateway = new Gateway({ ...rest, ca: readFileSync(caFile, 'utf8') }, (command) => {
+    const next = obey(orders, command, LIMITS);
+    if (!next) return false;
+    orders = next;
+    // The new powers are told at once, not at the next round.
+    setImmediate(report);
+    return true;
+  });
+  setInterval(report, intervalMs);
+}
+
+process.on('message', (message: SimulatorStart | SimulatorToken) => {
+  if (message.kind === 'start') start(message);
+  else gateway?.setToken(message.token);
+});
+process.on('disconnect', () => process.exit(0));
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  process.on(signal, () => {
+    void gateway?.stop().finally(() => process.exit(0));
+    if (!gateway) process.exit(0);
+  });
+}

@@ -1,0 +1,57 @@
+/** `.dev/stack.json`: where a running stack is and what opens it. Every tool finds the stack through it. */
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { AssetType } from '../protocol/enums.ts';
+
+export interface Endpoint {
+  host: string;
+  port: number;
+  /** PEM file, absolute. */
+  ca: string;
+}
+
+export interface Stack {
+  pids: { stack: number; edge: number | null; bridge: number | null; simulator: number | null };
+  baseUrl: string;
+  amqp: Endpoint;
+  mqtt: Endpoint;
+  metricsUrl: string;
+  admin: { email: string; password: string };
+  organization: { id: string; slug: string };
+  apiKey: { id: string; key: string; signingKey: string; vhost: string; scopes: string[] };
+  plants: {
+    id: string;
+    name: string;
+    eanCons: string;
+    eanProd: string;
+    gatewayId: string;
+    subDevices: { deviceId: string; assetType: AssetType }[];
+  }[];
+}
+
+export function dataFolder(): string {
+  return resolve(process.env.SITEWIRE_DATA_DIR ?? '.dev');
+}
+
+function stackFile(folder: string): string {
+  return join(folder, 'stack.json');
+}
+
+export function writeStack(folder: string, stack: Stack): void {
+  const file = stackFile(folder);
+  writeFileSync(`${file}.new`, `${JSON.stringify(stack, null, 2)}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+export function removeStack(folder: string): void {
+  rmSync(stackFile(folder), { force: true });
+}
+
+/** Throws a sentence for a person when no stack is running there. */
+export function readStack(folder: string = dataFolder()): Stack {
+  try {
+    return JSON.parse(readFileSync(stackFile(folder), 'utf8')) as Stack;
+  } catch {
+    throw new Error(`no stack is running on ${folder}: start one with \`npm start\``);
+  }
+}
