@@ -1,0 +1,178 @@
+/** The bridge's side of a link, inside workerd: dials an object as the Worker does, and speaks its frames. */
+import { hmacHex } from '../../../durable-objects/hmac.ts';
+import { DIAL_HEADER } from '../../../durable-objects/refusal-response.ts';
+import { compact } from '../../../protocol/compact-json.ts';
+import type { DeviceLinkDown, DeviceLinkUp, VhostLinkDown, VhostLinkUp } from '../../../protocol/link.ts';
+import type { CommandFamily } from '../../../protocol/routing-keys.ts';
+import {
+  ackSigningString,
+  envelopeSigningString,
+  telemetrySigningString,
+} from '../../../protocol/signing.ts';
+import { type Key, type Organization, type Plant, siteOf, vhostOf } from './world.ts';
+
+/** One open link. `received` holds every frame so far; `next` waits for the first that fits. */
+export class TestLink<Up, Down extends { kind: string }> {
+  readonly received: Down[] = [];
+  readonly socket: WebSocket;
+  closed: { code: number; reason: string } | undefined;
+  readonly #listeners = new Set<() => void>();
+
+  constructor(socket: WebSocket) {
+    this.socket = socket;
+    socket.accept();
+    socket.addEventListener('message', (event) => {
+      if (typeof event.data !== 'string' || event.data === 'pong') return;
+      this.received.push(...(JSON.parse(event.data) as Down[]));
+      for (const listener of this.#listeners) listener();
+    });
+    socket.addEventListener('close', (event) => {
+      this.closed = { code: event.code, reason: event.reason };
+      for (const listener of this.#listeners) listener();
+    });
+  }
+
+  /** One message with these frames. */
+  send(...frames: Up[]): void {
+    this.socket.send(JSON.stringify(frames));
+  }
+
+  async next(fits: (frame: Down) => boolean): Promise<Down> {
+    return await this.#until(() => this.received.find(fits));
+  }
+
+  async untilClosed(): Promise<{ code: number; reason: string }> {
+    return await this.#until(() => this.closed);
+  }
+
+  #until<Value>(look: () => Value | undefined): Promise<Value> {
+    const found = look();
+    if (found !== undefined) return Promise.resolve(found);
+    return new Promise((resolve) => {
+      const listener = () => {
+        const value = look();
+        if (value === undefined) return;
+        this.#listeners.delete(listener);
+        resolve(value);
+      };
+      this.#listeners.add(listener);
+    });
+  }
+}
+
+export type DeviceTestLink = TestLink<DeviceLinkUp, DeviceLinkDown>;
+export type VhostTestLink = TestLink<VhostLinkUp, VhostLinkDown>;
+
+interface DialOptions {
+  bridge?: string;
+  boot?: string;
+  connection?: string;
+  expiresAtMs?: number | null;
+}
+
+export async function dialSite(
+  siteId: string,
+  deviceId: string,
+  options: DialOptions = {},
+): Promise<Response> {
+  const dial = {
+    siteId,
+    plantId: siteId,
+    deviceId,
+    connection: options.connection ?? crypto.randomUUID(),
+    bridge: options.bridge ?? 'bridge-1',
+    boot: options.boot ?? 'boot-1',
+    expiresAtMs: options.expiresAtMs ?? null,
+  };
+  const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
+  return await siteOf(siteId).fetch('https://site/link', { headers });
+}
+
+export async function connectDevice(plant: Plant, options: DialOptions = {}): Promise<DeviceTestLink> {
+  return openLink(await dialSite(plant.id, plant.gateway.id, options));
+}
+
+export async function dialVhost(keyId: string, options: DialOptions = {}): Promise<Response> {
+  const dial = {
+    keyId,
+    connection: options.connection ?? crypto.randomUUID(),
+    bridge: options.bridge ?? 'bridge-1',
+    boot: options.boot ?? 'boot-1',
+    address: '192.0.2.7',
+  };
+  const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
+  return await vhostOf(keyId).fetch('https://vhost/link', { headers });
+}
+
+export async function connectPartner(key: Key, options: DialOptions = {}): Promise<VhostTestLink> {
+  return openLink(await dialVhost(key.id, options));
+}
+
+export function openLink<Up, Down extends { kind: string }>(response: Response): TestLink<Up, Down> {
+  if (!response.webSocket) throw new Error(`no socket: ${response.status}`);
+  return new TestLink<Up, Down>(response.webSocket);
+}
+
+/** A signed telemetry message, as a device sends it. */
+export function telemetryMessage(
+  device: { id: string; hmacSecret: string },
+  dataText: string,
+  options: { ts?: number; nonce?: string } = {},
+): string {
+  const ts = options.ts ?? Date.now();
+  const nonce = options.nonce ?? crypto.randomUUID();
+  const sig = hmacHex(device.hmacSecret, telemetrySigningString(device.id, ts, nonce, dataText));
+  return `{"ts":${ts},"nonce":${JSON.stringify(nonce)},"data":${dataText},"sig":"${sig}"}`;
+}
+
+/** A signed acknowledgement of a command. */
+export function ackMessage(
+  device: { id: string; hmacSecret: string },
+  cmdId: string,
+  status: 'RECEIVED' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED',
+): string {
+  const ts = Date.now();
+  const sig = hmacHex(device.hmacSecret, ackSigningString(device.id, cmdId, ts, status));
+  return JSON.stringify({ cmdId, status, ts, sig });
+}
+
+/** A publish frame with a whole envelope, signed unless told otherwise. */
+export function publishFrame(
+  organization: Organization,
+  key: Key,
+  siteId: string,
+  family: CommandFamily,
+  payload: unknown,
+  options: {
+    seq?: number;
+    messageId?: string;
+    correlationId?: string;
+    sign?: boolean;
+    timestamp?: string;
+  } = {},
+): Extract<VhostLinkUp, { kind: 'publish' }> {
+  const routingKey = `${organization.slug}.command.${family}`;
+  const envelope = {
+    version: '1.1',
+    messageId: options.messageId ?? crypto.randomUUID(),
+    correlationId: options.correlationId ?? crypto.randomUUID(),
+    timestamp: options.timestamp ?? new Date().toISOString(),
+    source: 'partner',
+    siteId,
+  };
+  const payloadText = JSON.stringify(payload);
+  const signature = hmacHex(
+    key.signingKey,
+    envelopeSigningString(envelope, routingKey, compact(payloadText)) ?? '',
+  );
+  const body = JSON.stringify({ ...envelope, payload, ...(options.sign === false ? {} : { signature }) });
+  return {
+    kind: 'publish',
+    seq: options.seq ?? 1,
+    exchange: 'vcp',
+    routingKey,
+    properties: '',
+    body,
+    encoding: 'utf8',
+  };
+}

@@ -1,0 +1,7 @@
+/** The key pair of RFC 8037, appendix A: known to everybody, so used in tests alone. */
+export const TOKEN_PRIVATE_KEY = {
+  kty: 'OKP',
+  crv: 'Ed25519',
+  d: 'nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A',
+  x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
+};
