@@ -117,14 +117,14 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     this.#waiting.push(frame);
     const isIdle = this.#unanswered.size === 0;
     if (awaitsAnswer !== undefined) this.#unanswered.set(awaitsAnswer, Date.now());
-    if (this.#waiting.length >= MAX_BATCH_FRAMES) this.#flush();
+    if (this.#waiting.length >= MAX_BATCH_FRAMES) this.flush();
     else if (isIdle || awaitsAnswer === undefined) this.#flushSoon();
-    else this.#gather ??= setTimeout(() => this.#flush(), GATHER_MS);
+    else this.#gather ??= setTimeout(() => this.flush(), GATHER_MS);
   }
 
   close(): void {
     if (this.#closedWith) return;
-    this.#flush();
+    this.flush();
     this.#socket.close(1000);
     open.delete(this);
   }
@@ -148,10 +148,11 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   #flushSoon(): void {
     if (this.#turn) return;
     this.#turn = true;
-    setImmediate(() => this.#flush());
+    setImmediate(() => this.flush());
   }
 
-  #flush(): void {
+  /** Sends what has gathered, now. */
+  flush(): void {
     this.#turn = false;
     clearTimeout(this.#gather);
     this.#gather = undefined;

@@ -127,12 +127,12 @@ export class Site extends DurableObject<Env> {
     const now = state.now();
     const effects = new Effects();
     const outcomes: SubmitAnswer['outcomes'] = [];
+    this.#outbox.noteReceived(batch.keyId, batch.received);
     this.#commit(() => {
-      if (batch.received > 0) state.storage.deleteOutbox(batch.keyId, batch.received);
       for (const submission of batch.submissions) {
         outcomes.push(this.#step(effects, (step) => recordSubmission(state, step, batch, submission, now)));
       }
-      state.storage.insertOutbox(effects.outbox);
+      this.#writeOutbox(effects);
     });
     const events = this.#outbox.handOver(batch.keyId);
     this.#perform(effects, batch.keyId);
@@ -246,6 +246,7 @@ export class Site extends DurableObject<Env> {
       runDueDispatches(this.#state, effects, now, DUE_PER_ALARM);
       this.#updatePresence(effects, now);
       storage.insertOutbox(effects.outbox);
+      this.#outbox.deleteReceived();
     });
     this.#perform(effects);
   }
@@ -308,7 +309,7 @@ export class Site extends DurableObject<Env> {
         if (outcome === 'failed') findings.refuseAck(seq);
       }
       if (subscribed) sendUnacknowledged(state, effects, deviceId, now);
-      state.storage.insertOutbox(effects.outbox);
+      this.#writeOutbox(effects);
     });
 
     // 3. remember
@@ -404,7 +405,7 @@ export class Site extends DurableObject<Env> {
     const effects = new Effects();
     this.#commit(() => {
       this.#updatePresence(effects, now);
-      this.#state.storage.insertOutbox(effects.outbox);
+      this.#writeOutbox(effects);
     });
     this.#perform(effects);
   }
@@ -453,6 +454,13 @@ export class Site extends DurableObject<Env> {
       this.ctx.abort('write failed');
       throw error;
     }
+  }
+
+  /** The last of a transaction: new events in, and out what has arrived while there is a write anyway. */
+  #writeOutbox(effects: Effects): void {
+    if (effects.outbox.length === 0) return;
+    this.#state.storage.insertOutbox(effects.outbox);
+    this.#outbox.deleteReceived();
   }
 
   /** One item of a batch in a savepoint of its own: when it fails it alone is undone. */

@@ -54,6 +54,8 @@ import { VhostStorage } from './vhost/storage.ts';
 const MAX_CONNECTIONS = 10;
 /** What a crash may cost of telemetry events [C-6.4]. */
 const TELEMETRY_FLUSH_MS = 60_000;
+/** How long acknowledgements wait for a transaction to ride in, before they get one of their own. */
+const SETTLE_FLUSH_MS = 100;
 
 /** A key as its creation hands it over. */
 export type VhostGrant = Omit<VhostKey, 'revokedAtMs' | 'firstConnectedAtMs' | 'signingKeySealed'> & {
@@ -77,6 +79,7 @@ export class Vhost extends DurableObject<Env> {
   #directoryReadAtMs = 0;
   #directoryRead: Promise<void> | undefined;
   #flushTimer: number | null = null;
+  #settleTimer: number | null = null;
   #armedAtMs: number | null = null;
   #lastNowMs = 0;
 
@@ -142,6 +145,7 @@ export class Vhost extends DurableObject<Env> {
     if (!this.#key || this.#key.revokedAtMs !== null) return { received: 0, gone: true };
     this.#commit(() => {
       this.#storeEvents(siteId, events);
+      this.#broker.pump(this.#now());
     });
     this.#sendDeliveries();
     return { received: this.#received.get(siteId) ?? 0, gone: false };
@@ -245,6 +249,13 @@ export class Vhost extends DurableObject<Env> {
 
   /** Frames in order. What is decided here is answered at once; publishes for Sites are answered by their lanes. */
   #take(connectionId: string, key: VhostKey, frames: readonly VhostLinkUp[], now: number): void {
+    if (frames.every((frame) => frame.kind === 'settle' && frame.outcome === 'ack')) {
+      // Deliveries that it makes room for need a write, and take the acknowledgements along; else they wait a while.
+      for (const frame of frames)
+        this.#apply(connectionId, key, frame as Exclude<VhostLinkUp, PublishFrame>, now);
+      this.#sendDeliveries();
+      return;
+    }
     const answers: VhostLinkDown[] = [];
     const stored: number[] = [];
     const publishes: { frame: PublishFrame; family: CommandFamily; envelope: Envelope }[] = [];
@@ -453,6 +464,7 @@ export class Vhost extends DurableObject<Env> {
   #finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): void {
     this.#commit(() => {
       this.#storeEvents(siteId, answer.events);
+      this.#broker.pump(this.#now());
     });
     this.#sendDeliveries(confirms(batch, (index) => answer.outcomes[index] === 'recorded'));
   }
@@ -483,7 +495,7 @@ export class Vhost extends DurableObject<Env> {
 
   /** Delivers what may be delivered now, and sends it together with `answers`, answers first. */
   #sendDeliveries(answers: Map<string, VhostLinkDown[]> = new Map()): void {
-    this.#commit(() => this.#broker.pump(this.#now()));
+    if (this.#broker.hasDeliverable) this.#commit(() => this.#broker.pump(this.#now()));
     const frames = this.#broker.takeFrames();
     for (const [connectionId, first] of answers) {
       const all = [...first, ...(frames.get(connectionId) ?? [])];
@@ -496,7 +508,13 @@ export class Vhost extends DurableObject<Env> {
   }
 
   #scheduleFlush(): void {
-    if (this.#flushTimer !== null || !this.#broker.telemetry.isDirty) return;
+    if (this.#settleTimer === null && this.#broker.isDirty) {
+      this.#settleTimer = setTimeout(() => {
+        this.#settleTimer = null;
+        this.#commit(() => {});
+      }, SETTLE_FLUSH_MS);
+    }
+    if (this.#flushTimer !== null || !this.#broker.telemetry.hasUnstored) return;
     this.#flushTimer = setTimeout(() => {
       this.#flushTimer = null;
       this.#commit(() => this.#broker.telemetry.flush());
@@ -528,7 +546,7 @@ export class Vhost extends DurableObject<Env> {
     try {
       this.#storage.transaction(() => {
         work();
-        this.#broker.saveCounts();
+        this.#broker.save();
       });
     } catch (error) {
       console.error('write failed', { error });

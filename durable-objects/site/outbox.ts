@@ -16,13 +16,15 @@ import type { SiteState } from './state.ts';
 const BATCH_ROWS = 256;
 const CALL_TIMEOUT_MS = 8_000;
 /** How long the answer of a submit has to prove that it arrived, before its events go again. */
-const HANDOVER_MS = 1_000;
+const HANDOVER_MS = 5_000;
 const MAX_BACKOFF_MS = 60_000;
 
 interface Lane {
   running: boolean;
   failures: number;
   retryAtMs: number;
+  /** What its destination has; those rows go with the next transaction, or when the lane is due. */
+  received: number;
 }
 
 export class Outbox {
@@ -40,7 +42,7 @@ export class Outbox {
   handOver(keyId: string): OutboxEvent[] {
     const lane = this.#lane(keyId);
     lane.retryAtMs = Math.max(lane.retryAtMs, this.#state.now() + HANDOVER_MS);
-    return this.#state.storage.outboxOf(keyId, BATCH_ROWS).map(toEvent);
+    return this.#state.storage.outboxOf(keyId, lane.received, BATCH_ROWS).map(toEvent);
   }
 
   /** Drains lanes now, until they are empty or a call fails. Never throws. */
@@ -52,6 +54,19 @@ export class Outbox {
   async drainDue(now: number): Promise<void> {
     const due = [...this.#lanes].filter(([, lane]) => lane.retryAtMs <= now).map(([name]) => name);
     await this.drain(due);
+  }
+
+  /** A destination says how far it has stored. */
+  noteReceived(name: string, sequence: number): void {
+    const lane = this.#lane(name);
+    lane.received = Math.max(lane.received, sequence);
+  }
+
+  /** Deletes what has arrived. Inside a transaction that is there anyway: it needs none of its own. */
+  deleteReceived(): void {
+    for (const [name, lane] of this.#lanes) {
+      if (lane.received > 0) this.#state.storage.deleteOutbox(name, lane.received);
+    }
   }
 
   /** When the next lane wants another try; undefined when nothing waits. */
@@ -72,7 +87,7 @@ export class Outbox {
   #lane(name: string): Lane {
     let lane = this.#lanes.get(name);
     if (!lane) {
-      lane = { running: false, failures: 0, retryAtMs: 0 };
+      lane = { running: false, failures: 0, retryAtMs: 0, received: 0 };
       this.#lanes.set(name, lane);
     }
     return lane;
@@ -84,9 +99,10 @@ export class Outbox {
     lane.running = true;
     try {
       for (;;) {
-        const rows = this.#state.storage.outboxOf(name, BATCH_ROWS);
+        const rows = this.#state.storage.outboxOf(name, lane.received, BATCH_ROWS);
         if (rows.length === 0) {
-          this.#lanes.delete(name);
+          if (!this.#state.storage.hasOutbox(name)) this.#lanes.delete(name);
+          else lane.retryAtMs = this.#state.now() + HANDOVER_MS;
           return;
         }
         await this.#send(name, rows);
@@ -112,14 +128,14 @@ export class Outbox {
     const last = rows.at(-1)?.sequence ?? 0;
     if (name === REGISTRY_LANE) {
       await within(CALL_TIMEOUT_MS, writeRegistry(this.#env.DB, rows));
-      this.#state.storage.deleteOutbox(name, last);
+      this.noteReceived(name, last);
       return;
     }
     const stub = this.#env.VHOST.get(this.#env.VHOST.idFromName(name));
     const siteId = this.#state.siteId ?? '';
     const receipt = await within(CALL_TIMEOUT_MS, stub.receive(siteId, rows.map(toEvent)));
     if (receipt.gone) this.#state.storage.deleteLane(name);
-    else if (receipt.received >= last) this.#state.storage.deleteOutbox(name, receipt.received);
+    else if (receipt.received >= last) this.noteReceived(name, receipt.received);
     else throw new Error(`the vhost has stored up to ${receipt.received} of ${last}`);
   }
 }

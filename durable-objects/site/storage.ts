@@ -397,8 +397,17 @@ export class SiteStorage {
     return this.#all<{ lane: string }>('SELECT DISTINCT lane FROM outbox').map((row) => row.lane);
   }
 
-  outboxOf(lane: string, limit: number): OutboxRow[] {
-    return this.#all<OutboxRow>('SELECT * FROM outbox WHERE lane = ? ORDER BY sequence LIMIT ?', lane, limit);
+  outboxOf(lane: string, afterSequence: number, limit: number): OutboxRow[] {
+    return this.#all<OutboxRow>(
+      'SELECT * FROM outbox WHERE lane = ? AND sequence > ? ORDER BY sequence LIMIT ?',
+      lane,
+      afterSequence,
+      limit,
+    );
+  }
+
+  hasOutbox(lane: string): boolean {
+    return this.#one('SELECT 1 FROM outbox WHERE lane = ? LIMIT 1', lane) !== undefined;
   }
 
   deleteOutbox(lane: string, throughSequence: number): void {

@@ -187,6 +187,11 @@ export class Broker {
     for (const [lease, { owner }] of this.#leases) if (holds(owner)) this.#letGo(lease);
   }
 
+  /** Whether `pump` would hand out anything. */
+  get hasDeliverable(): boolean {
+    return this.#consumers.some((one) => this.queue(one.queue).readyCount > 0 && this.#mayTake(one));
+  }
+
   /** Hands out all that consumers may take now. */
   pump(now: number): void {
     for (const queue of this.#queues.values()) {
@@ -286,8 +291,12 @@ export class Broker {
     return frames;
   }
 
-  saveCounts(): void {
-    for (const queue of this.#queues.values()) queue.saveCounts();
+  get isDirty(): boolean {
+    return [...this.#queues.values()].some((queue) => queue.isDirty);
+  }
+
+  save(): void {
+    for (const queue of this.#queues.values()) queue.save();
   }
 }
 

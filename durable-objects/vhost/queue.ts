@@ -44,10 +44,13 @@ export interface Queue {
   push(message: Message, now: number): void;
   /** The next message, leased to its owner, or settled at once when `lease` is null. */
   take(owner: Owner, lease: number | null, now: number): Taken | undefined;
+  /** An `ack` changes memory alone until `save`: what a crash forgets of it is delivered again. */
   settle(lease: number, outcome: SettleOutcome): void;
   /** Puts back what the matching owners hold, in its place. */
   release(holds: (owner: Owner) => boolean): void;
   leases(): Iterable<Lease>;
-  /** Writes what changed in the counters; last in a transaction. */
-  saveCounts(): void;
+  /** Whether `save` would write. */
+  readonly isDirty: boolean;
+  /** Writes what is acknowledged and counted; last in a transaction. */
+  save(): void;
 }

@@ -104,6 +104,12 @@ export type MessageRow = {
   tag: string | null;
 };
 
+/** What of a message that was out counts at a wake. */
+export type DeliveredMessageRow = Pick<
+  MessageRow,
+  'position' | 'deliveries' | 'lease' | 'connection_id' | 'channel' | 'tag'
+> & { bytes: number };
+
 export type ConnectionRow = {
   id: string;
   bridge_id: string;

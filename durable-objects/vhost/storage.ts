@@ -4,7 +4,7 @@ import {
   type ChunkHead,
   type ConnectionRow,
   type ConsumerRow,
-  type Message,
+  type DeliveredMessageRow,
   type MessageRow,
   type Owner,
   type QueueRow,
@@ -150,9 +150,9 @@ export class VhostStorage {
   }
 
   /** The messages that were out at least once, from the head; stops at the first that never was. */
-  *deliveredMessages(queue: string): Generator<Omit<MessageRow, 'body' | 'properties'>> {
-    const rows = this.#storage.sql.exec<Omit<MessageRow, 'body' | 'properties'>>(
-      `SELECT queue, position, routing_key, encoding, created_at_ms, deliveries, lease, connection_id, channel, tag
+  *deliveredMessages(queue: string): Generator<DeliveredMessageRow> {
+    const rows = this.#storage.sql.exec<DeliveredMessageRow>(
+      `SELECT position, length(body) + length(routing_key) + 64 AS bytes, deliveries, lease, connection_id, channel, tag
        FROM message WHERE queue = ? ORDER BY position`,
       queue,
     );
@@ -175,16 +175,22 @@ export class VhostStorage {
     );
   }
 
-  insertMessage(queue: string, position: number, message: Message): void {
+  insertMessage(row: MessageRow): void {
     this.#write(
-      'INSERT INTO message (queue, position, routing_key, properties, body, encoding, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)',
-      queue,
-      position,
-      message.routingKey,
-      JSON.stringify(message.properties),
-      message.body,
-      message.encoding,
-      message.createdAtMs,
+      `INSERT INTO message (queue, position, routing_key, properties, body, encoding, created_at_ms, deliveries, lease,
+         connection_id, channel, tag) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      row.queue,
+      row.position,
+      row.routing_key,
+      row.properties,
+      row.body,
+      row.encoding,
+      row.created_at_ms,
+      row.deliveries,
+      row.lease,
+      row.connection_id,
+      row.channel,
+      row.tag,
     );
   }
 

@@ -20,17 +20,27 @@ import type { VhostStorage } from './storage.ts';
 /** Rows read ahead at once for delivery. */
 const READ_AHEAD = 16;
 
+/** A row in memory. One that came in this transaction is written once, at its end, as it then is. */
+interface Entry {
+  row: MessageRow;
+  isStored: boolean;
+  isGone: boolean;
+}
+
 export class StoredQueue implements Queue {
   readonly name: QueueName;
   readonly #storage: VhostStorage;
   readonly #deadLetter: DeadLetter;
   readonly #limits: QueueLimits;
-  readonly #leased = new Map<number, { position: number; owner: Owner }>();
-  /** Positions put back, ascending; all below the cursor. */
+  readonly #leased = new Map<number, { position: number; bytes: number; owner: Owner }>();
+  /** Acknowledged and not deleted yet. */
+  #acked: number[] = [];
+  /** Positions put back, ascending; all below those that were never delivered. */
   #returned: number[] = [];
-  /** Everything above it was never delivered. */
-  #cursor = 0;
-  #ahead: MessageRow[] = [];
+  /** The next that were never delivered, in order, and the last position that has been in here. */
+  #ahead: Entry[] = [];
+  #aheadTo = 0;
+  #unsaved: Entry[] = [];
   #lastPosition: number;
   #messages: number;
   #bytes: number;
@@ -53,12 +63,12 @@ export class StoredQueue implements Queue {
     this.#dropped = counts?.dropped_count ?? 0;
     this.#lastPosition = storage.lastPosition(name);
     for (const row of storage.deliveredMessages(name)) {
-      this.#cursor = row.position;
-      const { lease, connection_id: connectionId, channel, tag } = row;
+      this.#aheadTo = row.position;
+      const { position, bytes, lease, connection_id: connectionId, channel, tag } = row;
       if (lease !== null && connectionId !== null && channel !== null && isConnected(connectionId)) {
-        this.#leased.set(lease, { position: row.position, owner: { connectionId, channel, tag } });
+        this.#leased.set(lease, { position, bytes, owner: { connectionId, channel, tag } });
       } else {
-        this.#returned.push(row.position);
+        this.#returned.push(position);
       }
     }
   }
@@ -67,34 +77,48 @@ export class StoredQueue implements Queue {
     return this.#messages - this.#leased.size;
   }
 
-  push(message: Message, now: number): void {
+  get isDirty(): boolean {
+    return this.#countsChanged;
+  }
+
+  push(message: Message, _now: number): void {
+    const isNext = this.#aheadTo === this.#lastPosition && this.#ahead.length < READ_AHEAD;
     this.#lastPosition += 1;
-    this.#storage.insertMessage(this.name, this.#lastPosition, message);
+    const row = toRow(this.name, this.#lastPosition, message);
+    if (isNext) {
+      const entry: Entry = { row, isStored: false, isGone: false };
+      this.#ahead.push(entry);
+      this.#unsaved.push(entry);
+      this.#aheadTo = this.#lastPosition;
+    } else {
+      this.#storage.insertMessage(row);
+    }
     this.#count(1, deliveryBytes(message));
     while (this.#messages > this.#limits.maxMessages || this.#bytes > this.#limits.maxBytes) {
       if (!this.#dropOldest()) break;
     }
-    this.#expire(now);
   }
 
   take(owner: Owner, lease: number | null, now: number): Taken | undefined {
-    this.#expire(now);
     for (;;) {
-      const row = this.#next();
-      if (!row) return undefined;
+      const entry = this.#next();
+      if (!entry) return undefined;
+      const { row } = entry;
       const message = toMessage(row);
+      if (now - row.created_at_ms >= this.#limits.maxAgeMs) {
+        this.#remove(entry, message);
+        this.#dropped += 1;
+        continue;
+      }
       if (row.deliveries >= MAX_DELIVERIES) {
-        this.#remove(row.position, message);
+        this.#remove(entry, message);
         this.#deadLetter(message, 'delivery_limit');
         continue;
       }
-      if (lease === null) {
-        this.#remove(row.position, message);
-      } else {
-        this.#storage.leaseMessage(this.name, row.position, lease, owner);
-        this.#leased.set(lease, { position: row.position, owner });
-      }
-      return { message, redelivered: row.deliveries > 0 };
+      const redelivered = row.deliveries > 0;
+      if (lease === null) this.#remove(entry, message);
+      else this.#lease(entry, owner, lease, deliveryBytes(message));
+      return { message, redelivered };
     }
   }
 
@@ -102,23 +126,26 @@ export class StoredQueue implements Queue {
     const held = this.#leased.get(lease);
     if (!held) return;
     this.#leased.delete(lease);
+    if (outcome === 'ack') {
+      this.#acked.push(held.position);
+      this.#count(-1, -held.bytes);
+      return;
+    }
     if (outcome === 'requeue') {
-      this.#storage.releaseMessage(this.name, held.position);
       this.#giveBack(held.position);
       return;
     }
     const row = this.#storage.message(this.name, held.position);
     if (!row) return;
     const message = toMessage(row);
-    this.#remove(held.position, message);
-    if (outcome === 'discard') this.#deadLetter(message, 'rejected');
+    this.#remove({ row, isStored: true, isGone: false }, message);
+    this.#deadLetter(message, 'rejected');
   }
 
   release(holds: (owner: Owner) => boolean): void {
     for (const [lease, { position, owner }] of this.#leased) {
       if (!holds(owner)) continue;
       this.#leased.delete(lease);
-      this.#storage.releaseMessage(this.name, position);
       this.#giveBack(position);
     }
   }
@@ -127,60 +154,68 @@ export class StoredQueue implements Queue {
     for (const [id, { owner }] of this.#leased) yield { id, owner };
   }
 
-  saveCounts(): void {
+  save(): void {
+    for (const entry of this.#unsaved) {
+      if (!entry.isGone) this.#storage.insertMessage(entry.row);
+      entry.isStored = true;
+    }
+    this.#unsaved = [];
     if (!this.#countsChanged) return;
     this.#countsChanged = false;
+    for (const position of this.#acked) this.#storage.deleteMessage(this.name, position);
+    this.#acked = [];
     this.#storage.setQueueCounts(this.name, this.#messages, this.#bytes, this.#dropped);
   }
 
   /** The first message that waits: what was put back comes before what never went out. */
-  #next(): MessageRow | undefined {
+  #next(): Entry | undefined {
     while (this.#returned.length > 0) {
-      const position = this.#returned.shift() ?? 0;
-      const row = this.#storage.message(this.name, position);
-      if (row) return row;
+      const row = this.#storage.message(this.name, this.#returned.shift() ?? 0);
+      if (row) return { row, isStored: true, isGone: false };
     }
-    const row = this.#peekFresh();
-    if (row) {
-      this.#ahead.shift();
-      this.#cursor = row.position;
-    }
-    return row;
+    if (this.#ahead.length === 0) this.#readAhead();
+    return this.#ahead.shift();
   }
 
-  #peekFresh(): MessageRow | undefined {
-    if (this.#ahead.length === 0) {
-      if (this.#cursor >= this.#lastPosition) return undefined;
-      this.#ahead = this.#storage.messagesAfter(this.name, this.#cursor, READ_AHEAD);
+  #readAhead(): void {
+    if (this.#aheadTo >= this.#lastPosition) return;
+    const rows = this.#storage.messagesAfter(this.name, this.#aheadTo, READ_AHEAD);
+    this.#ahead = rows.map((row) => ({ row, isStored: true, isGone: false }));
+    this.#aheadTo = rows.at(-1)?.position ?? this.#lastPosition;
+  }
+
+  #lease(entry: Entry, owner: Owner, lease: number, bytes: number): void {
+    const { row } = entry;
+    this.#leased.set(lease, { position: row.position, bytes, owner });
+    if (entry.isStored) {
+      this.#storage.leaseMessage(this.name, row.position, lease, owner);
+      return;
     }
-    return this.#ahead[0];
+    row.deliveries += 1;
+    row.lease = lease;
+    row.connection_id = owner.connectionId;
+    row.channel = owner.channel;
+    row.tag = owner.tag;
   }
 
   #giveBack(position: number): void {
+    this.#storage.releaseMessage(this.name, position);
     let index = this.#returned.length;
     while (index > 0 && (this.#returned[index - 1] ?? 0) > position) index--;
     this.#returned.splice(index, 0, position);
   }
 
   #dropOldest(): boolean {
-    const row = this.#next();
-    if (!row) return false;
-    this.#remove(row.position, toMessage(row));
+    const entry = this.#next();
+    if (!entry) return false;
+    this.#remove(entry, toMessage(entry.row));
     this.#dropped += 1;
     return true;
   }
 
-  #expire(now: number): void {
-    for (;;) {
-      const position = this.#returned[0];
-      const row = position === undefined ? this.#peekFresh() : this.#storage.message(this.name, position);
-      if (!row || now - row.created_at_ms < this.#limits.maxAgeMs) return;
-      this.#dropOldest();
-    }
-  }
-
-  #remove(position: number, message: Message): void {
-    this.#storage.deleteMessage(this.name, position);
+  #remove(entry: Entry, message: Message): void {
+    entry.isGone = true;
+    if (entry.isStored) this.#storage.deleteMessage(this.name, entry.row.position);
     this.#count(-1, -deliveryBytes(message));
   }
 
@@ -189,6 +224,23 @@ export class StoredQueue implements Queue {
     this.#bytes += bytes;
     this.#countsChanged = true;
   }
+}
+
+function toRow(queue: QueueName, position: number, message: Message): MessageRow {
+  return {
+    queue,
+    position,
+    routing_key: message.routingKey,
+    properties: JSON.stringify(message.properties),
+    body: message.body,
+    encoding: message.encoding,
+    created_at_ms: message.createdAtMs,
+    deliveries: 0,
+    lease: null,
+    connection_id: null,
+    channel: null,
+    tag: null,
+  };
 }
 
 function toMessage(row: MessageRow): Message {

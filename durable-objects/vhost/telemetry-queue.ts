@@ -70,7 +70,7 @@ export class TelemetryQueue implements Queue {
   }
 
   /** Whether something would be lost if the object stopped now. */
-  get isDirty(): boolean {
+  get hasUnstored(): boolean {
     return this.#chunks.some((chunk) => chunk.dirty);
   }
 
@@ -145,7 +145,11 @@ export class TelemetryQueue implements Queue {
     for (const { entry } of this.#leases.values()) if (entry.lease) yield entry.lease;
   }
 
-  saveCounts(): void {
+  get isDirty(): boolean {
+    return this.#droppedChanged;
+  }
+
+  save(): void {
     if (!this.#droppedChanged) return;
     this.#droppedChanged = false;
     this.#storage.setQueueCounts(this.name, 0, 0, this.#dropped);

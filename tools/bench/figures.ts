@@ -1,0 +1,52 @@
+/** Figures of a run: percentiles, a table for people, JSON for later. */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+
+export interface Figure {
+  name: string;
+  value: number;
+  unit: string;
+  /** What is aimed for, in words. */
+  target?: string;
+}
+
+/** The value below which that share of the samples lies. */
+export function percentile(samples: readonly number[], share: number): number {
+  const sorted = [...samples].sort((left, right) => left - right);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
+
+/** User and system time of a process so far, in ms. */
+export function processCpuMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+  const ticksPerSecond = 100;
+  return ((Number(fields[11]) + Number(fields[12])) * 1_000) / ticksPerSecond;
+}
+
+export function report(id: string, title: string, figures: readonly Figure[]): void {
+  console.log(`\n${id.toUpperCase()}  ${title}\n`);
+  for (const { name, value, unit, target } of figures) {
+    const shown = value >= 100 ? value.toFixed(0) : value.toFixed(2);
+    console.log(`  ${name.padEnd(52)} ${shown.padStart(9)} ${unit.padEnd(12)} ${target ?? ''}`);
+  }
+  const folder = join(import.meta.dirname, '..', '..', 'bench-results');
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, `${id}-${new Date().toISOString().replaceAll(/[:.]/g, '-')}.json`);
+  writeFileSync(
+    file,
+    JSON.stringify({ id, title, machine: machine(), at: new Date().toISOString(), figures }, null, 2),
+  );
+}
+
+function machine(): Record<string, string | number> {
+  const versions = JSON.parse(readFileSync(join(import.meta.dirname, '..', '..', 'package.json'), 'utf8'));
+  return {
+    cores: cpus().length,
+    cpu: cpus()[0]?.model ?? '',
+    node: process.version,
+    kernel: execFileSync('uname', ['-r'], { encoding: 'utf8' }).trim(),
+    miniflare: versions.devDependencies.miniflare,
+  };
+}

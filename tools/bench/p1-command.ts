@@ -1,0 +1,146 @@
+/** P1: a signed device command, from a partner's publish to its acknowledgement and to COMPLETED. */
+import type { MqttClient } from 'mqtt';
+import type { Partner } from '../partner.ts';
+import type { PlantSeed } from '../seed.ts';
+import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import { type Figure, percentile, processCpuMs, report } from './figures.ts';
+import { connectInstantDevice } from './instant-device.ts';
+
+const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 100);
+const ROUNDS: { inFlight: number; commands: number }[] = [
+  { inFlight: 1, commands: 1_500 },
+  { inFlight: 10, commands: 4_000 },
+  { inFlight: 100, commands: 8_000 },
+];
+const WARM_UP = 500;
+
+interface Timing {
+  sentAt: number;
+  ackMs?: number;
+  done: () => void;
+}
+
+interface Samples {
+  confirm: number[];
+  ack: number[];
+  completed: number[];
+}
+
+export async function benchCommands(): Promise<void> {
+  const stack = await startBenchStack();
+  const devices: MqttClient[] = [];
+  const plants: PlantSeed[] = [];
+  for (let count = 0; count < PLANTS; count++) {
+    const plant = await stack.addPlant();
+    plants.push(plant);
+    devices.push(await connectInstantDevice(stack, plant));
+  }
+  const partner = await stack.partner();
+  const figures = await measure(stack, partner, plants);
+  await partner.close();
+  for (const device of devices) device.end(true);
+  await stack.stop();
+  report('p1', `command round trip, ${PLANTS} plants, instant devices, TLS on both sides`, figures);
+}
+
+async function measure(stack: BenchStack, partner: Partner, plants: readonly PlantSeed[]): Promise<Figure[]> {
+  const open = new Map<string, { timing: Timing; samples: Samples }>();
+  const onEvent = (content: Buffer, isAck: boolean) => {
+    const body = JSON.parse(content.toString('utf8'));
+    const entry = open.get(body.correlationId);
+    if (!entry) return;
+    const elapsed = performance.now() - entry.timing.sentAt;
+    if (isAck) entry.samples.ack.push(elapsed);
+    else if (body.payload.status === 'COMPLETED') {
+      entry.samples.completed.push(elapsed);
+      open.delete(body.correlationId);
+      entry.timing.done();
+    }
+  };
+  for (const [queue, isAck] of [
+    ['event.status', true],
+    ['event.execution', false],
+  ] as const) {
+    await partner.channel.consume(`vcp.acme.${queue}`, (message) => {
+      if (!message) return;
+      partner.channel.ack(message);
+      onEvent(message.content, isAck);
+    });
+  }
+
+  let turn = 0;
+  const once = async (samples: Samples) => {
+    const plant = plants[turn++ % plants.length] as PlantSeed;
+    const correlationId = `c-${turn}`;
+    const commands = [
+      { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } },
+    ];
+    const completed = new Promise<void>((done) => {
+      open.set(correlationId, { timing: { sentAt: performance.now(), done }, samples });
+    });
+    const sentAt = performance.now();
+    await partner.publish('device', plant.id, { commands }, { correlationId });
+    samples.confirm.push(performance.now() - sentAt);
+    await completed;
+  };
+  const run = async (inFlight: number, commands: number): Promise<Samples & { seconds: number }> => {
+    const samples: Samples = { confirm: [], ack: [], completed: [] };
+    let left = commands;
+    const startedAt = performance.now();
+    const worker = async () => {
+      while (left-- > 0) await once(samples);
+    };
+    await Promise.all(Array.from({ length: inFlight }, worker));
+    return { ...samples, seconds: (performance.now() - startedAt) / 1_000 };
+  };
+
+  await run(10, WARM_UP);
+  const figures: Figure[] = [];
+  for (const { inFlight, commands } of ROUNDS) {
+    const cpuBefore = cpuMs(stack);
+    const samples = await run(inFlight, commands);
+    const cpu = cpuMs(stack);
+    const alone = inFlight === 1;
+    figures.push(
+      {
+        name: `publish → confirm p50, ${inFlight} in flight`,
+        value: percentile(samples.confirm, 0.5),
+        unit: 'ms',
+      },
+      {
+        name: `publish → ack p50, ${inFlight} in flight`,
+        value: percentile(samples.ack, 0.5),
+        unit: 'ms',
+        ...(alone ? { target: '≤ 2.5' } : {}),
+      },
+      { name: `publish → ack p99, ${inFlight} in flight`, value: percentile(samples.ack, 0.99), unit: 'ms' },
+      {
+        name: `publish → COMPLETED p50, ${inFlight} in flight`,
+        value: percentile(samples.completed, 0.5),
+        unit: 'ms',
+        ...(alone ? { target: '≤ 5' } : {}),
+      },
+      {
+        name: `publish → COMPLETED p99, ${inFlight} in flight`,
+        value: percentile(samples.completed, 0.99),
+        unit: 'ms',
+      },
+      { name: `commands per second, ${inFlight} in flight`, value: commands / samples.seconds, unit: '1/s' },
+      {
+        name: `edge CPU per command, ${inFlight} in flight`,
+        value: (cpu.edge - cpuBefore.edge) / commands,
+        unit: 'ms',
+      },
+      {
+        name: `bridge CPU per command, ${inFlight} in flight`,
+        value: (cpu.bridge - cpuBefore.bridge) / commands,
+        unit: 'ms',
+      },
+    );
+  }
+  return figures;
+}
+
+function cpuMs(stack: BenchStack): { edge: number; bridge: number } {
+  return { edge: processCpuMs(stack.edge.pid() ?? 0), bridge: processCpuMs(stack.bridgePid) };
+}
