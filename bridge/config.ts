@@ -1,5 +1,4 @@
 /** The bridge's configuration: environment variables, checked once at start. docs/operations.md lists them. */
-import { hostname } from 'node:os';
 import { z } from 'zod';
 
 const port = z.coerce.number().int().min(0).max(65_535);
@@ -7,14 +6,8 @@ const port = z.coerce.number().int().min(0).max(65_535);
 const environment = z.object({
   SITEWIRE_EDGE_URL: z.url({ protocol: /^https?$/ }),
   SITEWIRE_BRIDGE_SECRET: z.string().min(32),
-  SITEWIRE_BRIDGE_ID: z
-    .string()
-    .regex(/^[A-Za-z0-9._-]{1,64}$/)
-    .default(
-      hostname()
-        .replace(/[^A-Za-z0-9._-]/g, '-')
-        .slice(0, 64),
-    ),
+  /** Unique: a new boot of a name ends the connections of its older one. */
+  SITEWIRE_BRIDGE_ID: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
   SITEWIRE_TLS_CERT: z.string(),
   SITEWIRE_TLS_KEY: z.string(),
   SITEWIRE_HOST: z.string().default('::'),

@@ -23,7 +23,7 @@ import type { Env } from './env.ts';
 import type { OutboxEvent, SubmissionBatch } from './exchange.ts';
 import { hmacHex } from './hmac.ts';
 import { DIAL_HEADER, notFoundResponse, refusalResponse } from './refusal-response.ts';
-import { applyAck, runDueDispatches, sendUnacknowledged } from './site/command/execution.ts';
+import { applyAck, runDueDispatch, sendUnacknowledged } from './site/command/execution.ts';
 import { recordSubmission } from './site/command/submit.ts';
 import { BatchFindings } from './site/device-frames.ts';
 import { type DeviceDial, DeviceSessions } from './site/device-session.ts';
@@ -42,6 +42,8 @@ import { closeQuietly, sendFrames } from './sockets.ts';
 
 /** Dispatches that one alarm looks at; the rest follow at once in the next. */
 const DUE_PER_ALARM = 200;
+/** When a due dispatch that could not be handled is looked at again. */
+const STEP_RETRY_MS = 60_000;
 /** How often a plant that is online and silent still tells its latest values [C-8.2]. */
 const TELEMETRY_HEARTBEAT_MS = 60_000;
 /** A wait for the next telemetry event that is no longer than this keeps the object awake; a longer one does not. */
@@ -49,6 +51,8 @@ const MAX_TIMER_MS = 15_000;
 const JOURNAL_RETENTION_MS = 92 * 24 * 3_600_000;
 /** [C-7.3] */
 const MESSAGE_MEMORY_MS = 7 * 24 * 3_600_000;
+/** Forgetting reads the whole table: no more than this often. */
+const FORGET_INTERVAL_MS = 24 * 3_600_000;
 
 /** A device as its provisioning hands it over. */
 export interface DeviceGrant {
@@ -74,6 +78,9 @@ export class Site extends DurableObject<Env> {
   #presenceCheckedAtMs = 0;
   #presenceDueMs: number | undefined;
   #telemetryTimer: number | null = null;
+  /** A value came that partners have not been told. */
+  #telemetryPending = false;
+  #messagesForgottenAtMs = 0;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -91,21 +98,28 @@ export class Site extends DurableObject<Env> {
 
   // RPC: administration
 
-  /** Takes a provisioned device in. Idempotent: the same grant again changes nothing. */
+  /** Takes a provisioned device in. The same grant again changes nothing; a decommissioned device stays so. */
   adoptDevice(grant: DeviceGrant): void {
     this.#identify(grant.siteId);
-    this.#state.storage.putDevice({
+    const state = this.#state;
+    const known = state.sessions.device(grant.deviceId);
+    if (known?.status === 'DECOMMISSIONED') return;
+    const isSameSecret = known !== undefined && state.secret(known).text === grant.hmacSecret;
+    if (isSameSecret && known.type === grant.type) return;
+    state.storage.putDevice({
       id: grant.deviceId,
       type: grant.type,
-      status: 'ACTIVE',
-      secret_sealed: this.#state.sealSecret(grant.deviceId, grant.hmacSecret),
+      secret_sealed: isSameSecret ? known.secret_sealed : state.sealSecret(grant.deviceId, grant.hmacSecret),
+      secret_form: isSameSecret ? known.secret_form : 'text',
     });
-    this.#state.sessions.reload();
+    state.sessions.reload();
   }
 
-  /** Suspends, reactivates or decommissions a device here, where it takes effect at once (rule 6). */
+  /** Suspends, reactivates or, for good, decommissions a device here, where it takes effect at once (rule 6). */
   setDeviceStatus(deviceId: string, status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED'): void {
-    this.#state.storage.setDeviceStatus(deviceId, status);
+    if (this.#state.sessions.device(deviceId)?.status === 'DECOMMISSIONED') return;
+    if (status === 'DECOMMISSIONED') this.#state.storage.decommissionDevice(deviceId);
+    else this.#state.storage.setDeviceStatus(deviceId, status);
     this.#state.sessions.reload();
     if (status === 'ACTIVE') return;
     this.#state.sessions.cut(deviceId, CLOSE_CODES.revoked, status, this.#state.now());
@@ -134,8 +148,8 @@ export class Site extends DurableObject<Env> {
       }
       this.#writeOutbox(effects);
     });
-    const events = this.#outbox.handOver(batch.keyId);
-    this.#perform(effects, batch.keyId);
+    const { events, isAll } = this.#outbox.handOver(batch.keyId);
+    this.#perform(effects, isAll ? batch.keyId : undefined);
     return { outcomes, events };
   }
 
@@ -174,11 +188,12 @@ export class Site extends DurableObject<Env> {
     if (!header || request.headers.get('upgrade') !== 'websocket') return notFoundResponse();
     const dial = JSON.parse(header) as DeviceDial;
     const { sessions } = this.#state;
+    if (dial.plantId) await this.#ready(dial.siteId);
+    // No await from here on: what is checked still holds when the socket is accepted.
     if (sessions.isReplay(dial)) return notFoundResponse();
     const device = sessions.device(dial.deviceId);
-    if (device?.status !== 'ACTIVE') return refusalResponse('UNAUTHORIZED', 'The device is not active');
-    if (dial.plantId) await this.#ready(dial.siteId);
-    if (sessions.isReplay(dial)) return notFoundResponse();
+    if (!device) return refusalResponse('SERVICE_UNAVAILABLE', 'The device is not here yet');
+    if (device.status !== 'ACTIVE') return refusalResponse('UNAUTHORIZED', 'The device is not active');
     const socket = sessions.accept(dial, this.#state.now());
     this.#afterSessionChange();
     return new Response(null, { status: 101, webSocket: socket });
@@ -220,8 +235,9 @@ export class Site extends DurableObject<Env> {
     try {
       const now = this.#state.now();
       this.#runDue(now);
-      this.#emitTelemetryIfSilent(now);
-      await this.#outbox.drainDue(now);
+      this.#emitTelemetryIfDue(now);
+      // Not awaited: a slow destination delays no other due time.
+      this.ctx.waitUntil(this.#outbox.drainDue(now).then(() => this.#arm()));
     } catch (error) {
       console.error('agenda failed', { error });
     } finally {
@@ -243,7 +259,10 @@ export class Site extends DurableObject<Env> {
     }
     const effects = new Effects();
     this.#commit(() => {
-      runDueDispatches(this.#state, effects, now, DUE_PER_ALARM);
+      for (const row of storage.dueDispatches(now, DUE_PER_ALARM)) {
+        const outcome = this.#step(effects, (step) => runDueDispatch(this.#state, step, row, now));
+        if (outcome === 'failed') storage.setDispatch(row.cmd_id, { ...row, due_at_ms: now + STEP_RETRY_MS });
+      }
       this.#updatePresence(effects, now);
       storage.insertOutbox(effects.outbox);
       this.#outbox.deleteReceived();
@@ -255,8 +274,12 @@ export class Site extends DurableObject<Env> {
   #arm(): void {
     const due = this.#nextDueMs();
     if (due === undefined || (this.#armedAtMs !== null && this.#armedAtMs <= due)) return;
-    this.#armedAtMs = due;
-    void this.ctx.storage.setAlarm(due);
+    const at = Math.max(due, this.#state.now());
+    this.#armedAtMs = at;
+    this.ctx.storage.setAlarm(at).catch((error: unknown) => {
+      console.error('alarm not set', { error });
+      this.#armedAtMs = null;
+    });
   }
 
   #nextDueMs(): number | undefined {
@@ -267,6 +290,7 @@ export class Site extends DurableObject<Env> {
       candidates.push(device.session_expires_at_ms ?? undefined);
       candidates.push((sessions.lastSignOfLifeMs(device.id) ?? 0) + SESSION_GONE_MS);
     }
+    candidates.push(this.#telemetryAgendaMs());
     const known = candidates.filter((candidate) => candidate !== undefined);
     return known.length === 0 ? undefined : Math.min(...known);
   }
@@ -287,6 +311,7 @@ export class Site extends DurableObject<Env> {
       else findings.take(state, device, frame, now);
     }
     if (subscribed !== undefined) state.sessions.setSubscribed(socket, attachment, subscribed);
+    const isNewlySubscribed = subscribed === true && !attachment.subscribed;
 
     // 2. write once
     const { head } = state.journal;
@@ -301,14 +326,15 @@ export class Site extends DurableObject<Env> {
         state.storage.countDropped(deviceId, reason, count, now);
       if (findings.secretForm) state.storage.setSecretForm(deviceId, findings.secretForm);
       const reported = findings.entries.findLast((finding) => finding.status)?.status;
-      if (reported) this.#reportStatus(effects, deviceId, reported, now);
+      if (reported && reported !== device.reported_status)
+        state.storage.setReportedStatus(deviceId, reported);
       for (const { seq, ack } of findings.acks) {
         const outcome = this.#step(effects, (step) =>
           applyAck(state, step, { deviceId, cmdId: ack.cmdId, status: ack.status }, now),
         );
         if (outcome === 'failed') findings.refuseAck(seq);
       }
-      if (subscribed) sendUnacknowledged(state, effects, deviceId, now);
+      if (isNewlySubscribed) sendUnacknowledged(state, effects, deviceId, now);
       this.#writeOutbox(effects);
     });
 
@@ -318,7 +344,7 @@ export class Site extends DurableObject<Env> {
       state.journal.replay.remember(entry);
       if (data) state.journal.snapshot.apply(state.origin(deviceId), now, data);
     }
-    if (findings.secretForm) state.sessions.reload();
+    if (findings.secretForm || findings.entries.some((finding) => finding.status)) state.sessions.reload();
 
     // 4. answer
     const answers: DeviceLinkDown[] = [];
@@ -327,17 +353,15 @@ export class Site extends DurableObject<Env> {
     if (answers.length > 0) sendFrames(socket, answers);
     this.#perform(effects);
     if (hasData) this.#afterTelemetry(eventAtMs === now, now);
+    else if (findings.entries.length > 0) this.#refreshPresence(now);
   }
 
   #onRollover(now: number): void {
     this.#state.storeSnapshot(now);
     this.#state.storage.deleteBlocksBefore(now - JOURNAL_RETENTION_MS);
+    if (now - this.#messagesForgottenAtMs < FORGET_INTERVAL_MS) return;
+    this.#messagesForgottenAtMs = now;
     this.#state.storage.forgetMessagesBefore(now - MESSAGE_MEMORY_MS);
-  }
-
-  #reportStatus(effects: Effects, deviceId: string, status: string, now: number): void {
-    this.#state.storage.setReportedStatus(deviceId, status);
-    effects.emit(registryRow('device', deviceId, { connectionStatus: status, lastSeenAtMs: now }, now));
   }
 
   // telemetry to partners: coalesced, latest wins
@@ -354,25 +378,31 @@ export class Site extends DurableObject<Env> {
       return;
     }
     const waitMs = this.#telemetryDueMs() - now;
-    if (this.#telemetryTimer || waitMs > MAX_TIMER_MS) return;
+    this.#telemetryPending = true;
+    if (waitMs > MAX_TIMER_MS) this.#arm();
+    if (this.#telemetryTimer !== null || waitMs > MAX_TIMER_MS) return;
     this.#telemetryTimer = setTimeout(() => this.#emitTelemetry(this.#state.now()), Math.max(0, waitMs));
   }
 
-  #emitTelemetryIfSilent(now: number): void {
+  /** When telemetry is due that no timer brings: what waits for its interval, and the pulse of a silent plant. */
+  #telemetryAgendaMs(): number | undefined {
     const { head } = this.#state.journal;
     const connected = this.#state.sessions.devices().some((device) => device.connection_id);
-    if (
-      !head ||
-      !connected ||
-      now < Math.max(this.#telemetryDueMs(), head.eventAtMs + TELEMETRY_HEARTBEAT_MS)
-    )
-      return;
-    this.#emitTelemetry(now);
+    if (!head || !connected || !this.#state.registry?.plantId) return undefined;
+    const due = this.#telemetryDueMs();
+    if (this.#telemetryPending && this.#telemetryTimer === null) return due;
+    return Math.max(due, head.eventAtMs + TELEMETRY_HEARTBEAT_MS);
+  }
+
+  #emitTelemetryIfDue(now: number): void {
+    const due = this.#telemetryAgendaMs();
+    if (due !== undefined && due <= now) this.#emitTelemetry(now);
   }
 
   #emitTelemetry(now: number): void {
     clearTimeout(this.#telemetryTimer);
     this.#telemetryTimer = null;
+    this.#telemetryPending = false;
     const { siteId, registry, journal } = this.#state;
     if (!siteId || !registry?.plantId) return;
     if (journal.head) journal.head = { ...journal.head, eventAtMs: now };
@@ -424,6 +454,12 @@ export class Site extends DurableObject<Env> {
           lastSampleAtMs: state.journal.snapshot.lastSampleAtMs(asset.externalId),
           inError: state.inFault(asset),
         })),
+        devices: devices.map((device) => ({
+          id: device.id,
+          connected: device.connection_id !== null,
+          everConnected: device.connected_at_ms !== null,
+          reported: device.reported_status,
+        })),
       },
       now,
     );
@@ -438,6 +474,10 @@ export class Site extends DurableObject<Env> {
       if (status && status !== state.presence.subDevices[asset.externalId]) {
         effects.emit(registryRow('sub-device', asset.id, { status }, now));
       }
+    }
+    for (const [id, status] of Object.entries(presence.devices)) {
+      if (status === state.presence.devices[id]) continue;
+      effects.emit(registryRow('device', id, { connectionStatus: status, lastSeenAtMs: now }, now));
     }
     state.storage.setFact('presence', presence);
     state.presence = presence;
@@ -526,7 +566,7 @@ export class Site extends DurableObject<Env> {
   async #refreshRegistry(): Promise<void> {
     const { siteId, storage } = this.#state;
     if (!siteId) return;
-    const registry = await readRegistry(this.env.DB, siteId);
+    const registry = await readRegistry(this.env.DB, siteId, this.#state.now());
     this.#registryReadAtMs = this.#state.now();
     if (!registry || JSON.stringify(registry) === JSON.stringify(this.#state.registry)) return;
     storage.setFact('registry', registry);

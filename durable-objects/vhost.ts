@@ -34,7 +34,10 @@ import {
   authorizeDeclare,
   authorizePublish,
   authorizeRead,
+  consumerTagInUse,
   inExclusiveUse,
+  MAX_CONSUMERS,
+  tooManyConsumers,
 } from './vhost/authorize.ts';
 import { Broker } from './vhost/broker.ts';
 import { type ClientDial, ClientSockets } from './vhost/client-sockets.ts';
@@ -54,6 +57,7 @@ import { VhostStorage } from './vhost/storage.ts';
 const MAX_CONNECTIONS = 10;
 /** What a crash may cost of telemetry events [C-6.4]. */
 const TELEMETRY_FLUSH_MS = 60_000;
+const MAX_STORED_DIRECTORY_CHARS = 500_000;
 /** How long acknowledgements wait for a transaction to ride in, before they get one of their own. */
 const SETTLE_FLUSH_MS = 100;
 
@@ -99,6 +103,7 @@ export class Vhost extends DurableObject<Env> {
       submit: (stub, siteId, submissions) => this.#submit(stub, siteId, submissions),
       finish: (siteId, answer, batch) => this.#finish(siteId, answer, batch),
       giveUp: (batch) => this.#sendDeliveries(confirms(batch, () => false)),
+      hasEnded: () => this.#hasEnded(),
     });
     const missing = this.#sockets.missing();
     if (missing.length > 0) this.#forget(missing);
@@ -115,25 +120,35 @@ export class Vhost extends DurableObject<Env> {
     const { signingKey, ...rest } = grant;
     const key: VhostKey = {
       ...rest,
-      revokedAtMs: this.#key?.revokedAtMs ?? null,
+      revokedAtMs: this.#key?.revokedAtMs ?? this.#storage.fact<number>('revoked') ?? null,
       firstConnectedAtMs: this.#key?.firstConnectedAtMs ?? null,
       signingKeySealed: this.#secretBox.seal(`key:${grant.keyId}`, signingKey),
     };
     this.#storage.setFact('key', key);
     this.#useKey(key);
+    this.#arm();
   }
 
-  /** Revokes here: durable, sockets closed, queues gone. D1 follows (rule 6). */
-  revoke(): void {
-    const key = this.#key;
-    if (!key) return;
-    const revoked: VhostKey = { ...key, revokedAtMs: key.revokedAtMs ?? this.#now() };
-    this.#commit(() => {
-      this.#storage.setFact('key', revoked);
+  /**
+   * Revokes here: durable, sockets closed, queues gone; a call to a Site that was under way has ended when this
+   * returns. D1 follows (rule 6). A key that was never opened stays revoked when it is.
+   */
+  async revoke(): Promise<void> {
+    const now = this.#now();
+    this.#storage.setFact('revoked', now);
+    if (this.#key)
+      this.#endKey({ ...this.#key, revokedAtMs: this.#key.revokedAtMs ?? now }, CLOSE_CODES.revoked);
+    await this.#lanes.idle();
+  }
+
+  /** The end of a key, by revocation or time: nothing of its queues is left [C-5.6]. */
+  #endKey(key: VhostKey, code: number): void {
+    for (const id of this.#sockets.ids()) this.#sockets.drop(id, code, 'key ended');
+    this.#storage.transaction(() => {
+      this.#storage.setFact('key', key);
       this.#storage.deleteQueues();
     });
-    this.#useKey(revoked);
-    for (const id of this.#sockets.ids()) this.#sockets.drop(id, CLOSE_CODES.revoked, 'key revoked');
+    this.#useKey(key);
     this.#broker = new Broker(this.#storage, this.#sockets, this.#now());
     this.#received = new Map();
   }
@@ -142,7 +157,7 @@ export class Vhost extends DurableObject<Env> {
 
   /** Stores events of a Site's outbox, each once, in order. */
   receive(siteId: string, events: OutboxEvent[]): Receipt {
-    if (!this.#key || this.#key.revokedAtMs !== null) return { received: 0, gone: true };
+    if (this.#hasEnded()) return { received: 0, gone: true };
     this.#commit(() => {
       this.#storeEvents(siteId, events);
       this.#broker.pump(this.#now());
@@ -153,7 +168,7 @@ export class Vhost extends DurableObject<Env> {
 
   /** Takes events that a crash may lose. */
   receivePassing(siteId: string, events: PassingEvent[]): 'taken' | 'gone' {
-    if (!this.#key || this.#key.revokedAtMs !== null) return 'gone';
+    if (this.#hasEnded()) return 'gone';
     this.#commit(() => {
       for (const event of events) this.#pushEvent(siteId, event);
     });
@@ -170,8 +185,8 @@ export class Vhost extends DurableObject<Env> {
     const now = this.#now();
     if (this.#storage.hasSeenConnection(dial.connection)) return notFoundResponse();
     const key = this.#key;
-    if (!key || this.#ended(key, now)) return refusalResponse('UNAUTHORIZED', 'Invalid API key');
-    this.#forget(this.#sockets.ofOlderBoots(dial));
+    if (!key || this.#hasEnded()) return refusalResponse('UNAUTHORIZED', 'Invalid API key');
+    this.#forget(this.#sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'new boot');
     if (this.#sockets.count >= MAX_CONNECTIONS) {
       return refusalResponse('CONFLICT', `connection limit (${MAX_CONNECTIONS}) is reached`);
     }
@@ -193,8 +208,8 @@ export class Vhost extends DurableObject<Env> {
     const key = this.#key;
     if (connectionId === undefined || !key) return;
     const now = this.#now();
-    if (this.#ended(key, now)) {
-      this.#closeAll(key, now);
+    if (this.#hasEnded()) {
+      this.#closeEnded(key);
       return;
     }
     const frames = parseFrames(vhostLinkUp, message);
@@ -221,7 +236,7 @@ export class Vhost extends DurableObject<Env> {
     this.#armedAtMs = null;
     try {
       const now = this.#now();
-      if (this.#key && this.#ended(this.#key, now)) this.#closeAll(this.#key, now);
+      if (this.#key && this.#hasEnded()) this.#closeEnded(this.#key);
       const silent = this.#sockets
         .ids()
         .filter((id) => now - this.#sockets.lastSignOfLifeMs(id) > SIGN_OF_LIFE_MS);
@@ -237,7 +252,9 @@ export class Vhost extends DurableObject<Env> {
     const candidates = this.#sockets
       .ids()
       .map((id) => this.#sockets.lastSignOfLifeMs(id) + SIGN_OF_LIFE_MS + 1);
-    if (this.#key?.expiresAtMs && this.#sockets.count > 0) candidates.push(this.#key.expiresAtMs);
+    const { expiresAtMs, revokedAtMs } = this.#key ?? { expiresAtMs: null, revokedAtMs: null };
+    if (expiresAtMs !== null && revokedAtMs === null && expiresAtMs > this.#now())
+      candidates.push(expiresAtMs);
     if (candidates.length === 0) return;
     const due = Math.min(...candidates);
     if (this.#armedAtMs !== null && this.#armedAtMs <= due) return;
@@ -257,12 +274,19 @@ export class Vhost extends DurableObject<Env> {
       return;
     }
     const answers: VhostLinkDown[] = [];
+    let broken = false;
     const stored: number[] = [];
     const publishes: { frame: PublishFrame; family: CommandFamily; envelope: Envelope }[] = [];
     this.#commit(() => {
       for (const frame of frames) {
         if (frame.kind !== 'publish') {
-          answers.push(...this.#apply(connectionId, key, frame, now));
+          if (broken) continue;
+          try {
+            answers.push(...this.#storage.transaction(() => this.#apply(connectionId, key, frame, now)));
+          } catch (error) {
+            console.error('frame failed', { kind: frame.kind, error });
+            broken = true;
+          }
           continue;
         }
         const allowed = authorizePublish(this.#names(key), this.#scopes, frame.exchange, frame.routingKey);
@@ -279,8 +303,15 @@ export class Vhost extends DurableObject<Env> {
         }
       }
     });
+    if (broken) {
+      // One frame that cannot be handled ends its own connection, and memory is read back from what stands.
+      this.#broker = new Broker(this.#storage, this.#sockets, now);
+      this.#forget([connectionId], CLOSE_CODES.protocolError, 'a frame could not be handled');
+      return;
+    }
     if (stored.length > 0) answers.push({ kind: 'stored', seqs: stored });
     this.#sendDeliveries(new Map([[connectionId, answers]]));
+    this.#refreshDirectoryInBackground();
     for (const { frame, family, envelope } of publishes) {
       this.#publish(connectionId, key, frame, family, envelope, now);
     }
@@ -319,6 +350,11 @@ export class Vhost extends DurableObject<Env> {
       case 'consume': {
         const queue = authorizeRead(names, frame.queue);
         if (!queue.ok) return refusedFrame(frame.seq, queue.refusal);
+        if (this.#broker.hasTag(connectionId, frame.channel, frame.tag)) {
+          return refusedFrame(frame.seq, consumerTagInUse(frame.tag));
+        }
+        if (this.#broker.consumersOf(connectionId) >= MAX_CONSUMERS)
+          return refusedFrame(frame.seq, tooManyConsumers());
         const taken =
           this.#broker.hasExclusive(queue.value) ||
           (frame.exclusive && this.#broker.consumerCount(queue.value) > 0);
@@ -390,12 +426,20 @@ export class Vhost extends DurableObject<Env> {
       routingKey: frame.routingKey,
       family,
       payloadText: fields.payloadText,
-      signature: this.#verifySignature(fields, frame.routingKey, family),
+      signature: 'missing',
     };
     const pending: Pending = { submission, acceptedAtMs: now, connectionId, seq: frame.seq };
+    // The organization's settings decide whether a signature is needed: judged once they are there.
+    const judge = () => {
+      submission.signature = this.#verifySignature(fields, frame.routingKey, family);
+    };
     const siteId = findSite(this.#directory, key.allowedPlantIds, fields.siteId);
-    if (siteId) this.#keepAlive(this.#lanes.submit(siteId, pending));
-    else this.#keepAlive(this.#resolve(key, fields.siteId, pending));
+    if (siteId) {
+      judge();
+      this.#keepAlive(this.#lanes.submit(siteId, pending));
+    } else {
+      this.#keepAlive(this.#resolve(key, fields.siteId, pending, judge));
+    }
   }
 
   #verifySignature(envelope: Envelope, routingKey: string, family: CommandFamily): SignatureVerdict {
@@ -408,7 +452,7 @@ export class Vhost extends DurableObject<Env> {
   }
 
   /** A site that the directory does not know: asked for once more, then rejected without a site to log it. */
-  async #resolve(key: VhostKey, wanted: string, pending: Pending): Promise<void> {
+  async #resolve(key: VhostKey, wanted: string, pending: Pending, judge: () => void): Promise<void> {
     try {
       await this.#refreshDirectory(DIRECTORY_RETRY_MS);
     } catch (error) {
@@ -417,7 +461,9 @@ export class Vhost extends DurableObject<Env> {
       return;
     }
     const siteId = findSite(this.#directory, key.allowedPlantIds, wanted);
+    if (this.#hasEnded()) return;
     if (siteId) {
+      judge();
       await this.#lanes.submit(siteId, pending);
       return;
     }
@@ -462,6 +508,7 @@ export class Vhost extends DurableObject<Env> {
 
   /** The acknowledgements are stored before their publishes are confirmed (rule 5). */
   #finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): void {
+    if (this.#hasEnded()) return;
     this.#commit(() => {
       this.#storeEvents(siteId, answer.events);
       this.#broker.pump(this.#now());
@@ -487,7 +534,7 @@ export class Vhost extends DurableObject<Env> {
 
   #pushEvent(siteId: string, event: PassingEvent): void {
     const key = this.#key;
-    if (!key || key.firstConnectedAtMs === null) return;
+    if (!key || key.firstConnectedAtMs === null || this.#hasEnded()) return;
     if (key.allowedPlantIds && !key.allowedPlantIds.includes(siteId)) return;
     const message = eventMessage(key.slug, this.#openSigningKey(), siteId, event);
     this.#broker.push(EVENT_QUEUES[event.kind], message, this.#now());
@@ -533,13 +580,14 @@ export class Vhost extends DurableObject<Env> {
     this.#sendDeliveries();
   }
 
-  #ended(key: VhostKey, now: number): boolean {
-    return key.revokedAtMs !== null || (key.expiresAtMs !== null && key.expiresAtMs <= now);
+  #hasEnded(): boolean {
+    const key = this.#key;
+    if (!key || key.revokedAtMs !== null) return true;
+    return key.expiresAtMs !== null && key.expiresAtMs <= this.#now();
   }
 
-  #closeAll(key: VhostKey, now: number): void {
-    const revoked = key.revokedAtMs !== null && key.revokedAtMs <= now;
-    this.#forget(this.#sockets.ids(), revoked ? CLOSE_CODES.revoked : CLOSE_CODES.expired, 'key ended');
+  #closeEnded(key: VhostKey): void {
+    this.#endKey(key, key.revokedAtMs === null ? CLOSE_CODES.expired : CLOSE_CODES.revoked);
   }
 
   #commit(work: () => void): void {
@@ -586,10 +634,13 @@ export class Vhost extends DurableObject<Env> {
     if (!key || this.#now() - this.#directoryReadAtMs < maxAgeMs) return;
     this.#directoryRead ??= readDirectory(this.env.DB, key.organizationId)
       .then((directory) => {
-        this.#directoryReadAtMs = this.#now();
-        if (JSON.stringify(directory) === JSON.stringify(this.#directory)) return;
-        this.#storage.setFact('directory', directory);
+        const text = JSON.stringify(directory);
+        const isSame = text === JSON.stringify(this.#directory);
         this.#directory = directory;
+        this.#directoryReadAtMs = this.#now();
+        // A larger one is read again at each wake.
+        if (!isSame && text.length <= MAX_STORED_DIRECTORY_CHARS)
+          this.#storage.setFact('directory', directory);
       })
       .finally(() => {
         this.#directoryRead = undefined;

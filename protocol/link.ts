@@ -96,7 +96,7 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('settle'),
     outcome: z.enum(['ack', 'requeue', 'discard']),
-    leases: z.array(z.int()).max(100_000),
+    leases: z.array(z.int()).max(10_000),
   }),
   /** Shared limit of a channel (basic.qos global=true); 0 = none. */
   z.object({ kind: z.literal('qos'), channel, prefetch: z.int().min(0).max(65_535) }),
@@ -149,7 +149,6 @@ export const vhostLinkDown = z.discriminatedUnion('kind', [
   }),
   z.object({ kind: z.literal('deliver'), channel, tag: z.string(), delivery }),
   z.object({ kind: z.literal('got'), seq, messageCount: z.int(), delivery: delivery.nullable() }),
-  z.object({ kind: z.literal('cancelled'), channel, tag: z.string() }),
 ]);
 export type VhostLinkDown = z.infer<typeof vhostLinkDown>;
 

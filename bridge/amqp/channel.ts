@@ -112,8 +112,12 @@ export class Channel {
   // frames from the object
 
   deliver(tag: string, delivery: Delivery): void {
-    if (this.#state === 'closing') return;
     const bytes = deliveryBytes(delivery);
+    if (this.#state === 'closing') {
+      // Its lease went back when the channel closed; its bytes are off the window.
+      this.#host.drained(bytes);
+      return;
+    }
     if (!this.#tags.has(tag)) {
       // Cancelled while it was under way: it goes back.
       this.#host.settle('requeue', delivery.lease === 0 ? [] : [delivery.lease]);
@@ -134,11 +138,6 @@ export class Channel {
       this.#host.frameMax,
     );
     this.#host.write(frames, () => this.#host.drained(bytes));
-  }
-
-  cancelled(tag: string): void {
-    if (!this.#tags.delete(tag)) return;
-    this.#reply(METHOD.basicCancel, { consumerTag: tag, nowait: true });
   }
 
   // ends

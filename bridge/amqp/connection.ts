@@ -5,7 +5,7 @@
  *   header ─► handshake ─► running ─► closing (close sent, close-ok awaited) ─► closed
  */
 import type { Duplex } from 'node:stream';
-import { CLOSE_CODES, type VhostLinkDown, type VhostLinkUp } from '../../protocol/link.ts';
+import { CLOSE_CODES, deliveryBytes, type VhostLinkDown, type VhostLinkUp } from '../../protocol/link.ts';
 import type { Link } from '../link.ts';
 import { Channel, type ChannelHost, type PublishOutcome } from './channel.ts';
 import type { Publish } from './content.ts';
@@ -29,6 +29,8 @@ const MAX_OPEN_PUBLISHES = 2_048;
 const MAX_OPEN_PUBLISH_BYTES = 8 * 1024 * 1024;
 /** Drained bytes are told in steps: an eighth of the delivery window. */
 const CREDIT_STEP_BYTES = 128 * 1024;
+/** A frame of them stays far below what a link message may hold. */
+const MAX_LEASES_PER_FRAME = 5_000;
 const HEARTBEAT_FRAME = Buffer.from([FRAME.heartbeat, 0, 0, 0, 0, 0, 0, FRAME.end]);
 
 /** What the process wants to know of a connection. */
@@ -257,10 +259,7 @@ export class AmqpConnection implements ChannelHost {
         return;
       case 'deliver':
         this.#events.delivered(1);
-        this.#channels.get(frame.channel)?.deliver(frame.tag, frame.delivery);
-        return;
-      case 'cancelled':
-        this.#channels.get(frame.channel)?.cancelled(frame.tag);
+        this.#deliver(frame);
         return;
       case 'refused':
         if (this.#publishes.has(frame.seq)) {
@@ -274,6 +273,12 @@ export class AmqpConnection implements ChannelHost {
       case 'got':
         this.#answer(frame.seq, frame);
     }
+  }
+
+  #deliver(frame: Extract<VhostLinkDown, { kind: 'deliver' }>): void {
+    const channel = this.#channels.get(frame.channel);
+    if (channel) channel.deliver(frame.tag, frame.delivery);
+    else this.drained(deliveryBytes(frame.delivery));
   }
 
   #answer(seq: number, frame: VhostLinkDown): void {
@@ -363,7 +368,11 @@ export class AmqpConnection implements ChannelHost {
   #flushSettlements(): void {
     const settling = this.#settling;
     this.#settling = undefined;
-    if (settling) this.#link?.send({ kind: 'settle', ...settling });
+    if (!settling) return;
+    for (let start = 0; start < settling.leases.length; start += MAX_LEASES_PER_FRAME) {
+      const leases = settling.leases.slice(start, start + MAX_LEASES_PER_FRAME);
+      this.#link?.send({ kind: 'settle', outcome: settling.outcome, leases });
+    }
   }
 
   #beforeFlush(): void {

@@ -65,6 +65,7 @@ export class Handshake {
   #capabilities: Fields = {};
   #refusal: AmqpError | undefined;
   #tuned: Tuned | undefined;
+  #abandoned = false;
 
   constructor(dial: VhostDial, send: (method: number, fields: Fields) => void) {
     this.#dial = dial;
@@ -103,8 +104,9 @@ export class Handshake {
     throw new SilentClose(`method ${method} in handshake state ${this.#state}`);
   }
 
-  /** Ends a link that no session took over. */
+  /** Ends a link that no session took over, also one that is still being dialled. */
   abandon(): void {
+    this.#abandoned = true;
     if (this.#state !== 'done') this.#link?.close();
   }
 
@@ -116,6 +118,10 @@ export class Handshake {
     if (!credential) throw new SilentClose('unusable credentials', FAILED_LOGIN_DELAY_MS);
     this.#username = credential.username;
     const dialed = await this.#dial(credential);
+    if (this.#abandoned && dialed.outcome === 'accepted') {
+      dialed.link.close();
+      throw new SilentClose('the client went while its link was dialled');
+    }
     switch (dialed.outcome) {
       case 'accepted':
         this.#link = dialed.link;

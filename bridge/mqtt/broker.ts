@@ -77,8 +77,10 @@ export class MqttBroker {
         session?.link.send({ kind: 'subscribed', commands: true });
       }
     });
-    this.#aedes.on('unsubscribe', (_topics, client) => {
-      this.#sessions.get(client)?.link.send({ kind: 'subscribed', commands: false });
+    this.#aedes.on('unsubscribe', (topics, client) => {
+      const session = this.#sessions.get(client);
+      if (!session || !topics.includes(deviceTopic(session.deviceId, 'commands'))) return;
+      session.link.send({ kind: 'subscribed', commands: false });
     });
     this.#aedes.on('clientDisconnect', (client) => this.#end(client, 'client closed'));
     this.#aedes.on('clientError', (client, error) => this.#end(client, error.message));

@@ -67,14 +67,15 @@ export function executionEvent(
   };
 }
 
-/** A broken limit, told to every key that may see the plant [C-8.1]. */
+/** Each limit that a command broke, once, told to every key that may see the plant [C-8.1]. */
 export function violationAlarms(
   subject: EventSubject,
   violations: readonly Violation[],
   keyIds: readonly string[],
   now: number,
 ): NewOutboxRow[] {
-  return violations.flatMap((violation, index) => {
+  const byConstraint = new Map(violations.map((violation) => [violation.constraint, violation]));
+  return [...byConstraint.values()].flatMap((violation, index) => {
     const { constraint, limit, value, unit, deviceId } = violation;
     const alarm: Omit<Alarm, 'alarmId'> = {
       type: 'CONSTRAINT_VIOLATION',
@@ -131,7 +132,8 @@ function alarmEvents(
     lane,
     kind: 'alarm',
     message_id: alarmId,
-    correlation_id: subject.correlationId,
+    // Another partner's correlationId is nobody else's business.
+    correlation_id: lane === subject.keyId ? subject.correlationId : null,
     at_ms: now,
     payload,
   }));

@@ -35,19 +35,28 @@ export class Outbox {
   constructor(state: SiteState, env: Env) {
     this.#state = state;
     this.#env = env;
-    for (const name of state.storage.outboxLanes()) this.#lane(name);
+    for (const name of state.storage.outboxLanes()) this.#lane(name).retryAtMs = state.now();
   }
 
-  /** The events that a key's Vhost does not have yet, for the answer of its own call: the fast path. */
-  handOver(keyId: string): OutboxEvent[] {
+  /**
+   * The events that a key's Vhost does not have yet, for the answer of its own call: the fast path. `isAll`: there
+   * are no more than these.
+   */
+  handOver(keyId: string): { events: OutboxEvent[]; isAll: boolean } {
     const lane = this.#lane(keyId);
     lane.retryAtMs = Math.max(lane.retryAtMs, this.#state.now() + HANDOVER_MS);
-    return this.#state.storage.outboxOf(keyId, lane.received, BATCH_ROWS).map(toEvent);
+    const rows = this.#state.storage.outboxOf(keyId, lane.received, BATCH_ROWS);
+    return { events: rows.map(toEvent), isAll: rows.length < BATCH_ROWS };
   }
 
-  /** Drains lanes now, until they are empty or a call fails. Never throws. */
+  /** Drains lanes now, until they are empty or a call fails; one that failed lately waits its time. Never throws. */
   async drain(names: Iterable<string>): Promise<void> {
-    await Promise.all([...new Set(names)].map((name) => this.#drainLane(name)));
+    const now = this.#state.now();
+    const ready = [...new Set(names)].filter((name) => {
+      const lane = this.#lane(name);
+      return lane.failures === 0 || lane.retryAtMs <= now;
+    });
+    await Promise.all(ready.map((name) => this.#drainLane(name)));
   }
 
   /** Drains every lane whose retry is due. */
@@ -69,11 +78,11 @@ export class Outbox {
     }
   }
 
-  /** When the next lane wants another try; undefined when nothing waits. */
+  /** When the next lane wants another try; undefined when nothing waits. One under way asks again when it ends. */
   nextDueMs(): number | undefined {
     let due: number | undefined;
     for (const lane of this.#lanes.values()) {
-      if (due === undefined || lane.retryAtMs < due) due = lane.retryAtMs;
+      if (!lane.running && (due === undefined || lane.retryAtMs < due)) due = lane.retryAtMs;
     }
     return due;
   }

@@ -1,5 +1,5 @@
 /** Who is there: plant and sub-device status from sessions and samples [C-2.5]. Pure. */
-import type { SubDeviceStatus } from '../../protocol/enums.ts';
+import type { DeviceReportedStatus, SubDeviceStatus } from '../../protocol/enums.ts';
 
 export const SESSION_GONE_MS = 90_000;
 const FRESH_MS = 5 * 60_000;
@@ -7,9 +7,12 @@ const STALE_MS = 15 * 60_000;
 
 export type PlantStatus = 'PENDING' | 'ONLINE' | 'DEGRADED' | 'OFFLINE';
 
+export type ConnectionStatus = DeviceReportedStatus | 'UNKNOWN';
+
 export interface Presence {
   plant: PlantStatus;
   subDevices: Record<string, SubDeviceStatus>;
+  devices: Record<string, ConnectionStatus>;
 }
 
 export interface PresenceInput {
@@ -19,9 +22,15 @@ export interface PresenceInput {
   /** When the last session ended; undefined when there never was one. */
   lastSessionEndMs: number | undefined;
   subDevices: { id: string; lastSampleAtMs: number | undefined; inError: boolean }[];
+  devices: {
+    id: string;
+    connected: boolean;
+    everConnected: boolean;
+    reported: DeviceReportedStatus | null;
+  }[];
 }
 
-export const NO_PRESENCE: Presence = { plant: 'PENDING', subDevices: {} };
+export const NO_PRESENCE: Presence = { plant: 'PENDING', subDevices: {}, devices: {} };
 
 /** The presence now, and when time alone will change it next. */
 export function presenceAt(
@@ -54,7 +63,14 @@ export function presenceAt(
       changesAt(goneAt);
     }
   }
-  return { presence: { plant, subDevices }, nextChangeMs };
+  const devices = Object.fromEntries(input.devices.map((device) => [device.id, connectionStatus(device)]));
+  return { presence: { plant, subDevices, devices }, nextChangeMs };
+}
+
+/** OFFLINE comes from the session, never from what a device said last [C-3.10]. */
+function connectionStatus(device: PresenceInput['devices'][number]): ConnectionStatus {
+  if (!device.connected) return device.everConnected ? 'OFFLINE' : 'UNKNOWN';
+  return device.reported ?? 'ONLINE';
 }
 
 function subDeviceStatus(lastSampleAtMs: number | undefined, inError: boolean, now: number): SubDeviceStatus {

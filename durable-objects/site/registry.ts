@@ -2,11 +2,10 @@
  * What a Site must know of the registry: its sub-devices, its devices, and the keys that may see it. Read from D1
  * at first use and each minute while busy, kept as a fact so that a wake needs no D1.
  */
-import { and, eq, isNotNull, isNull } from 'drizzle-orm';
+import { and, eq, gt, isNotNull, isNull, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
+import { apiKeys, organizations, plants, subDevices } from '../../migrations/schema.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/config.ts';
-import type { DeviceType } from '../../protocol/enums.ts';
 import type { SubDevice } from './schema.ts';
 
 export const REGISTRY_REFRESH_MS = 60_000;
@@ -16,13 +15,16 @@ export interface SiteRegistry {
   organizationId: string;
   settings: OrganizationSettings;
   subDevices: SubDevice[];
-  devices: { id: string; type: DeviceType }[];
-  /** Keys with a vhost that may see this plant and are not revoked [C-8.1]. */
+  /** Keys with a vhost that may see this plant, neither revoked nor expired [C-8.1]. */
   keyIds: string[];
 }
 
 /** Undefined when the registry has no such plant. */
-export async function readRegistry(database: D1Database, plantId: string): Promise<SiteRegistry | undefined> {
+export async function readRegistry(
+  database: D1Database,
+  plantId: string,
+  now: number,
+): Promise<SiteRegistry | undefined> {
   const db = drizzle(database);
   const [plant] = await db
     .select({ organizationId: plants.organizationId, settings: organizations.settings })
@@ -30,9 +32,8 @@ export async function readRegistry(database: D1Database, plantId: string): Promi
     .innerJoin(organizations, eq(organizations.id, plants.organizationId))
     .where(eq(plants.id, plantId));
   if (!plant) return undefined;
-  const [assets, served, keys] = await Promise.all([
+  const [assets, keys] = await Promise.all([
     db.select().from(subDevices).where(eq(subDevices.plantId, plantId)).orderBy(subDevices.externalId),
-    db.select({ id: devices.id, type: devices.type }).from(devices).where(eq(devices.plantId, plantId)),
     db
       .select({ id: apiKeys.id, allowedPlantIds: apiKeys.allowedPlantIds })
       .from(apiKeys)
@@ -41,6 +42,7 @@ export async function readRegistry(database: D1Database, plantId: string): Promi
           eq(apiKeys.organizationId, plant.organizationId),
           isNull(apiKeys.revokedAtMs),
           isNotNull(apiKeys.vhost),
+          or(isNull(apiKeys.expiresAtMs), gt(apiKeys.expiresAtMs, now)),
         ),
       ),
   ]);
@@ -60,7 +62,6 @@ export async function readRegistry(database: D1Database, plantId: string): Promi
         meterRole,
       }),
     ),
-    devices: served,
     keyIds: keys.filter((key) => key.allowedPlantIds?.includes(plantId) ?? true).map((key) => key.id),
   };
 }

@@ -28,7 +28,7 @@ export class ReplayGuard {
   /** `repeat`: identical bytes again, a re-send; `replay`: the nonce with anything else. */
   judge(use: NonceUse): 'new' | 'repeat' | 'replay' {
     const seen = this.#devices.get(use.deviceId)?.get(use.nonce);
-    if (!seen || seen.untilMs <= use.receivedMs) return 'new';
+    if (!seen || seen.untilMs < use.receivedMs) return 'new';
     return seen.digest === use.digest ? 'repeat' : 'replay';
   }
 
@@ -49,7 +49,7 @@ export class ReplayGuard {
     if (now < this.#purgeAtMs) return;
     this.#purgeAtMs = now + PURGE_INTERVAL_MS;
     for (const [deviceId, nonces] of this.#devices) {
-      for (const [nonce, seen] of nonces) if (seen.untilMs <= now) nonces.delete(nonce);
+      for (const [nonce, seen] of nonces) if (seen.untilMs < now) nonces.delete(nonce);
       if (nonces.size === 0) this.#devices.delete(deviceId);
     }
   }

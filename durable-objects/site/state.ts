@@ -159,6 +159,7 @@ export class SiteState {
       constraints: this.config.constraints,
       hardLimits: this.config.hardLimits,
       servingDevice: serving,
+      isActive: active,
       hasGateway: gateway !== undefined,
       isOffline: (asset) => this.presence.subDevices[asset.externalId] === 'OFFLINE',
       inFault: (asset) => this.inFault(asset),

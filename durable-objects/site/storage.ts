@@ -4,6 +4,7 @@
  */
 import type { DevicePublishTopic } from '../../protocol/topics.ts';
 import { migrate } from '../migrate.ts';
+import { boundedRow } from '../row-size.ts';
 import {
   type CommandRow,
   type DeviceRow,
@@ -30,6 +31,7 @@ export const BLOCK_CHARS = 64 * 1024;
 
 export class SiteStorage {
   rowsWritten = 0;
+  #dispatchDue: { atMs: number | undefined } | undefined;
   readonly #storage: DurableObjectStorage;
 
   constructor(storage: DurableObjectStorage) {
@@ -38,7 +40,13 @@ export class SiteStorage {
   }
 
   transaction<Value>(work: () => Value): Value {
-    return this.#storage.transactionSync(work);
+    try {
+      return this.#storage.transactionSync(work);
+    } catch (error) {
+      // What was undone is read again.
+      this.#dispatchDue = undefined;
+      throw error;
+    }
   }
 
   #all<R extends Row>(sql: string, ...bindings: SqlStorageValue[]): R[] {
@@ -61,7 +69,11 @@ export class SiteStorage {
   }
 
   setFact(name: FactName, value: unknown): void {
-    this.#write('INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)', name, JSON.stringify(value));
+    this.#write(
+      'INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)',
+      name,
+      boundedRow(JSON.stringify(value)),
+    );
   }
 
   nextEpoch(): number {
@@ -83,19 +95,26 @@ export class SiteStorage {
     return this.#all<DeviceRow>('SELECT * FROM device ORDER BY id');
   }
 
-  putDevice(device: Pick<DeviceRow, 'id' | 'type' | 'status' | 'secret_sealed'>): void {
+  /** A device that is new, or has another secret or type; its status stays. */
+  putDevice(device: Pick<DeviceRow, 'id' | 'type' | 'secret_sealed' | 'secret_form'>): void {
     this.#write(
-      `INSERT INTO device (id, type, status, secret_sealed) VALUES (?, ?, ?, ?)
-       ON CONFLICT (id) DO UPDATE SET type = excluded.type, status = excluded.status, secret_sealed = excluded.secret_sealed`,
+      `INSERT INTO device (id, type, status, secret_sealed, secret_form) VALUES (?, ?, 'ACTIVE', ?, ?)
+       ON CONFLICT (id) DO UPDATE SET type = excluded.type, secret_sealed = excluded.secret_sealed,
+         secret_form = excluded.secret_form`,
       device.id,
       device.type,
-      device.status,
       device.secret_sealed,
+      device.secret_form,
     );
   }
 
   setDeviceStatus(id: string, status: DeviceRow['status']): void {
     this.#write('UPDATE device SET status = ? WHERE id = ?', status, id);
+  }
+
+  /** Permanent: what it could sign with is gone. */
+  decommissionDevice(id: string): void {
+    this.#write(`UPDATE device SET status = 'DECOMMISSIONED', secret_sealed = '' WHERE id = ?`, id);
   }
 
   setSecretForm(id: string, form: DeviceRow['secret_form']): void {
@@ -186,7 +205,7 @@ export class SiteStorage {
   appendToBlock(id: number, lines: string, now: number, eventAtMs: number): void {
     this.#write(
       `UPDATE journal_block SET data = data || ?, size = size + ?, last_at_ms = ?, event_at_ms = ? WHERE id = ?`,
-      lines,
+      boundedRow(lines),
       lines.length,
       now,
       eventAtMs,
@@ -313,6 +332,7 @@ export class SiteStorage {
   // dispatches
 
   insertDispatch(dispatch: DispatchRow): void {
+    this.#dispatchDue = undefined;
     this.#write(
       `INSERT INTO dispatch (cmd_id, command_sequence, device_id, action, payload, state, tries, not_before_ms,
          expires_at_ms, due_at_ms, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -355,6 +375,7 @@ export class SiteStorage {
   }
 
   setDispatch(cmdId: string, change: Pick<DispatchRow, 'state' | 'tries' | 'due_at_ms' | 'reason'>): void {
+    this.#dispatchDue = undefined;
     this.#write(
       'UPDATE dispatch SET state = ?, tries = ?, due_at_ms = ?, reason = ? WHERE cmd_id = ?',
       change.state,
@@ -366,11 +387,16 @@ export class SiteStorage {
   }
 
   deleteDispatchesOf(commandSequence: number): void {
+    this.#dispatchDue = undefined;
     this.#write('DELETE FROM dispatch WHERE command_sequence = ?', commandSequence);
   }
 
+  /** Kept in memory until a dispatch is written: it is asked for at every batch. */
   nextDispatchDue(): number | undefined {
-    return this.#one<{ due: number | null }>('SELECT min(due_at_ms) AS due FROM dispatch')?.due ?? undefined;
+    this.#dispatchDue ??= {
+      atMs: this.#one<{ due: number | null }>('SELECT min(due_at_ms) AS due FROM dispatch')?.due ?? undefined,
+    };
+    return this.#dispatchDue.atMs;
   }
 
   // outbox

@@ -111,6 +111,21 @@ function unreadable(names: VhostNames, queue: string): AmqpRefusal {
     : channelRefusal(404, `NOT_FOUND - no queue '${queue}' in vhost '${names.vhost}'`);
 }
 
+/** Consumers of one connection. */
+export const MAX_CONSUMERS = 256;
+
+export function consumerTagInUse(tag: string): AmqpRefusal {
+  return { severity: 'connection', code: 530, text: `NOT_ALLOWED - attempt to reuse consumer tag '${tag}'` };
+}
+
+export function tooManyConsumers(): AmqpRefusal {
+  return {
+    severity: 'connection',
+    code: 530,
+    text: `NOT_ALLOWED - reached maximum (${MAX_CONSUMERS}) of consumers per connection`,
+  };
+}
+
 export function inExclusiveUse(names: VhostNames, queue: QueueName): AmqpRefusal {
   return channelRefusal(
     403,

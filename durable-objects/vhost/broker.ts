@@ -120,8 +120,11 @@ export class Broker {
     return this.#consumers.some((one) => matches(one, { connectionId, channel, tag }));
   }
 
+  consumersOf(connectionId: string): number {
+    return this.#consumers.filter((one) => one.connectionId === connectionId).length;
+  }
+
   addConsumer(consumer: Consumer): void {
-    this.#consumers.push(consumer);
     this.#storage.insertConsumer({
       connection_id: consumer.connectionId,
       channel: consumer.channel,
@@ -131,6 +134,7 @@ export class Broker {
       exclusive: consumer.exclusive ? 1 : 0,
       prefetch: consumer.prefetch,
     });
+    this.#consumers.push(consumer);
   }
 
   /** What it holds stays held, as in RabbitMQ. */

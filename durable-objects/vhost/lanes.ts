@@ -13,6 +13,8 @@ const MAX_BATCH_CHARS = 256 * 1024;
 /** Shorter than the bridge's patience with an unanswered batch. */
 const GIVE_UP_MS = 8_000;
 const RETRY_MS = [50, 250, 1_000, 2_000];
+/** Lanes kept with their stubs; beyond it, idle ones are made anew when they are wanted. */
+const MAX_IDLE_LANES = 1_000;
 
 /** One publish on its way to a Site. */
 export interface Pending {
@@ -29,13 +31,16 @@ export interface LaneHost {
   submit(stub: DurableObjectStub<Site>, siteId: string, submissions: Submission[]): Promise<SubmitAnswer>;
   /** Stores the events of an answer, then reports each publish; in this order (rule 5). */
   finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): void;
-  /** The Site did not answer in time: the publishes are not recorded. */
+  /** The Site did not answer in time: nobody knows whether the publishes are recorded, so they are not confirmed. */
   giveUp(batch: readonly Pending[]): void;
+  /** The key has ended: nothing more goes out. */
+  hasEnded(): boolean;
 }
 
 export class Lanes {
   readonly #host: LaneHost;
   readonly #lanes = new Map<string, Lane>();
+  readonly #running = new Set<Promise<void>>();
 
   constructor(host: LaneHost) {
     this.#host = host;
@@ -43,13 +48,30 @@ export class Lanes {
 
   /** The work that this starts, to be kept alive with waitUntil. */
   submit(siteId: string, pending: Pending): Promise<void> | undefined {
-    if (pending.submission.family === 'emergency') return new Lane(this.#host, siteId).add(pending);
+    if (pending.submission.family === 'emergency')
+      return this.#track(new Lane(this.#host, siteId).add(pending));
     let lane = this.#lanes.get(siteId);
     if (!lane) {
       lane = new Lane(this.#host, siteId);
       this.#lanes.set(siteId, lane);
     }
-    return lane.add(pending);
+    return this.#track(lane.add(pending));
+  }
+
+  /** Resolves when no call is under way. */
+  async idle(): Promise<void> {
+    await Promise.all(this.#running);
+  }
+
+  #track(work: Promise<void> | undefined): Promise<void> | undefined {
+    if (!work) return undefined;
+    const tracked = work.finally(() => {
+      this.#running.delete(tracked);
+      if (this.#lanes.size > MAX_IDLE_LANES)
+        for (const [id, lane] of this.#lanes) if (lane.isIdle) this.#lanes.delete(id);
+    });
+    this.#running.add(tracked);
+    return tracked;
   }
 }
 
@@ -63,6 +85,10 @@ class Lane {
   constructor(host: LaneHost, siteId: string) {
     this.#host = host;
     this.#siteId = siteId;
+  }
+
+  get isIdle(): boolean {
+    return !this.#running;
   }
 
   add(pending: Pending): Promise<void> | undefined {
@@ -94,6 +120,10 @@ class Lane {
   async #send(batch: readonly Pending[]): Promise<void> {
     const giveUpAtMs = Math.min(...batch.map((pending) => pending.acceptedAtMs)) + GIVE_UP_MS;
     for (let attempt = 0; ; attempt++) {
+      if (this.#host.hasEnded()) {
+        this.#host.giveUp(batch);
+        return;
+      }
       try {
         this.#stub ??= this.#host.site(this.#siteId);
         const limitMs = Math.max(1, giveUpAtMs - this.#host.now());

@@ -1,5 +1,6 @@
 /** Every statement of a Vhost, by name; callers wrap what belongs together in one `transaction`. */
 import { migrate } from '../migrate.ts';
+import { boundedRow } from '../row-size.ts';
 import {
   type ChunkHead,
   type ConnectionRow,
@@ -12,6 +13,9 @@ import {
 } from './schema.ts';
 
 type Row = Record<string, SqlStorageValue>;
+
+/** `revoked`: the key was revoked here, also before it was ever opened. */
+export type VhostFact = 'key' | 'directory' | 'revoked';
 
 export class VhostStorage {
   rowsWritten = 0;
@@ -38,13 +42,17 @@ export class VhostStorage {
     this.rowsWritten += this.#storage.sql.exec(sql, ...bindings).rowsWritten;
   }
 
-  fact<Value>(name: 'key' | 'directory'): Value | undefined {
+  fact<Value>(name: VhostFact): Value | undefined {
     const row = this.#one<{ value: string }>('SELECT value FROM fact WHERE name = ?', name);
     return row && (JSON.parse(row.value) as Value);
   }
 
-  setFact(name: 'key' | 'directory', value: unknown): void {
-    this.#write('INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)', name, JSON.stringify(value));
+  setFact(name: VhostFact, value: unknown): void {
+    this.#write(
+      'INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)',
+      name,
+      boundedRow(JSON.stringify(value)),
+    );
   }
 
   // connections
@@ -183,7 +191,7 @@ export class VhostStorage {
       row.position,
       row.routing_key,
       row.properties,
-      row.body,
+      boundedRow(row.body),
       row.encoding,
       row.created_at_ms,
       row.deliveries,
@@ -240,7 +248,7 @@ export class VhostStorage {
       head.byte_count,
       head.leased_count,
       head.created_at_ms,
-      data,
+      boundedRow(data),
     );
   }
 

@@ -41,8 +41,10 @@ export class TelemetryQueue implements Queue {
   readonly #storage: VhostStorage;
   readonly #deadLetter: DeadLetter;
   readonly #limits = limitsOf('event.telemetry');
-  readonly #leases = new Map<number, { chunk: Chunk; entry: Entry }>();
+  readonly #leases = new Map<number, { chunk: Chunk; owner: Owner }>();
   #chunks: Chunk[];
+  /** Stored chunks of which nothing is left: deleted with the next write. */
+  #emptied: number[] = [];
   #lastPosition: number;
   #dropped: number;
   #droppedChanged = false;
@@ -74,6 +76,10 @@ export class TelemetryQueue implements Queue {
     return this.#chunks.some((chunk) => chunk.dirty);
   }
 
+  get isDirty(): boolean {
+    return this.#droppedChanged || this.#emptied.length > 0;
+  }
+
   push(message: Message, now: number): void {
     let tail = this.#chunks.at(-1);
     if (!tail?.entries || tail.bytes >= CHUNK_BYTES) {
@@ -101,26 +107,24 @@ export class TelemetryQueue implements Queue {
 
   take(owner: Owner, lease: number | null, now: number): Taken | undefined {
     this.#enforceLimits(now);
-    for (const chunk of this.#chunks) {
+    for (const chunk of [...this.#chunks]) {
       if (chunk.messages === chunk.leased) continue;
-      const entry = this.#load(chunk).find((candidate) => candidate.lease === null);
-      if (!entry) continue;
-      if (entry.deliveries >= MAX_DELIVERIES) {
-        this.#remove(chunk, entry);
-        this.#deadLetter(entry.message, 'delivery_limit');
-        return this.take(owner, lease, now);
-      }
-      const taken = { message: entry.message, redelivered: entry.deliveries > 0 };
-      if (lease === null) {
-        this.#remove(chunk, entry);
+      for (const entry of this.#load(chunk).filter((candidate) => candidate.lease === null)) {
+        if (now - entry.message.createdAtMs >= this.#limits.maxAgeMs) {
+          this.#remove(chunk, entry);
+          this.#drop(1);
+          continue;
+        }
+        if (entry.deliveries >= MAX_DELIVERIES) {
+          this.#remove(chunk, entry);
+          this.#deadLetter(entry.message, 'delivery_limit');
+          continue;
+        }
+        const taken = { message: entry.message, redelivered: entry.deliveries > 0 };
+        if (lease === null) this.#remove(chunk, entry);
+        else this.#lease(chunk, entry, { id: lease, owner });
         return taken;
       }
-      entry.deliveries += 1;
-      entry.lease = { id: lease, owner };
-      chunk.leased += 1;
-      chunk.dirty = true;
-      this.#leases.set(lease, { chunk, entry });
-      return taken;
     }
     return undefined;
   }
@@ -128,28 +132,23 @@ export class TelemetryQueue implements Queue {
   settle(lease: number, outcome: SettleOutcome): void {
     const held = this.#leases.get(lease);
     if (!held) return;
-    const { chunk, entry } = held;
-    this.#putBack(lease, chunk, entry);
-    if (outcome === 'requeue') return;
-    this.#remove(chunk, entry);
+    const entry = this.#putBack(lease, held.chunk);
+    if (!entry || outcome === 'requeue') return;
+    this.#remove(held.chunk, entry);
     if (outcome === 'discard') this.#deadLetter(entry.message, 'rejected');
   }
 
   release(holds: (owner: Owner) => boolean): void {
-    for (const [lease, { chunk, entry }] of this.#leases) {
-      if (entry.lease && holds(entry.lease.owner)) this.#putBack(lease, chunk, entry);
-    }
+    for (const [lease, { chunk, owner }] of this.#leases) if (holds(owner)) this.#putBack(lease, chunk);
   }
 
   *leases(): Iterable<Lease> {
-    for (const { entry } of this.#leases.values()) if (entry.lease) yield entry.lease;
-  }
-
-  get isDirty(): boolean {
-    return this.#droppedChanged;
+    for (const [id, { owner }] of this.#leases) yield { id, owner };
   }
 
   save(): void {
+    for (const position of this.#emptied) this.#storage.deleteChunk(position);
+    this.#emptied = [];
     if (!this.#droppedChanged) return;
     this.#droppedChanged = false;
     this.#storage.setQueueCounts(this.name, 0, 0, this.#dropped);
@@ -161,11 +160,23 @@ export class TelemetryQueue implements Queue {
     this.#unloadIdle();
   }
 
-  #putBack(lease: number, chunk: Chunk, entry: Entry): void {
+  #lease(chunk: Chunk, entry: Entry, lease: Lease): void {
+    const { connectionId, channel, tag } = lease.owner;
+    entry.deliveries += 1;
+    entry.lease = { id: lease.id, owner: { connectionId, channel, tag } };
+    chunk.leased += 1;
+    chunk.dirty = true;
+    this.#leases.set(lease.id, { chunk, owner: entry.lease.owner });
+  }
+
+  #putBack(lease: number, chunk: Chunk): Entry | undefined {
     this.#leases.delete(lease);
+    const entry = this.#load(chunk).find((candidate) => candidate.lease?.id === lease);
+    if (!entry) return undefined;
     entry.lease = null;
     chunk.leased -= 1;
     chunk.dirty = true;
+    return entry;
   }
 
   #remove(chunk: Chunk, entry: Entry): void {
@@ -174,9 +185,17 @@ export class TelemetryQueue implements Queue {
     chunk.messages -= 1;
     chunk.bytes -= deliveryBytes(entry.message);
     chunk.dirty = true;
-    if (chunk.messages > 0) return;
+    if (chunk.messages === 0) this.#forget(chunk);
+  }
+
+  #forget(chunk: Chunk): void {
     this.#chunks = this.#chunks.filter((other) => other !== chunk);
-    if (chunk.stored) this.#storage.deleteChunk(chunk.position);
+    if (chunk.stored) this.#emptied.push(chunk.position);
+  }
+
+  #drop(messages: number): void {
+    this.#dropped += messages;
+    this.#droppedChanged = true;
   }
 
   #load(chunk: Chunk): Entry[] {
@@ -188,7 +207,7 @@ export class TelemetryQueue implements Queue {
     for (const entry of this.#load(chunk)) {
       if (!entry.lease) continue;
       if (isConnected(entry.lease.owner.connectionId)) {
-        this.#leases.set(entry.lease.id, { chunk, entry });
+        this.#leases.set(entry.lease.id, { chunk, owner: entry.lease.owner });
       } else {
         entry.lease = null;
         chunk.leased -= 1;
@@ -213,30 +232,27 @@ export class TelemetryQueue implements Queue {
     chunk.stored = true;
   }
 
-  /** Keeps in memory only what is being delivered or filled. */
+  /** Keeps in memory only what is being delivered or filled: what is all handed out is read back when it is settled. */
   #unloadIdle(): void {
     const tail = this.#chunks.at(-1);
     for (const chunk of this.#chunks) {
-      if (chunk !== tail && chunk.stored && !chunk.dirty && chunk.leased === 0) chunk.entries = null;
+      const isWaiting = chunk.leased === 0 || chunk.leased === chunk.messages;
+      if (chunk !== tail && chunk.stored && !chunk.dirty && isWaiting) chunk.entries = null;
     }
   }
 
-  /** Drops whole chunks from the head, never one that is being delivered. */
+  /** Drops whole chunks from the head; what is handed out of them can no longer come back. */
   #enforceLimits(now: number): void {
-    const oldest = this.#chunks[0];
-    if (!oldest || oldest.leased > 0 || this.#chunks.length === 1) return;
-    let messages = 0;
-    let bytes = 0;
-    for (const chunk of this.#chunks) {
-      messages += chunk.messages;
-      bytes += chunk.bytes;
+    for (;;) {
+      const [oldest] = this.#chunks;
+      if (!oldest || this.#chunks.length === 1) return;
+      const messages = this.#chunks.reduce((sum, chunk) => sum + chunk.messages, 0);
+      const bytes = this.#chunks.reduce((sum, chunk) => sum + chunk.bytes, 0);
+      const tooOld = now - oldest.createdAtMs >= this.#limits.maxAgeMs;
+      if (!tooOld && messages <= this.#limits.maxMessages && bytes <= this.#limits.maxBytes) return;
+      for (const [lease, { chunk }] of this.#leases) if (chunk === oldest) this.#leases.delete(lease);
+      this.#forget(oldest);
+      this.#drop(oldest.messages);
     }
-    const tooOld = now - oldest.createdAtMs >= this.#limits.maxAgeMs;
-    if (!tooOld && messages <= this.#limits.maxMessages && bytes <= this.#limits.maxBytes) return;
-    this.#chunks.shift();
-    if (oldest.stored) this.#storage.deleteChunk(oldest.position);
-    this.#dropped += oldest.messages;
-    this.#droppedChanged = true;
-    this.#enforceLimits(now);
   }
 }

@@ -15,12 +15,19 @@ export function isAllowedAddress(address: string | null, ranges: readonly string
 /** A range, a single address being the narrowest; undefined for what is neither. */
 function parseRange(range: string): [ipaddr.IPv4 | ipaddr.IPv6, number] | undefined {
   try {
-    if (range.includes('/')) return ipaddr.parseCIDR(range);
+    if (range.includes('/')) return unmapped(ipaddr.parseCIDR(range));
     const address = ipaddr.process(range);
     return [address, address.kind() === 'ipv4' ? 32 : 128];
   } catch {
     return undefined;
   }
+}
+
+/** A range of mapped addresses is one of IPv4. */
+function unmapped(range: [ipaddr.IPv4 | ipaddr.IPv6, number]): [ipaddr.IPv4 | ipaddr.IPv6, number] {
+  const [address, bits] = range;
+  const isMapped = address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() && bits >= 96;
+  return isMapped ? [address.toIPv4Address(), bits - 96] : range;
 }
 
 /** The true client address: the platform's own header, nothing that a client sends. */

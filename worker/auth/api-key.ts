@@ -1,5 +1,5 @@
 /** API keys: found by their hash, straight in D1. No cache stands between a revocation and its effect [C-5.6]. */
-import { eq } from 'drizzle-orm';
+import { and, eq, isNull, lt, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { createMiddleware } from 'hono/factory';
 import { sha256Hex } from '../../durable-objects/hmac.ts';
@@ -45,8 +45,15 @@ export async function findApiKey(
   };
 }
 
+/** How stale `lastUsedAt` may be: a busy key is not a write for each request. */
+const LAST_USED_STEP_MS = 60_000;
+
 export async function markUsed(database: D1Database, keyId: string, now: number): Promise<void> {
-  await drizzle(database).update(apiKeys).set({ lastUsedAtMs: now }).where(eq(apiKeys.id, keyId));
+  const isStale = or(isNull(apiKeys.lastUsedAtMs), lt(apiKeys.lastUsedAtMs, now - LAST_USED_STEP_MS));
+  await drizzle(database)
+    .update(apiKeys)
+    .set({ lastUsedAtMs: now })
+    .where(and(eq(apiKeys.id, keyId), isStale));
 }
 
 /** spec: REST partner surface. 401 without a live key, 403 from a wrong address or without the scope. */

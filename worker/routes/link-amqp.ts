@@ -2,9 +2,10 @@
 import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import type { Context } from 'hono';
-import { DIAL_HEADER, notFoundResponse, refusalResponse } from '../../durable-objects/refusal-response.ts';
+import { createMiddleware } from 'hono/factory';
+import { DIAL_HEADER, refusalResponse } from '../../durable-objects/refusal-response.ts';
 import type { ClientDial } from '../../durable-objects/vhost/client-sockets.ts';
-import { organizations } from '../../migrations/schema.ts';
+import { apiKeys, organizations } from '../../migrations/schema.ts';
 import type { BridgeProof } from '../../protocol/link.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
 import { writeAudit } from '../audit.ts';
@@ -13,24 +14,38 @@ import { findApiKey, markUsed } from '../auth/api-key.ts';
 import { basicCredentials, verifyBridge } from '../auth/bridge-proof.ts';
 import type { AppContext } from '../env.ts';
 
-export async function linkAmqp(c: Context<AppContext>): Promise<Response> {
+export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
   const proof = verifyBridge(c.req.raw, c.env.BRIDGE_SECRET, now);
-  if (!proof || c.req.header('upgrade') !== 'websocket') return notFoundResponse();
+  // Without a proof the path does not exist: the request falls through to what answers every unknown one.
+  if (!proof || c.req.header('upgrade') !== 'websocket') return await next();
 
   const credentials = basicCredentials(c.req.raw.headers);
   const apiKey = credentials && (await findApiKey(c.env.DB, credentials.password, now));
   if (!apiKey || apiKey.slug !== credentials.username) {
-    // The organization that the name belongs to, if any, sees the attempt.
-    await auditRefusal(c, proof, credentials?.username ?? '', 'bad key', now);
+    const username = credentials?.username ?? '';
+    const organizationId = apiKey?.organizationId ?? (await organizationOf(c, username));
+    await auditRefusal(c, proof, { username, organizationId }, 'bad key', now);
     return refusalResponse('UNAUTHORIZED', 'Invalid API key');
   }
   if (!mayConnect(apiKey.scopes)) {
-    await auditRefusal(c, proof, apiKey.slug, 'missing scope', now);
+    await auditRefusal(
+      c,
+      proof,
+      { username: apiKey.slug, organizationId: apiKey.organizationId },
+      'missing scope',
+      now,
+    );
     return refusalResponse('FORBIDDEN', 'The API key lacks the scope vcp:connect');
   }
   if (!isAllowedAddress(proof.address, apiKey.allowedIps)) {
-    await auditRefusal(c, proof, apiKey.slug, 'address', now);
+    await auditRefusal(
+      c,
+      proof,
+      { username: apiKey.slug, organizationId: apiKey.organizationId },
+      'address',
+      now,
+    );
     return refusalResponse('FORBIDDEN', 'The client address is not allowed for this API key');
   }
 
@@ -44,6 +59,7 @@ export async function linkAmqp(c: Context<AppContext>): Promise<Response> {
   const stub = c.env.VHOST.get(c.env.VHOST.idFromName(apiKey.id));
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   const response = await stub.fetch(new Request('https://vhost/link', { headers }));
+  if (response.status === 404) return await next();
   if (response.status !== 101) return response;
   c.executionCtx.waitUntil(
     Promise.all([
@@ -64,28 +80,39 @@ export async function linkAmqp(c: Context<AppContext>): Promise<Response> {
     ]),
   );
   return response;
-}
+});
 
-/** At most one row per connection: a replayed refusal writes nothing. */
-async function auditRefusal(
-  c: Context<AppContext>,
-  proof: BridgeProof,
-  username: string,
-  reason: string,
-  now: number,
-): Promise<void> {
-  const [organization] = await drizzle(c.env.DB)
+/** Whose attempt it was: the organization of that slug, or of the key whose id was given for a user name. */
+async function organizationOf(c: Context<AppContext>, username: string): Promise<string | undefined> {
+  const db = drizzle(c.env.DB);
+  const [bySlug] = await db
     .select({ id: organizations.id })
     .from(organizations)
     .where(eq(organizations.slug, username));
-  if (!organization) return;
+  if (bySlug) return bySlug.id;
+  const [byKey] = await db
+    .select({ id: apiKeys.organizationId })
+    .from(apiKeys)
+    .where(eq(apiKeys.id, username));
+  return byKey?.id;
+}
+
+/** At most one row per connection: a replayed refusal writes nothing. Nobody's attempt is nobody's row. */
+async function auditRefusal(
+  c: Context<AppContext>,
+  proof: BridgeProof,
+  who: { username: string; organizationId: string | undefined },
+  reason: string,
+  now: number,
+): Promise<void> {
+  if (!who.organizationId) return;
   await writeAudit(
     c.env.DB,
     {
       cause: `partner.connection_refused|${proof.connection}`,
-      organizationId: organization.id,
+      organizationId: who.organizationId,
       event: 'partner.connection_refused',
-      actor: username,
+      actor: who.username,
       address: proof.address,
       target: null,
       outcome: 'refused',

@@ -1,18 +1,19 @@
 /** The upgrade of a device: bridge proof, then its token, then the object that serves it. */
 import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import type { Context } from 'hono';
-import { DIAL_HEADER, notFoundResponse, refusalResponse } from '../../durable-objects/refusal-response.ts';
+import { createMiddleware } from 'hono/factory';
+import { DIAL_HEADER, refusalResponse } from '../../durable-objects/refusal-response.ts';
 import type { DeviceDial } from '../../durable-objects/site/device-session.ts';
 import { devices } from '../../migrations/schema.ts';
 import { basicCredentials, verifyBridge } from '../auth/bridge-proof.ts';
 import { verifyDeviceToken } from '../auth/device-token.ts';
 import type { AppContext } from '../env.ts';
 
-export async function linkMqtt(c: Context<AppContext>): Promise<Response> {
+export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
   const proof = verifyBridge(c.req.raw, c.env.BRIDGE_SECRET, now);
-  if (!proof || c.req.header('upgrade') !== 'websocket') return notFoundResponse();
+  // Without a proof the path does not exist: the request falls through to what answers every unknown one.
+  if (!proof || c.req.header('upgrade') !== 'websocket') return await next();
 
   const credentials = basicCredentials(c.req.raw.headers);
   const token = credentials && (await verifyDeviceToken(c.env.TOKEN_PUBLIC_KEY, credentials.password));
@@ -45,5 +46,6 @@ export async function linkMqtt(c: Context<AppContext>): Promise<Response> {
   };
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   const stub = c.env.SITE.get(c.env.SITE.idFromName(siteId));
-  return await stub.fetch(new Request('https://site/link', { headers }));
-}
+  const response = await stub.fetch(new Request('https://site/link', { headers }));
+  return response.status === 404 ? await next() : response;
+});

@@ -40,9 +40,10 @@ export async function listSites(c: Context<AppContext>): Promise<Response> {
     c,
     visible.map((plant) => plant.id),
   );
+  const byPlant = Map.groupBy(assets, (asset) => asset.plantId);
   return c.json({
     plants: visible.map((plant) => {
-      const own = assets.filter((asset) => asset.plantId === plant.id);
+      const own = byPlant.get(plant.id) ?? [];
       return {
         id: plant.id,
         name: plant.name,

@@ -21,6 +21,8 @@ export interface SiteFacts {
   hardLimits: Constraints | null;
   /** The device that a command to this sub-device goes to; undefined when there is none [C-2.4]. */
   servingDevice(subDevice: SubDevice): { id: string; live: boolean } | undefined;
+  /** Whether a device of that id is in service here. */
+  isActive(deviceId: string): boolean;
   /** Whether any gateway or controller serves the site. */
   hasGateway: boolean;
   /** Silent for longer than presence allows. */
@@ -47,13 +49,15 @@ function overLimit(facts: SiteFacts, name: LimitName, value: number, deviceId?: 
 /** A site-level command needs a gateway or controller; an emergency also reaches linked devices [C-2.4]. */
 export function checkSiteTarget(command: Command, facts: SiteFacts): Refusal | undefined {
   if (facts.hasGateway) return undefined;
-  if (
-    command.commandType === 'EMERGENCY' &&
-    facts.subDevices.some((asset) => asset.linkedDeviceId !== null)
-  ) {
-    return undefined;
-  }
+  if (command.commandType === 'EMERGENCY' && linkedDevices(facts).length > 0) return undefined;
   return refusal('DEVICE_OFFLINE', 'no gateway serves this site');
+}
+
+/** The devices in service that sub-devices are linked to. */
+export function linkedDevices(facts: SiteFacts): string[] {
+  return facts.subDevices.flatMap(({ linkedDeviceId: id }) =>
+    id !== null && facts.isActive(id) ? [id] : [],
+  );
 }
 
 export function checkSetpointConstraint(setpoint: SiteSetpoint, facts: SiteFacts): Refusal | undefined {

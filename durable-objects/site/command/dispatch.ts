@@ -9,7 +9,7 @@ import { type Command, type DeviceCommandItem, targetSignedKw } from '../../../p
 import { signableJson } from '../../../protocol/compact-json.ts';
 import type { DeviceAckStatus } from '../../../protocol/enums.ts';
 import type { DispatchRow, DispatchState } from '../schema.ts';
-import { findAsset, type SiteFacts } from './checks.ts';
+import { findAsset, linkedDevices, type SiteFacts } from './checks.ts';
 import { type JudgedItem, windowOf } from './pipeline.ts';
 
 /** [C-7.8] */
@@ -42,9 +42,8 @@ export function planDispatches(
     case 'MODE_CHANGE':
       return toDevices([gatewayId], 'MODE_CHANGE', command.payload);
     case 'EMERGENCY': {
-      const linked = facts.subDevices.map((asset) => asset.linkedDeviceId ?? undefined);
       const action = command.payload.type === 'STOP' ? 'EMERGENCY_STOP' : 'EMERGENCY_HOLD';
-      return toDevices([gatewayId, ...linked], action, command.payload);
+      return toDevices([gatewayId, ...linkedDevices(facts)], action, command.payload);
     }
     case 'DEVICE_COMMAND':
       return groupItems(items, facts);

@@ -71,16 +71,17 @@ export function sendUnacknowledged(state: SiteState, effects: Effects, deviceId:
   }
 }
 
-/** The agenda's work on dispatches: window openings, expiries, retries, ends of setpoints. */
-export function runDueDispatches(state: SiteState, effects: Effects, now: number, limit: number): void {
-  for (const row of state.storage.dueDispatches(now, limit)) {
-    const live = state.sessions.isLive(row.device_id, now);
-    if (row.state === 'RECEIVED' || row.state === 'IN_PROGRESS') endSetpoint(state, effects, row, now);
-    else if (row.state === 'WAITING' && isExpired(row, now)) expire(state, effects, row, now);
-    else if (row.state === 'SENT' && row.tries >= MAX_TRIES) fail(state, effects, row, 'NO_ACK', now);
-    else if (live) sendAgain(state, effects, row, now);
-    else wait(state, row, now);
-  }
+/** The agenda's work on a dispatch that is due: its window opens, it expires, is retried, a setpoint ends. */
+export function runDueDispatch(state: SiteState, effects: Effects, due: DispatchRow, now: number): void {
+  // Another of this round may have ended its command.
+  const row = state.storage.dispatch(due.cmd_id);
+  if (!row) return;
+  const live = state.sessions.isLive(row.device_id, now);
+  if (row.state === 'RECEIVED' || row.state === 'IN_PROGRESS') endSetpoint(state, effects, row, now);
+  else if (row.state === 'WAITING' && isExpired(row, now)) expire(state, effects, row, now);
+  else if (row.state === 'SENT' && row.tries >= MAX_TRIES) fail(state, effects, row, 'NO_ACK', now);
+  else if (live) sendAgain(state, effects, row, now);
+  else wait(state, row, now);
 }
 
 function isExpired(row: DispatchRow, now: number): boolean {

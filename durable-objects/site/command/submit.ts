@@ -106,8 +106,9 @@ function recordCommand(
 
   // 2. the log row, and the messageId's one effect
   const window = windowOf(command);
+  const entry = logRow(sender, submission, acknowledgement, now);
   const sequence = state.storage.insertCommand({
-    ...logRow(sender, submission, acknowledgement, now),
+    ...entry,
     status: 'PENDING',
     priority: command.commandType === 'SITE_SETPOINT' ? command.payload.priority : null,
     target: targetOf(command),
@@ -118,7 +119,7 @@ function recordCommand(
   bind(state, sender, submission, sequence, acknowledgement, now);
 
   // 3. what it does to the site
-  if (command.commandType === 'MODE_CHANGE') applyMode(state, command.payload, submission, sender, now);
+  if (command.commandType === 'MODE_CHANGE') applyMode(state, command.payload, entry.id, sender, now);
   for (const dispatch of planned) {
     const row = dispatchRow(dispatch, sequence, notBeforeMs, expiresAtMs, goesNow(dispatch.deviceId), now);
     state.storage.insertDispatch(row);
@@ -160,7 +161,7 @@ function dispatchRow(
 function applyMode(
   state: SiteState,
   payload: Extract<Command, { commandType: 'MODE_CHANGE' }>['payload'],
-  submission: Submission,
+  commandId: string,
   sender: Sender,
   now: number,
 ): void {
@@ -176,7 +177,7 @@ function applyMode(
     reason: payload.reason ?? null,
     validFrom: formatInstant(now),
     validUntil: payload.validUntil,
-    commandId: submission.messageId,
+    commandId,
     setBy: sender.keyPrefix,
   };
   state.modeOverride = override;

@@ -6,6 +6,9 @@ import type { SubDevice } from '../schema.ts';
 /** A signal older than this no longer counts as good. */
 const STALE_MS = 5 * 60_000;
 
+/** Signals that a site is remembered by: a message may name a thousand, and a device may name them anew each time. */
+export const MAX_METRICS = 2_000;
+
 export interface Sample {
   value: number;
   atMs: number;
@@ -22,17 +25,24 @@ export interface SignalOrigin {
 
 export class Snapshot {
   readonly #samples: Map<string, Sample>;
+  readonly #lastSampleMs = new Map<string, number>();
 
   constructor(samples: Record<string, Sample> = {}) {
     this.#samples = new Map(Object.entries(samples));
+    for (const [metric, sample] of [...this.#samples].sort((left, right) => left[1].atMs - right[1].atMs)) {
+      this.#noteSubDevice(metric, sample.atMs);
+    }
   }
 
-  /** Takes in one message; an older one never overwrites a newer. */
+  /** Takes in one message; an older one never overwrites a newer, and names beyond the cap are passed over. */
   apply(origin: SignalOrigin, atMs: number, data: Readonly<Record<string, number>>): void {
     for (const [name, value] of Object.entries(data)) {
       const metric = metricName(origin, name);
       const known = this.#samples.get(metric);
-      if (!known || known.atMs <= atMs) this.#samples.set(metric, { value, atMs });
+      if (!known && this.#samples.size >= MAX_METRICS) continue;
+      if (known && known.atMs > atMs) continue;
+      this.#samples.set(metric, { value, atMs });
+      this.#noteSubDevice(metric, atMs);
     }
   }
 
@@ -40,14 +50,14 @@ export class Snapshot {
     return this.#samples.get(metric);
   }
 
-  /** When each sub-device was last heard of. */
+  /** When a sub-device was last heard of. */
   lastSampleAtMs(subDeviceId: string): number | undefined {
-    let latest: number | undefined;
-    const prefix = `${subDeviceId}/`;
-    for (const [metric, sample] of this.#samples) {
-      if (metric.startsWith(prefix) && (latest === undefined || sample.atMs > latest)) latest = sample.atMs;
-    }
-    return latest;
+    return this.#lastSampleMs.get(subDeviceId);
+  }
+
+  #noteSubDevice(metric: string, atMs: number): void {
+    const slash = metric.indexOf('/');
+    if (slash > 0) this.#lastSampleMs.set(metric.slice(0, slash), atMs);
   }
 
   latestAtMs(): number | undefined {

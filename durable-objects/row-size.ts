@@ -1,0 +1,8 @@
+/** Rows are at most 1 MB of text (rule 9). The platform's own limit is 2 MB, and the local runtime has none. */
+const MAX_ROW_CHARS = 1_000_000;
+
+/** The text of a row, or an exception: a bound that only a bug passes. */
+export function boundedRow(text: string): string {
+  if (text.length > MAX_ROW_CHARS) throw new RangeError(`a row of ${text.length} characters`);
+  return text;
+}
