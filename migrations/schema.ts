@@ -49,7 +49,9 @@ export const organizations = sqliteTable(
     uniqueIndex('organizations_slug').on(table.slug),
     check(
       'organizations_slug_form',
-      sql.raw(`"slug" NOT GLOB '*[^a-z0-9-]*' AND length("slug") BETWEEN 1 AND 40`),
+      sql.raw(
+        `"slug" NOT GLOB '*[^a-z0-9-]*' AND "slug" NOT GLOB '-*' AND "slug" NOT GLOB '*-' AND length("slug") BETWEEN 1 AND 40`,
+      ),
     ),
     check('organizations_settings_json', sql.raw(`json_valid("settings")`)),
   ],

@@ -1,6 +1,7 @@
 /** Errors as clients see them: one envelope, a stable code, the request's id; an unknown error says nothing more. */
 import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { type ApiErrorCode, ERROR_STATUS, type ErrorBody, errorBody } from '../protocol/errors.ts';
 import type { AppContext } from './env.ts';
 
@@ -24,10 +25,10 @@ export class ApiError extends Error {
 
 export function handleError(error: Error, c: Context<AppContext>): Response {
   if (error instanceof ApiError) {
-    return respond(errorBody(error.code, error.message, error.details, error.status));
+    return respond(c, errorBody(error.code, error.message, error.details, error.status));
   }
   if (error instanceof HTTPException && error.status < 500) {
-    return respond(errorBody('BAD_REQUEST', error.message, undefined, error.status));
+    return respond(c, errorBody('BAD_REQUEST', error.message, undefined, error.status));
   }
   console.error('request failed', {
     requestId: c.get('requestId'),
@@ -35,13 +36,14 @@ export function handleError(error: Error, c: Context<AppContext>): Response {
     path: c.req.path,
     error,
   });
-  return respond(errorBody('INTERNAL_SERVER_ERROR', 'Internal server error'));
+  return respond(c, errorBody('INTERNAL_SERVER_ERROR', 'Internal server error'));
 }
 
-export function handleNotFound(): Response {
-  return respond(errorBody('NOT_FOUND', 'Not found'));
+export function handleNotFound(c: Context<AppContext>): Response {
+  return respond(c, errorBody('NOT_FOUND', 'Not found'));
 }
 
-function respond(body: ErrorBody): Response {
-  return Response.json(body, { status: body.statusCode });
+/** By way of the context, so that headers which middleware has set stay: the request id above all. */
+function respond(c: Context<AppContext>, body: ErrorBody): Response {
+  return c.json(body, body.statusCode as ContentfulStatusCode);
 }

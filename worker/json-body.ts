@@ -4,6 +4,8 @@ import type { AppContext } from './env.ts';
 import { ApiError } from './error-response.ts';
 
 const MAX_BODY_BYTES = 1024 * 1024;
+/** No body of ours nests further: what does was made to be slow somewhere. */
+const MAX_DEPTH = 64;
 const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE'];
 
 export const jsonBody = createMiddleware<AppContext>(async (c, next) => {
@@ -39,9 +41,29 @@ function tooLarge(): ApiError {
 }
 
 function parseJson(text: string): unknown {
+  if (isDeeperThan(text, MAX_DEPTH))
+    throw new ApiError('BAD_REQUEST', `The body is nested deeper than ${MAX_DEPTH}`);
   try {
     return JSON.parse(text);
   } catch {
     throw new ApiError('BAD_REQUEST', 'The body is not valid JSON');
   }
+}
+
+/** Brackets and braces outside strings. */
+function isDeeperThan(text: string, limit: number): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let index = 0; index < text.length; index++) {
+    const char = text[index];
+    if (inString) {
+      if (char === '\\') index++;
+      else if (char === '"') inString = false;
+    } else if (char === '"') inString = true;
+    else if (char === '{' || char === '[') {
+      depth++;
+      if (depth > limit) return true;
+    } else if (char === '}' || char === ']') depth--;
+  }
+  return false;
 }

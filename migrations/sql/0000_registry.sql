@@ -80,7 +80,7 @@ CREATE TABLE `organizations` (
 	`slug` text NOT NULL,
 	`settings` text DEFAULT '{}' NOT NULL,
 	`created_at_ms` integer NOT NULL,
-	CONSTRAINT "organizations_slug_form" CHECK("slug" NOT GLOB '*[^a-z0-9-]*' AND length("slug") BETWEEN 1 AND 40),
+	CONSTRAINT "organizations_slug_form" CHECK("slug" NOT GLOB '*[^a-z0-9-]*' AND "slug" NOT GLOB '-*' AND "slug" NOT GLOB '*-' AND length("slug") BETWEEN 1 AND 40),
 	CONSTRAINT "organizations_settings_json" CHECK(json_valid("settings"))
 );
 --> statement-breakpoint

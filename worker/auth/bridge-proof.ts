@@ -23,8 +23,17 @@ export function verifyBridge(request: Request, secret: string, now: number): Bri
 export function basicCredentials(headers: Headers): { username: string; password: string } | undefined {
   const match = /^Basic ([A-Za-z0-9+/]+=*)$/.exec(headers.get('authorization') ?? '');
   if (!match?.[1]) return undefined;
-  const text = new TextDecoder().decode(Uint8Array.from(atob(match[1]), (char) => char.charCodeAt(0)));
+  const text = decodeBase64(match[1]);
+  if (text === undefined) return undefined;
   const colon = text.indexOf(':');
   if (colon < 0) return undefined;
   return { username: text.slice(0, colon), password: text.slice(colon + 1) };
+}
+
+function decodeBase64(base64: string): string | undefined {
+  try {
+    return new TextDecoder().decode(Uint8Array.from(atob(base64), (char) => char.charCodeAt(0)));
+  } catch {
+    return undefined;
+  }
 }

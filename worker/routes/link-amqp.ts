@@ -60,7 +60,11 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   const response = await stub.fetch(new Request('https://vhost/link', { headers }));
   if (response.status === 404) return await next();
-  if (response.status !== 101) return response;
+  if (response.status !== 101) {
+    const who = { username: apiKey.slug, organizationId: apiKey.organizationId };
+    await auditRefusal(c, proof, who, response.status === 409 ? 'connection limit' : 'key ended', now);
+    return response;
+  }
   c.executionCtx.waitUntil(
     Promise.all([
       markUsed(c.env.DB, apiKey.id, now),

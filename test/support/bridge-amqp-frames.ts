@@ -1,0 +1,87 @@
+/** AMQP frames as a test writes them, right or wrong, by amqplib's own tables. */
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { METHOD } from '../../bridge/amqp/wire/codec.ts';
+
+export type Fields = Record<string, unknown>;
+
+interface Argument {
+  name: string;
+  type: 'bit' | 'octet' | 'short' | 'long' | 'longlong' | 'shortstr' | 'longstr' | 'table' | 'timestamp';
+}
+
+/** amqplib's generated definitions, every method of both directions. */
+export interface Definitions {
+  decode(id: number, payload: Buffer): Fields;
+  encodeMethod(id: number, channel: number, fields: Fields): Buffer;
+  encodeProperties(id: number, channel: number, size: number, fields: Fields): Buffer;
+  info(id: number): { id: number; name: string; args: Argument[] };
+  [name: string]: unknown;
+}
+
+const require = createRequire(import.meta.url);
+export const definitions: Definitions = require(
+  join(dirname(require.resolve('amqplib')), 'lib', 'defs.js'),
+) as Definitions;
+
+export const PROTOCOL_HEADER = Buffer.from([0x41, 0x4d, 0x51, 0x50, 0, 0, 9, 1]);
+/** The content class, under which amqplib keeps its properties. */
+export const BASIC = 60;
+
+/** A frame of any type around any payload. */
+export function frame(type: number, channel: number, payload: Buffer, end = 0xce): Buffer {
+  const bytes = Buffer.alloc(payload.length + 8);
+  bytes.writeUInt8(type, 0);
+  bytes.writeUInt16BE(channel, 1);
+  bytes.writeUInt32BE(payload.length, 3);
+  payload.copy(bytes, 7);
+  bytes.writeUInt8(end, 7 + payload.length);
+  return bytes;
+}
+
+export function methodFrame(method: number, fields: Fields = {}, channel = 0): Buffer {
+  return definitions.encodeMethod(method, channel, fields);
+}
+
+export function headerFrame(size: number, properties: Fields = {}, channel = 1): Buffer {
+  return definitions.encodeProperties(BASIC, channel, size, properties);
+}
+
+/** Method, header and bodies of one publish. */
+export function publishFrames(
+  body: Buffer | string,
+  { channel = 1, properties = {}, ...method }: Fields & { channel?: number; properties?: Fields } = {},
+): Buffer {
+  const content = Buffer.from(body);
+  const fields = { exchange: 'vcp', routingKey: 'acme.command.mode', ...method };
+  const parts = [methodFrame(METHOD.basicPublish, fields, channel)];
+  parts.push(headerFrame(content.length, properties, channel));
+  for (let start = 0; start < content.length; start += 131_064)
+    parts.push(frame(3, channel, content.subarray(start, start + 131_064)));
+  return Buffer.concat(parts);
+}
+
+/** A field table as bytes, with its length: for what an encoder would not write. */
+export function tableBytes(...entries: Buffer[]): Buffer {
+  const whole = Buffer.concat(entries);
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(whole.length);
+  return Buffer.concat([length, whole]);
+}
+
+export function tableEntry(key: string, tag: string, value: Buffer): Buffer {
+  const name = Buffer.from(key);
+  return Buffer.concat([Buffer.from([name.length]), name, Buffer.from(tag), value]);
+}
+
+/** Tables within tables, `depth` of them. */
+export function deepTable(depth: number): Buffer {
+  const levels: Buffer[] = [];
+  // An entry around a table is its key and tag, three bytes, and the table's own length is four.
+  for (let inside = depth - 1; inside > 0; inside--) {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(7 * inside);
+    levels.push(length, Buffer.from('\x01tF'));
+  }
+  return Buffer.concat([...levels, tableBytes()]);
+}

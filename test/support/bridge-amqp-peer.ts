@@ -1,0 +1,188 @@
+/**
+ * An AMQP client of a test, frame by frame: it sends what it is told, right or wrong, and keeps what it receives.
+ * Its own reader and amqplib's own tables, so that it agrees with the bridge by the protocol alone.
+ */
+import type { Duplex } from 'node:stream';
+import { METHOD } from '../../bridge/amqp/wire/codec.ts';
+import { BASIC, definitions, type Fields, methodFrame, PROTOCOL_HEADER } from './bridge-amqp-frames.ts';
+import { Signal } from './bridge-signal.ts';
+
+export type PeerFrame =
+  | { type: 'method'; channel: number; method: number; fields: Fields }
+  | { type: 'header'; channel: number; size: number; properties: Fields }
+  | { type: 'body'; channel: number; content: Buffer };
+
+export class AmqpPeer {
+  readonly stream: Duplex;
+  readonly frames: PeerFrame[] = [];
+  heartbeats = 0;
+  bytes = 0;
+  ended = false;
+  /** What came before any frame: the answer to another protocol. */
+  #rest = Buffer.alloc(0);
+  #taken = 0;
+  readonly #signal = new Signal();
+
+  constructor(stream: Duplex) {
+    this.stream = stream;
+    stream.on('data', (chunk: Buffer) => this.#receive(chunk));
+    stream.on('error', () => {});
+    const end = () => {
+      this.ended = true;
+      this.#signal.changed();
+    };
+    stream.on('end', end);
+    stream.on('close', end);
+  }
+
+  write(...bytes: Buffer[]): void {
+    this.stream.write(Buffer.concat(bytes));
+  }
+
+  send(method: number, fields: Fields = {}, channel = 0): void {
+    this.write(methodFrame(method, fields, channel));
+  }
+
+  /** The next frame; heartbeats are counted, not queued. */
+  take(): Promise<PeerFrame> {
+    return this.#signal.until(() => {
+      const next = this.frames[this.#taken];
+      if (next) {
+        this.#taken += 1;
+        return next;
+      }
+      if (this.ended) throw new Error('the connection ended before a frame');
+      return undefined;
+    });
+  }
+
+  /** The fields of the next frame, which is this method. */
+  async takeMethod(method: number): Promise<Fields & { channel: number }> {
+    const next = await this.take();
+    if (next.type === 'method' && next.method === method) return { ...next.fields, channel: next.channel };
+    const got = next.type === 'method' ? describe(next) : next.type;
+    throw new Error(`expected ${definitions.info(method).name}, got ${got}`);
+  }
+
+  /** The next frame, which closes the connection, as `code text [class/method]`. */
+  async takeConnectionClose(): Promise<string> {
+    return describeClose(await this.takeMethod(METHOD.connectionClose));
+  }
+
+  async takeChannelClose(): Promise<string> {
+    return describeClose(await this.takeMethod(METHOD.channelClose));
+  }
+
+  /** A delivery: its method's fields, its properties and its whole body. */
+  async takeContent(method: number): Promise<{ fields: Fields; properties: Fields; body: Buffer }> {
+    const fields = await this.takeMethod(method);
+    const header = await this.take();
+    if (header.type !== 'header') throw new Error(`expected a header, got ${header.type}`);
+    const parts: Buffer[] = [];
+    for (let size = 0; size < header.size; ) {
+      const body = await this.take();
+      if (body.type !== 'body') throw new Error(`expected a body, got ${body.type}`);
+      parts.push(body.content);
+      size += body.content.length;
+    }
+    return { fields, properties: header.properties, body: Buffer.concat(parts) };
+  }
+
+  /** The client's half of the handshake. */
+  async handshake(options: HandshakeOptions = {}): Promise<void> {
+    this.write(PROTOCOL_HEADER);
+    await this.takeMethod(METHOD.connectionStart);
+    this.startOk(options);
+    const offer = await this.takeMethod(METHOD.connectionTune);
+    this.send(METHOD.connectionTuneOk, { ...offer, ...options.tune });
+    this.send(METHOD.connectionOpen, { virtualHost: options.vhost ?? 'partner-k1' });
+    await this.takeMethod(METHOD.connectionOpenOk);
+  }
+
+  startOk({ username = 'acme', password = 'key', ...options }: HandshakeOptions = {}): void {
+    this.send(METHOD.connectionStartOk, {
+      clientProperties: { capabilities: options.capabilities ?? { authentication_failure_close: true } },
+      mechanism: options.mechanism ?? 'PLAIN',
+      response: options.response ?? Buffer.from(`\0${username}\0${password}`),
+      locale: 'en_US',
+    });
+  }
+
+  async openChannel(channel = 1): Promise<void> {
+    this.send(METHOD.channelOpen, {}, channel);
+    await this.takeMethod(METHOD.channelOpenOk);
+  }
+
+  untilEnded(): Promise<true> {
+    return this.#signal.until(() => this.ended || undefined);
+  }
+
+  untilBytes(count: number): Promise<true> {
+    return this.#signal.until(() => (this.bytes >= count ? true : undefined));
+  }
+
+  untilHeartbeats(count: number): Promise<true> {
+    return this.#signal.until(() => (this.heartbeats >= count ? true : undefined));
+  }
+
+  /** Everything that was received and is no whole frame. */
+  get unframed(): Buffer {
+    return this.#rest;
+  }
+
+  #receive(chunk: Buffer): void {
+    this.bytes += chunk.length;
+    this.#rest = Buffer.concat([this.#rest, chunk]);
+    while (this.#rest.length >= 8 && this.#rest.readUInt8(0) !== 0x41) {
+      const size = this.#rest.readUInt32BE(3);
+      if (this.#rest.length < size + 8) break;
+      if (this.#rest.readUInt8(size + 7) !== 0xce) throw new Error('a frame without its end');
+      this.#keep(this.#rest.subarray(0, size + 8));
+      this.#rest = this.#rest.subarray(size + 8);
+    }
+    this.#signal.changed();
+  }
+
+  #keep(bytes: Buffer): void {
+    const channel = bytes.readUInt16BE(1);
+    const payload = bytes.subarray(7, -1);
+    switch (bytes.readUInt8(0)) {
+      case 1: {
+        const method = payload.readUInt32BE(0);
+        const fields = definitions.decode(method, payload.subarray(4));
+        this.frames.push({ type: 'method', channel, method, fields });
+        return;
+      }
+      case 2: {
+        const size = Number(payload.readBigUInt64BE(4));
+        const properties = definitions.decode(BASIC, payload.subarray(12));
+        this.frames.push({ type: 'header', channel, size, properties });
+        return;
+      }
+      case 3:
+        this.frames.push({ type: 'body', channel, content: payload });
+        return;
+      case 8:
+        this.heartbeats += 1;
+    }
+  }
+}
+
+export interface HandshakeOptions {
+  username?: string;
+  password?: string;
+  mechanism?: string;
+  response?: Buffer;
+  capabilities?: Fields;
+  tune?: { frameMax?: number; channelMax?: number; heartbeat?: number };
+  vhost?: string;
+}
+
+function describe({ method, fields }: Extract<PeerFrame, { type: 'method' }>): string {
+  const text = fields.replyText === undefined ? '' : ` ${describeClose(fields)}`;
+  return `${definitions.info(method).name}${text}`;
+}
+
+function describeClose({ replyCode, replyText, classId, methodId }: Fields): string {
+  return `${replyCode} ${replyText} [${classId}/${methodId}]`;
+}

@@ -1,0 +1,117 @@
+/** The bridge's AMQP engine with a client of a test before it and an edge of a test behind it. */
+import { type Duplex, duplexPair } from 'node:stream';
+import { AmqpConnection, type ConnectionEvents } from '../../bridge/amqp/connection.ts';
+import type { VhostDial } from '../../bridge/amqp/handshake.ts';
+import { METHOD } from '../../bridge/amqp/wire/codec.ts';
+import { dial } from '../../bridge/link.ts';
+import { type Delivery, type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../../protocol/link.ts';
+import { AmqpPeer, type HandshakeOptions } from './bridge-amqp-peer.ts';
+import type { TestEdge, VhostEdgeLink } from './bridge-edge.ts';
+
+/** What the process was told of a connection. */
+export class SeenEvents implements ConnectionEvents {
+  openedWith: { username: string; vhost: string } | undefined;
+  readonly closedWhy: string[] = [];
+  publishedCount = 0;
+  deliveredCount = 0;
+
+  opened(details: { username: string; vhost: string }): void {
+    this.openedWith = details;
+  }
+  closed(why: string): void {
+    this.closedWhy.push(why);
+  }
+  published(count: number): void {
+    this.publishedCount += count;
+  }
+  delivered(count: number): void {
+    this.deliveredCount += count;
+  }
+}
+
+export interface AmqpClient {
+  peer: AmqpPeer;
+  connection: AmqpConnection;
+  /** The bridge's end of the client's stream. */
+  stream: Duplex;
+  events: SeenEvents;
+}
+
+export interface OpenAmqpClient extends AmqpClient {
+  link: VhostEdgeLink;
+}
+
+export function dialEdge(edge: TestEdge): VhostDial {
+  return (credential) =>
+    dial<VhostLinkUp, VhostLinkDown>(
+      edge.forBridge,
+      'amqp',
+      { ...credential, address: '192.0.2.7', fingerprint: '' },
+      vhostLinkDown,
+    );
+}
+
+/** A client that has connected and sent nothing yet. */
+export function connectAmqp(dialVhost: VhostDial): AmqpClient {
+  const [stream, clientStream] = duplexPair({ allowHalfOpen: false });
+  const events = new SeenEvents();
+  const connection = new AmqpConnection(stream, dialVhost, events);
+  return { peer: new AmqpPeer(clientStream), connection, stream, events };
+}
+
+/** A client whose connection and channel 1 are open, and its link. */
+export async function openAmqp(edge: TestEdge, options: HandshakeOptions = {}): Promise<OpenAmqpClient> {
+  const client = connectAmqp(dialEdge(edge));
+  const [link] = await Promise.all([edge.vhostLink(), client.peer.handshake(options)]);
+  await client.peer.openChannel(1);
+  return { ...client, link };
+}
+
+/** A delivery of the object's. */
+export function deliveryOf(lease: number, changes: Partial<Delivery> = {}): Delivery {
+  const message = {
+    redelivered: false,
+    routingKey: 'acme.event.alarm',
+    properties: {},
+    body: `body ${lease}`,
+  };
+  return { lease, ...message, encoding: 'utf8', ...changes };
+}
+
+/** A client with a consumer that the object has accepted. */
+export async function openConsumer(
+  edge: TestEdge,
+  fields: Record<string, unknown> = {},
+  options: HandshakeOptions = {},
+): Promise<OpenAmqpClient & { tag: string }> {
+  const client = await openAmqp(edge, options);
+  const tag = await consume(client, fields);
+  return { ...client, tag };
+}
+
+/** Consumes on a channel; the object accepts. */
+export async function consume(
+  { peer, link }: OpenAmqpClient,
+  fields: Record<string, unknown> = {},
+  channel = 1,
+): Promise<string> {
+  const wanted = { queue: 'vcp.acme.event.alarm', consumerTag: 'ct', arguments: {}, ...fields };
+  peer.send(METHOD.basicConsume, wanted, channel);
+  const { seq } = await link.take('consume');
+  link.send({ kind: 'ok', seq });
+  return String((await peer.takeMethod(METHOD.basicConsumeOk)).consumerTag);
+}
+
+/**
+ * Once to the object and back, on a channel of its own: all that the object sent before has been taken by then, and
+ * the client was told nothing else in between.
+ */
+export async function throughLink({ peer, link }: OpenAmqpClient, channel = 16): Promise<void> {
+  await peer.openChannel(channel);
+  peer.send(METHOD.basicGet, { queue: 'vcp.acme.event.alarm' }, channel);
+  const { seq } = await link.take('get');
+  link.send({ kind: 'got', seq, messageCount: 0, delivery: null });
+  await peer.takeMethod(METHOD.basicGetEmpty);
+  peer.send(METHOD.channelClose, { replyCode: 200, replyText: '', classId: 0, methodId: 0 }, channel);
+  await peer.takeMethod(METHOD.channelCloseOk);
+}

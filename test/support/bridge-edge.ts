@@ -1,0 +1,237 @@
+/**
+ * An edge for tests of the bridge: a real HTTP and WebSocket server on 127.0.0.1 that stands for the Worker and the
+ * objects behind it. It checks the bridge's proof as the Worker does, and reads every frame with the link's schema.
+ */
+import { createHmac } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { z } from 'zod';
+import type { Edge } from '../../bridge/link.ts';
+import { type ApiErrorCode, errorBody } from '../../protocol/errors.ts';
+import {
+  type BridgeProof,
+  type DeviceLinkDown,
+  type DeviceLinkUp,
+  deviceLinkUp,
+  LINK_PATHS,
+  PING,
+  PONG,
+  PROOF_HEADER,
+  parseFrames,
+  parseProof,
+  proofSigningString,
+  VHOST_HEADER,
+  type VhostLinkDown,
+  type VhostLinkUp,
+  vhostLinkUp,
+} from '../../protocol/link.ts';
+import { Signal } from './bridge-signal.ts';
+
+export const SECRET = 'a-bridge-secret-of-thirty-two-characters';
+export const VHOST = 'partner-k1';
+
+/** One upgrade as it arrived. */
+export interface Dialed {
+  path: string;
+  username: string;
+  password: string;
+  proof: BridgeProof;
+}
+
+export type Answer =
+  | { accept: Record<string, string> }
+  | { status: number; body: string; contentType: string }
+  | 'never';
+
+/** A refusal in our envelope, as the Worker answers it. */
+export function envelope(code: ApiErrorCode, message = 'refused', status?: number): Answer {
+  const body = errorBody(code, message, undefined, status);
+  return { status: body.statusCode, body: JSON.stringify(body), contentType: 'application/json' };
+}
+
+function accepted(): Answer {
+  return { accept: { [VHOST_HEADER]: VHOST } };
+}
+
+/** The object's end of one link. */
+export class EdgeLink<Up extends { kind: string }, Down> {
+  readonly socket: WebSocket;
+  /** One entry per message. */
+  readonly batches: Up[][] = [];
+  pings = 0;
+  /** Whether pings are answered. */
+  alive = true;
+  closedWith: { code: number; reason: string } | undefined;
+  readonly #untaken: Up[] = [];
+  readonly #signal = new Signal();
+
+  constructor(socket: WebSocket, schema: z.ZodType<Up>) {
+    this.socket = socket;
+    socket.on('message', (data) => {
+      const text = data.toString();
+      if (text === PING) {
+        this.pings += 1;
+        if (this.alive) socket.send(PONG);
+      } else {
+        const frames = parseFrames(schema, text);
+        if (!frames.ok) throw new Error(`the bridge sent unreadable frames: ${frames.refusal}`);
+        this.batches.push(frames.value);
+        this.#untaken.push(...frames.value);
+      }
+      this.#signal.changed();
+    });
+    socket.on('close', (code, reason) => {
+      this.closedWith = { code, reason: reason.toString() };
+      this.#signal.changed();
+    });
+  }
+
+  /** All frames so far. */
+  get received(): Up[] {
+    return this.batches.flat();
+  }
+
+  /** One message with these frames. */
+  send(...frames: Down[]): void {
+    this.socket.send(JSON.stringify(frames));
+  }
+
+  /** The oldest frame of a kind that was not taken before, now or when it comes. */
+  take<Kind extends Up['kind']>(kind: Kind): Promise<Extract<Up, { kind: Kind }>> {
+    return this.#signal.until(() => {
+      const index = this.#untaken.findIndex((frame) => frame.kind === kind);
+      if (index >= 0) return this.#untaken.splice(index, 1)[0] as Extract<Up, { kind: Kind }>;
+      if (this.closedWith) throw new Error(`the link closed before a ${kind}`);
+      return undefined;
+    });
+  }
+
+  untilBatches(count: number): Promise<Up[][]> {
+    return this.#signal.until(() => (this.batches.length >= count ? this.batches : undefined));
+  }
+
+  untilPings(count: number): Promise<true> {
+    return this.#signal.until(() => (this.pings >= count ? true : undefined));
+  }
+
+  close(code = 1000, reason = ''): void {
+    this.socket.close(code, reason);
+  }
+
+  untilClosed(): Promise<{ code: number; reason: string }> {
+    return this.#signal.until(() => this.closedWith);
+  }
+}
+
+export type VhostEdgeLink = EdgeLink<VhostLinkUp, VhostLinkDown>;
+export type DeviceEdgeLink = EdgeLink<DeviceLinkUp, DeviceLinkDown>;
+
+export class TestEdge {
+  readonly dialed: Dialed[] = [];
+  /** What the next upgrades are answered. */
+  answer: (dial: Dialed) => Answer | Promise<Answer> = accepted;
+  readonly #server: Server;
+  readonly #sockets = new WebSocketServer({ noServer: true });
+  readonly #streams = new Set<Duplex>();
+  readonly #vhostLinks: VhostEdgeLink[] = [];
+  readonly #deviceLinks: DeviceEdgeLink[] = [];
+  readonly #headers = new WeakMap<IncomingMessage, Record<string, string>>();
+  readonly #signal = new Signal();
+
+  private constructor() {
+    this.#server = createServer((request, response) => {
+      response.writeHead(request.url === '/healthz' ? 200 : 404).end();
+    });
+    this.#server.on('upgrade', (request, stream, head) => void this.#upgrade(request, stream, head));
+    this.#sockets.on('headers', (headers, request) => {
+      for (const [name, value] of Object.entries(this.#headers.get(request) ?? {}))
+        headers.push(`${name}: ${value}`);
+    });
+  }
+
+  static async start(): Promise<TestEdge> {
+    const edge = new TestEdge();
+    await new Promise<void>((resolve) => edge.#server.listen(0, '127.0.0.1', resolve));
+    return edge;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** How a bridge of the test names itself. */
+  get forBridge(): Edge {
+    return { url: this.url, secret: SECRET, bridge: 'bridge-test', boot: 'boot-1' };
+  }
+
+  /** The next link that a vhost accepted. */
+  vhostLink(): Promise<VhostEdgeLink> {
+    return this.#signal.until(() => this.#vhostLinks.shift());
+  }
+
+  /** The next link that a site accepted. */
+  deviceLink(): Promise<DeviceEdgeLink> {
+    return this.#signal.until(() => this.#deviceLinks.shift());
+  }
+
+  untilDialed(count = 1): Promise<true> {
+    return this.#signal.until(() => (this.dialed.length >= count ? true : undefined));
+  }
+
+  /** Accepts again, and forgets what nobody took. */
+  reset(): void {
+    this.answer = accepted;
+    this.dialed.length = 0;
+    this.#vhostLinks.length = 0;
+    this.#deviceLinks.length = 0;
+  }
+
+  async stop(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const stream of this.#streams) stream.destroy();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> {
+    this.#streams.add(stream);
+    stream.on('error', () => {});
+    const dial = readDial(request);
+    if (dial) this.dialed.push(dial);
+    this.#signal.changed();
+    const answer = dial ? await this.answer(dial) : envelope('NOT_FOUND');
+    if (answer === 'never') return;
+    if ('status' in answer) {
+      const { status, body, contentType } = answer;
+      const headers = `content-type: ${contentType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close`;
+      stream.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${headers}\r\n\r\n${body}`);
+      return;
+    }
+    this.#headers.set(request, answer.accept);
+    this.#sockets.handleUpgrade(request, stream, head, (socket) => {
+      if (request.url === LINK_PATHS.amqp) this.#vhostLinks.push(new EdgeLink(socket, vhostLinkUp));
+      else this.#deviceLinks.push(new EdgeLink(socket, deviceLinkUp));
+      this.#signal.changed();
+    });
+  }
+}
+
+/** Undefined without a valid proof: then the path does not exist (rule 1). */
+function readDial(request: IncomingMessage): Dialed | undefined {
+  const path = request.url ?? '';
+  const authorization = request.headers.authorization ?? '';
+  const parsed = parseProof(String(request.headers[PROOF_HEADER]));
+  if (!parsed || !Object.values<string>(LINK_PATHS).includes(path)) return undefined;
+  const text = proofSigningString(parsed.proof, path, authorization);
+  if (createHmac('sha256', SECRET).update(text).digest('hex') !== parsed.mac) return undefined;
+  const userinfo = Buffer.from(authorization.replace('Basic ', ''), 'base64').toString('utf8');
+  const colon = userinfo.indexOf(':');
+  return {
+    path,
+    username: userinfo.slice(0, colon),
+    password: userinfo.slice(colon + 1),
+    proof: parsed.proof,
+  };
+}

@@ -1,0 +1,57 @@
+/** A device's link between the bridge and an edge of a test, and what the bridge hears on it. */
+import { type DialResult, dial, type Link } from '../../bridge/link.ts';
+import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link.ts';
+import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
+import { Signal } from './bridge-signal.ts';
+
+export const DEVICE_ID = '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11';
+export const CREDENTIAL = { username: DEVICE_ID, password: 'token', address: '192.0.2.7', fingerprint: '' };
+
+export type DeviceDialResult = DialResult<DeviceLinkUp, DeviceLinkDown>;
+
+export function dialDevice(url: string, edge: TestEdge['forBridge']): Promise<DeviceDialResult> {
+  return dial<DeviceLinkUp, DeviceLinkDown>({ ...edge, url }, 'mqtt', CREDENTIAL, deviceLinkDown);
+}
+
+/** What a link's owner is told. */
+export class Heard {
+  readonly frames: DeviceLinkDown[] = [];
+  closedWith: { code: number; reason: string } | undefined;
+  readonly #signal = new Signal();
+
+  attachTo(link: Link<DeviceLinkUp, DeviceLinkDown>): void {
+    link.attach({
+      frames: (frames) => {
+        this.frames.push(...frames);
+        this.#signal.changed();
+      },
+      closed: (code, reason) => {
+        this.closedWith = { code, reason };
+        this.#signal.changed();
+      },
+    });
+  }
+
+  untilFrames(count: number): Promise<DeviceLinkDown[]> {
+    return this.#signal.until(() => (this.frames.length >= count ? this.frames : undefined));
+  }
+
+  untilClosed(): Promise<{ code: number; reason: string }> {
+    return this.#signal.until(() => this.closedWith);
+  }
+}
+
+export interface OpenLink {
+  link: Link<DeviceLinkUp, DeviceLinkDown>;
+  object: DeviceEdgeLink;
+  heard: Heard;
+}
+
+/** Both ends of a link, attached. */
+export async function openLink(edge: TestEdge): Promise<OpenLink> {
+  const [dialed, object] = await Promise.all([dialDevice(edge.url, edge.forBridge), edge.deviceLink()]);
+  if (dialed.outcome !== 'accepted') throw new Error(`not accepted: ${dialed.outcome}`);
+  const heard = new Heard();
+  heard.attachTo(dialed.link);
+  return { link: dialed.link, object, heard };
+}

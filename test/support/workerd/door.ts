@@ -1,0 +1,125 @@
+/** The bridge's side of the door: upgrades of the Worker with a proof, good or tampered with. */
+import { runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { hmacHex } from '../../../durable-objects/hmac.ts';
+import {
+  type BridgeProof,
+  formatProof,
+  LINK_PATHS,
+  PROOF_HEADER,
+  proofSigningString,
+} from '../../../protocol/link.ts';
+import { restRequest, settle } from './rest.ts';
+import type { Key, Organization } from './world.ts';
+
+export interface Dial {
+  path: string;
+  /** The Authorization header; none when absent. */
+  authorization?: string;
+  /** Fields of the proof that differ from a fresh, good one. */
+  proof?: Partial<BridgeProof>;
+  /** What the MAC covers instead of the dial's own path, credential and secret. */
+  signed?: { path?: string; authorization?: string; secret?: string };
+  /** Changes the finished proof header; undefined leaves it out. */
+  tamper?: (header: string) => string | undefined;
+  headers?: Record<string, string>;
+}
+
+export function freshProof(fields: Partial<BridgeProof> = {}): BridgeProof {
+  return {
+    bridge: 'bridge-1',
+    boot: 'boot-1',
+    connection: crypto.randomUUID(),
+    address: '192.0.2.7',
+    fingerprint: '',
+    timeMs: Date.now(),
+    ...fields,
+  };
+}
+
+export function basic(username: string, password: string): string {
+  return `Basic ${btoa(`${username}:${password}`)}`;
+}
+
+export function dialRequest(dial: Dial): Request {
+  const proof = freshProof(dial.proof);
+  const {
+    path = dial.path,
+    authorization = dial.authorization ?? '',
+    secret = env.BRIDGE_SECRET,
+  } = dial.signed ?? {};
+  const mac = hmacHex(secret, proofSigningString(proof, path, authorization));
+  const header = dial.tamper ? dial.tamper(formatProof(proof, mac)) : formatProof(proof, mac);
+  const headers = new Headers({ upgrade: 'websocket', ...dial.headers });
+  if (header !== undefined) headers.set(PROOF_HEADER, header);
+  if (dial.authorization !== undefined) headers.set('authorization', dial.authorization);
+  return restRequest(dial.path, { headers });
+}
+
+/** Dials through the real Worker and waits for all that it writes. */
+export async function dial(options: Dial): Promise<Response> {
+  return await settle(dialRequest(options));
+}
+
+/** An AMQP dial as a bridge makes it: user name is the slug unless told otherwise. */
+export async function dialAmqp(
+  organization: Organization,
+  key: Pick<Key, 'key'>,
+  options: Partial<Dial> & { username?: string } = {},
+): Promise<Response> {
+  const { username = organization.slug, ...rest } = options;
+  return await dial({ path: LINK_PATHS.amqp, authorization: basic(username, key.key), ...rest });
+}
+
+/** An MQTT dial as a bridge makes it. */
+export async function dialMqtt(
+  deviceId: string,
+  token: string,
+  options: Partial<Dial> = {},
+): Promise<Response> {
+  return await dial({ path: LINK_PATHS.mqtt, authorization: basic(deviceId, token), ...options });
+}
+
+export interface AuditRow {
+  event: string;
+  actor: string;
+  address: string | null;
+  target: string | null;
+  outcome: string;
+  details: string;
+}
+
+export async function auditRows(organizationId: string): Promise<AuditRow[]> {
+  const { results } = await env.DB.prepare(
+    'SELECT event, actor, address, target, outcome, details FROM audit_events WHERE organization_id = ? ORDER BY created_at_ms',
+  )
+    .bind(organizationId)
+    .all<AuditRow>();
+  return results;
+}
+
+export async function lastUsedAtMs(keyId: string): Promise<number | null> {
+  return await env.DB.prepare('SELECT last_used_at_ms FROM api_keys WHERE id = ?')
+    .bind(keyId)
+    .first<number | null>('last_used_at_ms');
+}
+
+/** How many rows each table of an object's own storage holds. */
+export async function rowCounts(
+  stub: Parameters<typeof runInDurableObject>[0],
+): Promise<Record<string, number>> {
+  return await runInDurableObject(stub, (_instance, state) => {
+    const { sql } = state.storage;
+    const tables = sql
+      .exec<{ name: string }>(
+        `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'`,
+      )
+      .toArray();
+    return Object.fromEntries(
+      tables.map(({ name }) => [
+        name,
+        sql.exec<{ count: number }>(`SELECT count(*) AS count FROM "${name}"`).one().count,
+      ]),
+    );
+  });
+}

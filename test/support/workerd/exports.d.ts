@@ -1,0 +1,9 @@
+declare global {
+  namespace Cloudflare {
+    interface GlobalProps {
+      mainModule: typeof import('../../../worker/index.ts');
+    }
+  }
+}
+
+export {};

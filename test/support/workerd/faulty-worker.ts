@@ -1,0 +1,87 @@
+/**
+ * The product's Worker with a question asked at each step of a publish: the control server of the test answers, or
+ * does not, and then whoever asked stands still. Steps are where a crash could leave two objects of two minds.
+ */
+import type { Env } from '../../../durable-objects/env.ts';
+import type { SubmissionBatch } from '../../../durable-objects/exchange.ts';
+import { Site as ProductSite, type SubmitAnswer } from '../../../durable-objects/site.ts';
+import { Vhost as ProductVhost } from '../../../durable-objects/vhost.ts';
+import worker from '../../../worker/index.ts';
+import type { Step } from '../step.ts';
+
+interface FaultyEnv extends Env {
+  CONTROL_URL: string;
+}
+
+type FrameKind = 'stored' | 'deliver' | 'command';
+
+export class Site extends ProductSite {
+  constructor(ctx: DurableObjectState, env: FaultyEnv) {
+    askBeforeSending(ctx, 'command', () => pass(env, 'before-dispatch'));
+    super(ctx, env);
+  }
+
+  override async submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
+    const answer = await super.submit(batch);
+    await pass(this.env as FaultyEnv, 'after-commit', batch.siteId);
+    return answer;
+  }
+}
+
+export class Vhost extends ProductVhost {
+  constructor(ctx: DurableObjectState, env: FaultyEnv) {
+    askBeforeSending(ctx, 'stored', () => pass(env, 'before-confirm'));
+    askBeforeSending(ctx, 'deliver', () => pass(env, 'before-delivery'));
+    super(ctx, { ...env, SITE: slowSites(env) });
+  }
+}
+
+export default worker;
+
+/** The sites as the Vhost calls them: it asks before the call and after the answer. */
+function slowSites(env: FaultyEnv): DurableObjectNamespace<ProductSite> {
+  const get = (id: DurableObjectId) => {
+    const stub = env.SITE.get(id);
+    const submit = async (batch: SubmissionBatch) => {
+      await pass(env, 'before-rpc', batch.siteId);
+      const answer = await stub.submit(batch);
+      await pass(env, 'before-vhost-stored', batch.siteId);
+      return answer;
+    };
+    return { submit };
+  };
+  const namespace = { idFromName: (name: string) => env.SITE.idFromName(name), get };
+  return namespace as unknown as DurableObjectNamespace<ProductSite>;
+}
+
+/** Resolves when the step may be passed. A control server that is gone holds nobody. */
+async function pass(env: FaultyEnv, step: Step, subject = ''): Promise<void> {
+  try {
+    const response = await fetch(`${env.CONTROL_URL}/${step}?subject=${subject}`);
+    await response.arrayBuffer();
+  } catch {
+    // The test is over.
+  }
+}
+
+/** From the first message with such a frame on, a socket's messages go out one behind the other, each when it may. */
+function askBeforeSending(ctx: DurableObjectState, kind: FrameKind, ask: () => Promise<void>): void {
+  const accept = ctx.acceptWebSocket.bind(ctx);
+  ctx.acceptWebSocket = (socket, tags) => {
+    const send = socket.send.bind(socket);
+    let before: Promise<void> | undefined;
+    socket.send = (message) => {
+      const isAsked = typeof message === 'string' && message.includes(`"kind":"${kind}"`);
+      if (!isAsked && !before) {
+        send(message);
+        return;
+      }
+      before = Promise.resolve(before)
+        .then(() => (isAsked ? ask() : undefined))
+        .then(() => send(message))
+        .catch(() => {});
+      ctx.waitUntil(before);
+    };
+    accept(socket, tags);
+  };
+}

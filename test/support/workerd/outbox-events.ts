@@ -1,0 +1,44 @@
+/** Events as a Site's outbox would hand them to a Vhost, numbered in their payload so that order can be read off. */
+import type { OutboxEvent, Receipt } from '../../../durable-objects/exchange.ts';
+import type { Delivery } from '../../../protocol/link.ts';
+import type { EventKind } from '../../../protocol/routing-keys.ts';
+import { type Key, vhostOf } from './world.ts';
+
+interface EventOptions {
+  kind?: EventKind;
+  /** Length of a filler in the payload. */
+  chars?: number;
+}
+
+export function outboxEvents(from: number, count: number, options: EventOptions = {}): OutboxEvent[] {
+  const { kind = 'ack', chars = 0 } = options;
+  return Array.from({ length: count }, (_, index) => ({
+    sequence: from + index,
+    kind,
+    messageId: crypto.randomUUID(),
+    correlationId: null,
+    atMs: Date.now(),
+    payloadText: `{"n":${from + index},"filler":"${'x'.repeat(chars)}"}`,
+  }));
+}
+
+/** Hands a Vhost events `from`, `from + 1`, … of one site. */
+export async function hand(
+  key: Key,
+  siteId: string,
+  from: number,
+  count: number,
+  options: EventOptions = {},
+): Promise<Receipt> {
+  return await vhostOf(key.id).receive(siteId, outboxEvents(from, count, options));
+}
+
+/** The number that `outboxEvents` gave the event of a delivery. */
+export function numberOf(delivery: Delivery): number {
+  return JSON.parse(delivery.body).payload.n;
+}
+
+/** `from`, `from + 1`, … */
+export function range(from: number, count: number): number[] {
+  return Array.from({ length: count }, (_, index) => from + index);
+}

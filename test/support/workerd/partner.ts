@@ -1,0 +1,213 @@
+/** A partner's client on one link, as the vhost tests drive it: questions with their answers, deliveries, settling. */
+import { runInDurableObject } from 'cloudflare:test';
+import { hmacHex } from '../../../durable-objects/hmac.ts';
+import type { CommandPage } from '../../../durable-objects/site/reads.ts';
+import { compact } from '../../../protocol/compact-json.ts';
+import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../../protocol/link.ts';
+import {
+  type CommandFamily,
+  EXCHANGE,
+  fullQueueName,
+  type QueueName,
+} from '../../../protocol/routing-keys.ts';
+import { envelopeSigningString } from '../../../protocol/signing.ts';
+import { connectPartner, type VhostTestLink } from './links.ts';
+import { type Key, type Organization, siteOf, vhostOf } from './world.ts';
+
+type WithoutSeq<Frame> = Frame extends { seq: number } ? Omit<Frame, 'seq'> : never;
+type Question = WithoutSeq<VhostLinkUp>;
+export type PublishQuestion = WithoutSeq<Extract<VhostLinkUp, { kind: 'publish' }>>;
+type ConsumeOptions = Partial<
+  Pick<Extract<VhostLinkUp, { kind: 'consume' }>, 'channel' | 'tag' | 'noAck' | 'exclusive' | 'prefetch'>
+>;
+type Declaration = WithoutSeq<Extract<VhostLinkUp, { kind: 'declare' }>>;
+
+export class Partner {
+  readonly link: VhostTestLink;
+  readonly organization: Organization;
+  readonly key: Key;
+  #seq = 1_000;
+
+  private constructor(link: VhostTestLink, organization: Organization, key: Key) {
+    this.link = link;
+    this.organization = organization;
+    this.key = key;
+  }
+
+  static async connect(
+    organization: Organization,
+    key: Key,
+    options: Parameters<typeof connectPartner>[1] = {},
+  ): Promise<Partner> {
+    return new Partner(await connectPartner(key, options), organization, key);
+  }
+
+  queueName(queue: QueueName): string {
+    return fullQueueName(this.organization.slug, queue);
+  }
+
+  /** One message with all questions; their answers in the same order. */
+  async askAll(...questions: Question[]): Promise<VhostLinkDown[]> {
+    const frames = questions.map((question) => {
+      this.#seq += 1;
+      return { ...question, seq: this.#seq } as VhostLinkUp & { seq: number };
+    });
+    this.link.send(...frames);
+    return await Promise.all(frames.map(({ seq }) => this.link.next((down) => isAnswer(down, seq))));
+  }
+
+  async ask(question: Question): Promise<VhostLinkDown> {
+    const [answer] = await this.askAll(question);
+    if (!answer) throw new Error('no answer');
+    return answer;
+  }
+
+  async consume(queue: QueueName, options: ConsumeOptions = {}): Promise<VhostLinkDown> {
+    const defaults = { channel: 1, tag: queue, noAck: false, exclusive: false, prefetch: 0 };
+    return await this.ask({ kind: 'consume', queue: this.queueName(queue), ...defaults, ...options });
+  }
+
+  async get(
+    queue: QueueName,
+    options: { channel?: number; noAck?: boolean } = {},
+  ): Promise<Extract<VhostLinkDown, { kind: 'got' }>> {
+    const question = { kind: 'get', queue: this.queueName(queue), channel: 1, noAck: false } as const;
+    const answer = await this.ask({ ...question, ...options });
+    if (answer.kind !== 'got') throw new Error(`basic.get was answered ${answer.kind}`);
+    return answer;
+  }
+
+  async declare(queue: string, options: Partial<Declaration> = {}): Promise<VhostLinkDown> {
+    const equal = { durable: true, exclusive: false, autoDelete: false, argumentNames: [] };
+    return await this.ask({ kind: 'declare', queue, passive: false, ...equal, ...options });
+  }
+
+  /** Messages that wait for a consumer. */
+  async readyCount(queue: QueueName): Promise<number> {
+    const answer = await this.declare(this.queueName(queue), { passive: true });
+    return answer.kind === 'ok' ? (answer.messageCount ?? 0) : 0;
+  }
+
+  deliveries(tag?: string): Delivery[] {
+    return this.link.received.flatMap((frame) =>
+      frame.kind === 'deliver' && (tag === undefined || frame.tag === tag) ? [frame.delivery] : [],
+    );
+  }
+
+  /** The first `count` deliveries, once they are there. */
+  async delivered(count: number, tag?: string): Promise<Delivery[]> {
+    const isThere = () => this.deliveries(tag).length >= count;
+    await this.link.next((frame) => frame === this.link.received.at(-1) && isThere());
+    return this.deliveries(tag).slice(0, count);
+  }
+
+  settle(outcome: 'ack' | 'requeue' | 'discard', deliveries: readonly { lease: number }[]): void {
+    this.link.send({ kind: 'settle', outcome, leases: deliveries.map(({ lease }) => lease) });
+  }
+
+  /** Returns when all that was due before has been sent: what the first question set free precedes the second's answer. */
+  async quiet(): Promise<void> {
+    await this.readyCount('event.alarm');
+    await this.readyCount('event.alarm');
+  }
+
+  routingKey(family: CommandFamily): string {
+    return `${this.organization.slug}.command.${family}`;
+  }
+
+  /** A whole envelope with its payload, signed with the partner's own key unless told otherwise. */
+  command(
+    siteId: string,
+    family: CommandFamily,
+    payload: unknown,
+    options: { messageId?: string; correlationId?: string | null; signingKey?: string | null } = {},
+  ): PublishQuestion {
+    const { correlationId = crypto.randomUUID(), signingKey = this.key.signingKey } = options;
+    const fields = { ...envelopeFields(siteId), messageId: options.messageId ?? crypto.randomUUID() };
+    const whole = { ...fields, ...(correlationId === null ? {} : { correlationId }) };
+    const routingKey = this.routingKey(family);
+    const payloadText = JSON.stringify(payload);
+    const signature = signingKey === null ? undefined : sign(signingKey, whole, routingKey, payloadText);
+    return publishOf(routingKey, JSON.stringify({ ...whole, payload, signature }));
+  }
+}
+
+function isAnswer(down: VhostLinkDown, seq: number): boolean {
+  if ('seqs' in down) return down.seqs.includes(seq);
+  return 'seq' in down && down.seq === seq;
+}
+
+export function publishOf(
+  routingKey: string,
+  body: string,
+  options: Partial<PublishQuestion> = {},
+): PublishQuestion {
+  const plain = { kind: 'publish', exchange: EXCHANGE, properties: '', encoding: 'utf8' } as const;
+  return { ...plain, routingKey, body, ...options };
+}
+
+export function envelopeFields(siteId: string) {
+  return {
+    version: '1.1',
+    messageId: crypto.randomUUID(),
+    timestamp: new Date().toISOString(),
+    source: 'partner',
+    siteId,
+  };
+}
+
+export function sign(
+  signingKey: string,
+  fields: Parameters<typeof envelopeSigningString>[0],
+  routingKey: string,
+  payloadText: string,
+): string {
+  return hmacHex(signingKey, envelopeSigningString(fields, routingKey, compact(payloadText)) ?? '');
+}
+
+/** A setpoint that every site of these tests accepts. */
+export function setpoint(targetValueKw = 10): Record<string, unknown> {
+  return {
+    type: 'POWER',
+    targetValueKw,
+    direction: 'IMPORT',
+    includeConsumption: true,
+    priority: 'NORMAL',
+    validFrom: new Date(Date.now() - 1_000).toISOString(),
+  };
+}
+
+export function charge(powerKw = 5): Record<string, unknown> {
+  return {
+    commands: [{ deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw } }],
+  };
+}
+
+/** The event in a delivery. */
+export function eventOf(delivery: Delivery) {
+  return JSON.parse(delivery.body) as {
+    version: string;
+    messageId: string;
+    correlationId?: string;
+    timestamp: string;
+    source: string;
+    siteId: string;
+    signature?: string;
+    payload: Record<string, unknown>;
+  };
+}
+
+/** The command log of a site, newest first. */
+export async function commandLog(siteId: string): Promise<CommandPage> {
+  return await runInDurableObject(siteOf(siteId), (site) => site.readCommands(siteId, 1, 100));
+}
+
+/** Rows of a vhost's own tables, read inside it. */
+export async function vhostRows<Row extends Record<string, SqlStorageValue>>(
+  key: Key,
+  sql: string,
+): Promise<Row[]> {
+  return await runInDurableObject(vhostOf(key.id), (_vhost, state) =>
+    state.storage.sql.exec<Row>(sql).toArray(),
+  );
+}

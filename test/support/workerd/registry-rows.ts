@@ -1,0 +1,108 @@
+/** Rows straight into the registry: one that its table takes, but for what a test changes about it. */
+import { env } from 'cloudflare:workers';
+import { expect } from 'vitest';
+import { createOrganization, type Organization, randomHex } from './world.ts';
+
+export type Row = Record<string, string | number | null>;
+export type Table =
+  | 'organizations'
+  | 'users'
+  | 'memberships'
+  | 'plants'
+  | 'devices'
+  | 'sub_devices'
+  | 'api_keys'
+  | 'audit_events';
+
+export const CHECK = /CHECK constraint failed/;
+export const UNIQUE = /UNIQUE constraint failed/;
+export const FOREIGN = /FOREIGN KEY constraint failed/;
+export const NOT_NULL = /NOT NULL constraint failed/;
+
+/** The organization and the plant that rows belong to unless told otherwise. */
+export class RegistryRows {
+  readonly organization: Organization;
+  readonly plantId: string;
+
+  private constructor(organization: Organization, plantId: string) {
+    this.organization = organization;
+    this.plantId = plantId;
+  }
+
+  static async create(): Promise<RegistryRows> {
+    const rows = new RegistryRows(await createOrganization(), crypto.randomUUID());
+    await rows.insert('plants', { id: rows.plantId });
+    return rows;
+  }
+
+  good(table: Table): Row {
+    const id = crypto.randomUUID();
+    const { id: organizationId, adminId } = this.organization;
+    switch (table) {
+      case 'organizations':
+        return { id, name: 'n', slug: `s-${randomHex(8)}`, created_at_ms: 1 };
+      case 'users':
+        return { id, email: `${id}@example.org`, name: 'n', created_at_ms: 1 };
+      case 'memberships':
+        return { organization_id: organizationId, user_id: adminId, role: 'ADMIN', created_at_ms: 1 };
+      case 'plants':
+        return { id, organization_id: organizationId, name: 'n', created_at_ms: 1 };
+      case 'devices':
+        return {
+          id,
+          organization_id: organizationId,
+          name: 'n',
+          serial_number: id,
+          type: 'GATEWAY',
+          created_at_ms: 1,
+        };
+      case 'sub_devices':
+        return {
+          id,
+          plant_id: this.plantId,
+          external_id: id,
+          asset_type: 'BESS',
+          name: 'n',
+          created_at_ms: 1,
+        };
+      case 'api_keys':
+        return {
+          id,
+          organization_id: organizationId,
+          key_hash: randomHex(32),
+          key_prefix: 'sw_00000000',
+          name: 'n',
+          partner_id: 'p',
+          scopes: '["vcp:read"]',
+          created_by: adminId,
+          created_at_ms: 1,
+          updated_at_ms: 1,
+        };
+      case 'audit_events':
+        return { id, event: 'e', actor: 'a', outcome: 'success', created_at_ms: 1 };
+    }
+  }
+
+  async insert(table: Table, change: Row = {}): Promise<Row> {
+    const row = { ...this.good(table), ...change };
+    const columns = Object.keys(row);
+    await env.DB.prepare(
+      `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
+    )
+      .bind(...Object.values(row))
+      .run();
+    return row;
+  }
+
+  async expectTaken(table: Table, ...changes: Row[]): Promise<void> {
+    for (const change of changes) {
+      await expect(this.insert(table, change), JSON.stringify(change)).resolves.toBeDefined();
+    }
+  }
+
+  async expectRefused(table: Table, why: RegExp, ...changes: Row[]): Promise<void> {
+    for (const change of changes) {
+      await expect(this.insert(table, change), JSON.stringify(change)).rejects.toThrow(why);
+    }
+  }
+}

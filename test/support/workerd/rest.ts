@@ -1,0 +1,66 @@
+/** A REST client of the real Worker, and the error envelope to the letter (spec: Errors, Envelope). */
+import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
+import { env, exports } from 'cloudflare:workers';
+import { expect } from 'vitest';
+import type { ApiErrorCode, ErrorBody } from '../../../protocol/errors.ts';
+import worker from '../../../worker/index.ts';
+
+const BASE_URL = 'https://sitewire.example';
+const ENVELOPE_FIELDS = ['statusCode', 'message', 'error', 'code', 'details'];
+const STATUS_TEXTS: Record<number, string> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  409: 'Conflict',
+  413: 'Payload Too Large',
+  500: 'Internal Server Error',
+};
+
+/** A request to the Worker; `key` is the plaintext of an API key. */
+export function restRequest(path: string, init: RequestInit & { key?: string } = {}): Request {
+  const { key, ...rest } = init;
+  const request = new Request(`${BASE_URL}${path}`, rest);
+  if (key !== undefined) request.headers.set('x-api-key', key);
+  return request;
+}
+
+export async function send(path: string, init: RequestInit & { key?: string } = {}): Promise<Response> {
+  return await exports.default.fetch(restRequest(path, init));
+}
+
+/** Sockets of accepted upgrades: one that nobody holds is collected as garbage, and its link closes. */
+const held = new Set<WebSocket>();
+
+/** The answer, once everything that the Worker does behind it is done: lastUsedAt and audit rows stand. */
+export async function settle(request: Request): Promise<Response> {
+  const context = createExecutionContext();
+  const response = await worker.fetch(request, env, context);
+  await waitOnExecutionContext(context);
+  if (response.webSocket) held.add(response.webSocket);
+  return response;
+}
+
+/** The body of a 200. */
+export async function read<Body>(path: string, key: string): Promise<Body> {
+  const response = await send(path, { key });
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'application/json']);
+  return (await response.json()) as Body;
+}
+
+/** Asserts the whole envelope and returns it. */
+export async function expectError(
+  response: Response,
+  status: number,
+  code: ApiErrorCode,
+): Promise<ErrorBody> {
+  const text = await response.text();
+  expect([response.status, text]).toEqual([status, expect.stringContaining(`"code":"${code}"`)]);
+  expect(response.headers.get('content-type')).toBe('application/json');
+  const body = JSON.parse(text) as ErrorBody;
+  expect(body).toMatchObject({ statusCode: status, error: STATUS_TEXTS[status], code });
+  expect(body.message).toMatch(/\S/);
+  expect(ENVELOPE_FIELDS).toEqual(expect.arrayContaining(Object.keys(body)));
+  return body;
+}

@@ -1,0 +1,85 @@
+/**
+ * The submits that Vhosts send to Sites, seen, held back, failed or answered late as a test wants. Test and objects
+ * are different I/O contexts: one must not resolve the other's promises, so each looks again at its own next turn.
+ */
+import { vi } from 'vitest';
+import type { SubmissionBatch } from '../../../durable-objects/exchange.ts';
+import { Site } from '../../../durable-objects/site.ts';
+
+/** What happens around a call; a promise makes it wait. `call` counts from 1. */
+type Interference = (batch: SubmissionBatch, call: number) => Promise<void> | void;
+
+const nextTurn = globalThis.setTimeout;
+
+/** One turn of the event loop, whatever the clock says. */
+export async function turn(): Promise<void> {
+  await new Promise((resolve) => nextTurn(resolve, 0));
+}
+
+export class SiteCalls {
+  /** Every call so far, in order of arrival. */
+  readonly batches: SubmissionBatch[] = [];
+  /** The most calls that were under way at once, by site. */
+  readonly #underWay = new Map<string, number>();
+  readonly mostUnderWay = new Map<string, number>();
+  readonly #before = new Map<string, Interference>();
+  readonly #after = new Map<string, Interference>();
+
+  /** Watches all sites until `vi.restoreAllMocks()`. */
+  static watch(): SiteCalls {
+    const calls = new SiteCalls();
+    const submit = Site.prototype.submit;
+    vi.spyOn(Site.prototype, 'submit').mockImplementation(async function (this: Site, batch) {
+      return await calls.#through(batch, () => submit.call(this, batch));
+    });
+    return calls;
+  }
+
+  async #through<Answer>(batch: SubmissionBatch, make: () => Promise<Answer>): Promise<Answer> {
+    const { siteId } = batch;
+    this.batches.push(batch);
+    const underWay = (this.#underWay.get(siteId) ?? 0) + 1;
+    this.#underWay.set(siteId, underWay);
+    this.mostUnderWay.set(siteId, Math.max(underWay, this.mostUnderWay.get(siteId) ?? 0));
+    const call = this.of(siteId).length;
+    try {
+      await this.#before.get(siteId)?.(batch, call);
+      const answer = await make();
+      await this.#after.get(siteId)?.(batch, call);
+      return answer;
+    } finally {
+      this.#underWay.set(siteId, (this.#underWay.get(siteId) ?? 1) - 1);
+    }
+  }
+
+  of(siteId: string): SubmissionBatch[] {
+    return this.batches.filter((batch) => batch.siteId === siteId);
+  }
+
+  /** Waits until a site was called so often. */
+  async arrived(siteId: string, count: number): Promise<void> {
+    while (this.of(siteId).length < count) await turn();
+  }
+
+  /** Runs before a call is made; what it throws, the caller gets, and the call is not made. */
+  before(siteId: string, interfere: Interference): void {
+    this.#before.set(siteId, interfere);
+  }
+
+  /** Runs after a call was made; what it throws, the caller gets instead of the answer. */
+  after(siteId: string, interfere: Interference): void {
+    this.#after.set(siteId, interfere);
+  }
+
+  /** Holds back all calls but emergencies, until the returned function is called. */
+  hold(siteId: string): () => void {
+    let isHeld = true;
+    this.before(siteId, async (batch) => {
+      const isEmergency = batch.submissions.every(({ family }) => family === 'emergency');
+      while (isHeld && !isEmergency) await turn();
+    });
+    return () => {
+      isHeld = false;
+    };
+  }
+}

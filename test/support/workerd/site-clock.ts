@@ -1,0 +1,51 @@
+/**
+ * The clock of a test file. Objects share the isolate with their tests, so one fake Date is the time of all; it
+ * stands years ahead, where no alarm goes off by itself: `passTime` runs each when it is due.
+ */
+import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { afterEach, beforeEach, vi } from 'vitest';
+import { siteOf } from './world.ts';
+
+export const START_MS = Date.parse('2030-03-05T09:00:00.000Z');
+export const SECOND = 1_000;
+export const MINUTE = 60 * SECOND;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+
+/** An agenda that is due again and again without the clock moving is broken. */
+const MAX_RUNS = 500;
+
+/** Call once per file: every test begins at START_MS, and nothing but `setClock` and `passTime` moves the clock. */
+export function holdClock(): void {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['Date'], now: START_MS });
+  });
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
+}
+
+/** Moves the clock alone: alarms stay due. */
+export function setClock(epochMs: number): void {
+  vi.setSystemTime(epochMs);
+}
+
+export async function alarmAt(siteId: string): Promise<number | null> {
+  return await runInDurableObject(siteOf(siteId), (_site, state) => state.storage.getAlarm());
+}
+
+/** Lets time pass for a site: each alarm runs at its own moment, as on the platform. Returns how many ran. */
+export async function passTime(siteId: string, durationMs: number): Promise<number> {
+  const untilMs = Date.now() + durationMs;
+  for (let runs = 0; runs < MAX_RUNS; runs++) {
+    const dueMs = await alarmAt(siteId);
+    if (dueMs === null || dueMs > untilMs) {
+      vi.setSystemTime(untilMs);
+      return runs;
+    }
+    vi.setSystemTime(Math.max(dueMs, Date.now()));
+    await runDurableObjectAlarm(siteOf(siteId));
+  }
+  throw new Error(`the agenda of ${siteId} does not come to rest`);
+}

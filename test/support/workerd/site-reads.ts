@@ -1,0 +1,18 @@
+/** What REST reads of a site, typed as the Site declares it (RPC types cannot carry rows of unknown values). */
+import type { CommandPage, ConfigSnapshot } from '../../../durable-objects/site/reads.ts';
+import { siteOf } from './world.ts';
+
+export async function readCommands(siteId: string, page = 1, pageSize = 50): Promise<CommandPage> {
+  return (await siteOf(siteId).readCommands(siteId, page, pageSize)) as unknown as CommandPage;
+}
+
+export async function readConfig(siteId: string): Promise<ConfigSnapshot> {
+  return (await siteOf(siteId).readConfig(siteId)) as unknown as ConfigSnapshot;
+}
+
+/** The newest row of the command log. */
+export async function newestCommand(siteId: string): Promise<Record<string, unknown>> {
+  const [newest] = (await readCommands(siteId, 1, 1)).items;
+  if (!newest) throw new Error('the command log is empty');
+  return newest;
+}

@@ -1,0 +1,61 @@
+/** A Site's own SQLite, as a test looks into it or breaks it. */
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { siteOf } from './world.ts';
+
+type Row = Record<string, SqlStorageValue>;
+
+/** Calls while work of the object itself is under way: enough for any, and no wait. */
+const MAX_LOOKS = 500;
+
+export async function rowsOf<R extends Row>(siteId: string, sql: string): Promise<R[]> {
+  return await runInDurableObject(siteOf(siteId), (_site, state) => state.storage.sql.exec<R>(sql).toArray());
+}
+
+export async function numberOf(siteId: string, sql: string): Promise<number> {
+  const [row] = await rowsOf<{ value: number }>(siteId, `SELECT (${sql}) AS value`);
+  return row?.value ?? 0;
+}
+
+/** Until the registry says so: what the site had to tell has arrived in D1. */
+export async function untilRegistered(
+  table: string,
+  id: string,
+  change: Record<string, unknown>,
+): Promise<void> {
+  const columns = Object.keys(change).join(', ');
+  let row: unknown;
+  for (let looks = 0; looks < MAX_LOOKS; looks++) {
+    row = await env.DB.prepare(`SELECT ${columns} FROM ${table} WHERE id = ?`).bind(id).first();
+    if (JSON.stringify(row) === JSON.stringify(change)) return;
+  }
+  throw new Error(`${table} ${id} is ${JSON.stringify(row)}, not ${JSON.stringify(change)}`);
+}
+
+/** Makes every write of that kind fail, as a full or broken disk does, until `repair`. */
+export async function breakWrites(siteId: string, write: string, when = '1'): Promise<void> {
+  const sql = `CREATE TRIGGER broken BEFORE ${write} WHEN ${when} BEGIN SELECT RAISE(ABORT, 'broken'); END`;
+  await rowsOf(siteId, sql);
+}
+
+export async function repair(siteId: string): Promise<void> {
+  await rowsOf(siteId, 'DROP TRIGGER broken');
+}
+
+/** The object leaves memory, if it is there; its sockets hibernate, and the next event wakes it. */
+export async function evictSite(siteId: string): Promise<void> {
+  await evict(siteId, 'hibernate');
+}
+
+/** The object leaves memory and its sockets are gone: no close event tells it so. */
+export async function crashSite(siteId: string): Promise<void> {
+  await evict(siteId, 'close');
+}
+
+async function evict(siteId: string, webSockets: 'close' | 'hibernate'): Promise<void> {
+  try {
+    await evictDurableObject(siteOf(siteId), { webSockets });
+  } catch (error) {
+    if (!String(error).includes('not currently running')) throw error;
+  }
+}

@@ -1,0 +1,105 @@
+/** What a Vhost hands to a Site: submissions, and the answers as a partner would read them. */
+import type { OutboxEvent, Submission, SubmissionBatch } from '../../../durable-objects/exchange.ts';
+import type { SubmitAnswer } from '../../../durable-objects/site.ts';
+import type { DeviceCommandItem, SiteSetpoint } from '../../../protocol/command.ts';
+import type { Acknowledgement, Alarm } from '../../../protocol/event.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
+import { siteOf } from './world.ts';
+
+/** A publish as its Vhost has authorized it; signed and verified where its family wants that. */
+export function submission(
+  family: CommandFamily,
+  payload: unknown,
+  changes: Partial<Submission> = {},
+): Submission {
+  return {
+    messageId: crypto.randomUUID(),
+    correlationId: null,
+    source: 'partner',
+    timestampMs: Date.now(),
+    routingKey: `acme.command.${family}`,
+    family,
+    payloadText: JSON.stringify(payload),
+    signature: FAMILY_RULES[family].signed ? 'valid' : 'not-needed',
+    ...changes,
+  };
+}
+
+export function batteryCommand(powerKw?: number, changes: Partial<DeviceCommandItem> = {}) {
+  return {
+    deviceId: 'BESS-1',
+    assetType: 'BESS',
+    command: 'BESS_CHARGE',
+    ...(powerKw === undefined ? {} : { params: { powerKw } }),
+    ...changes,
+  } satisfies DeviceCommandItem;
+}
+
+export function batch(...commands: DeviceCommandItem[]): { commands: DeviceCommandItem[] } {
+  return { commands };
+}
+
+export function powerSetpoint(targetValueKw: number, changes: Partial<SiteSetpoint> = {}): SiteSetpoint {
+  return {
+    type: 'POWER',
+    targetValueKw,
+    direction: 'IMPORT',
+    includeConsumption: true,
+    priority: 'HIGH',
+    validFrom: formatInstant(Date.now()),
+    ...changes,
+  };
+}
+
+/** One key's side of a Site: sends submissions and keeps the events that came back. */
+export class Submitter {
+  readonly siteId: string;
+  readonly keyId: string;
+  readonly events: OutboxEvent[] = [];
+  #received = 0;
+
+  constructor(siteId: string, keyId: string = crypto.randomUUID()) {
+    this.siteId = siteId;
+    this.keyId = keyId;
+  }
+
+  async submit(...submissions: Submission[]): Promise<SubmitAnswer> {
+    const answer = await siteOf(this.siteId).submit(this.batchOf(submissions));
+    for (const event of answer.events) {
+      if (event.sequence <= this.#received) continue;
+      this.#received = event.sequence;
+      this.events.push(event);
+    }
+    return answer;
+  }
+
+  batchOf(submissions: Submission[]): SubmissionBatch {
+    return {
+      siteId: this.siteId,
+      keyId: this.keyId,
+      keyPrefix: 'sw_test',
+      received: this.#received,
+      submissions,
+    };
+  }
+
+  /** Submits one and returns its acknowledgement. */
+  async acknowledge(one: Submission): Promise<Acknowledgement> {
+    return JSON.parse((await this.acknowledgeEvent(one)).payloadText) as Acknowledgement;
+  }
+
+  async acknowledgeEvent(one: Submission): Promise<OutboxEvent> {
+    const before = this.events.length;
+    await this.submit(one);
+    const event = this.events.slice(before).find((candidate) => candidate.kind === 'ack');
+    if (!event) throw new Error('no acknowledgement');
+    return event;
+  }
+
+  alarms(): Alarm[] {
+    return this.events
+      .filter((event) => event.kind === 'alarm')
+      .map((event) => JSON.parse(event.payloadText) as Alarm);
+  }
+}

@@ -1,0 +1,233 @@
+/** The door: without a bridge's proof the link paths do not exist, and nothing is written (rule 1). */
+import { listDurableObjectIds } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { DIAL_HEADER } from '../../../durable-objects/refusal-response.ts';
+import { LINK_PATHS, PROOF_TOLERANCE_MS } from '../../../protocol/link.ts';
+import { deviceToken } from '../../support/workerd/device-tokens.ts';
+import {
+  auditRows,
+  basic,
+  type Dial,
+  dial,
+  dialRequest,
+  freshProof,
+  lastUsedAtMs,
+  rowCounts,
+} from '../../support/workerd/door.ts';
+import { expectError, restRequest, send, settle } from '../../support/workerd/rest.ts';
+import { createKey, createOrganization, createPlant, siteOf, vhostOf } from '../../support/workerd/world.ts';
+
+interface Client {
+  /** A dial that the door lets through, but for what a test changes about it. */
+  good: Dial;
+  otherPath: string;
+  otherAuthorization: string;
+  /** Everything that a dial could have written, anywhere. */
+  footprint: () => Promise<Footprint>;
+}
+
+interface Footprint {
+  registry: unknown[];
+  objects: Record<string, number>[];
+}
+
+async function amqpClient(): Promise<Client> {
+  const organization = await createOrganization();
+  const [key, other] = [await createKey(organization), await createKey(organization)];
+  return {
+    good: { path: LINK_PATHS.amqp, authorization: basic(organization.slug, key.key) },
+    otherPath: LINK_PATHS.mqtt,
+    otherAuthorization: basic(organization.slug, other.key),
+    footprint: async () => ({
+      registry: [
+        await auditRows(organization.id),
+        await env.DB.prepare('SELECT count(*) AS count FROM audit_events').first('count'),
+        await lastUsedAtMs(key.id),
+        await lastUsedAtMs(other.id),
+        (await listDurableObjectIds(env.VHOST)).length,
+      ],
+      objects: [await rowCounts(vhostOf(key.id)), await rowCounts(vhostOf(other.id))],
+    }),
+  };
+}
+
+async function mqttClient(): Promise<Client> {
+  const organization = await createOrganization();
+  const [plant, other] = [await createPlant(organization), await createPlant(organization)];
+  return {
+    good: {
+      path: LINK_PATHS.mqtt,
+      authorization: basic(plant.gateway.id, await deviceToken(plant.gateway.id)),
+    },
+    otherPath: LINK_PATHS.amqp,
+    otherAuthorization: basic(other.gateway.id, await deviceToken(other.gateway.id)),
+    footprint: async () => ({
+      registry: [
+        await auditRows(organization.id),
+        await env.DB.prepare('SELECT count(*) AS count FROM audit_events').first('count'),
+        await env.DB.prepare('SELECT * FROM devices WHERE organization_id = ?').bind(organization.id).raw(),
+        (await listDurableObjectIds(env.SITE)).length,
+      ],
+      objects: [await rowCounts(siteOf(plant.id)), await rowCounts(siteOf(other.id))],
+    }),
+  };
+}
+
+/** Without what an object with an open link does in the background: its copy of the registry, its outbox. */
+function withoutBackground({ registry, objects }: Footprint): Footprint {
+  return { registry, objects: objects.map(({ fact: _fact, outbox: _outbox, ...rest }) => rest) };
+}
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+describe.each([
+  ['amqp', amqpClient],
+  ['mqtt', mqttClient],
+])('/link/%s', (_protocol, createClient) => {
+  it('lets a good proof through (rule 1)', async () => {
+    const { good } = await createClient();
+    expect((await dial(good)).status).toBe(101);
+  });
+
+  it('does not exist for a dial whose proof is missing, altered or made for something else (rule 1)', async () => {
+    const { good, otherPath, otherAuthorization, footprint } = await createClient();
+    const field = (index: number, value: string) => (header: string) =>
+      header.split(';').with(index, value).join(';');
+    const dials: Record<string, Dial> = {
+      'no proof': { ...good, tamper: () => undefined },
+      'an empty proof': { ...good, tamper: () => '' },
+      'no MAC': { ...good, tamper: (header) => header.replace(/;[0-9a-f]{64}$/, '') },
+      'a wrong MAC': { ...good, tamper: field(6, 'ab'.repeat(32)) },
+      'a MAC cut short': { ...good, tamper: (header) => header.slice(0, -1) },
+      'a MAC in upper case': {
+        ...good,
+        tamper: (header) => header.replace(/[0-9a-f]{64}$/, (mac) => mac.toUpperCase()),
+      },
+      'another secret': { ...good, signed: { secret: 'x'.repeat(40) } },
+      'an empty secret': { ...good, signed: { secret: '' } },
+      'another bridge': { ...good, tamper: field(0, 'bridge-2') },
+      'another boot': { ...good, tamper: field(1, 'boot-2') },
+      'another connection': { ...good, tamper: field(2, crypto.randomUUID()) },
+      'a forged address': { ...good, tamper: field(3, '198.51.100.1') },
+      'a forged fingerprint': { ...good, tamper: field(4, 'ab'.repeat(32)) },
+      'a forged time': { ...good, tamper: field(5, String(Date.now() + 1)) },
+      'the proof of another path': { ...good, signed: { path: otherPath } },
+      'the proof of another credential': { ...good, signed: { authorization: otherAuthorization } },
+      'the proof of no credential': { ...good, signed: { authorization: '' } },
+      'a field too many': { ...good, tamper: (header) => header.replace(';', ';;') },
+      'two proofs': { ...good, tamper: (header) => `${header}, ${header}` },
+      'no upgrade': { ...good, headers: { upgrade: 'h2c' } },
+      'the dial of an object': {
+        ...good,
+        tamper: () => undefined,
+        headers: { [DIAL_HEADER]: JSON.stringify(freshProof()) },
+      },
+    };
+    const unknown = await (await send('/link/unknown')).text();
+    const before = await footprint();
+    for (const [title, options] of Object.entries(dials)) {
+      const response = await dial(options);
+      expect([title, response.status]).toEqual([title, 404]);
+      expect([title, response.webSocket]).toEqual([title, null]);
+      expect(await response.clone().text()).toBe(unknown);
+      await expectError(response, 404, 'NOT_FOUND');
+    }
+    expect(await footprint()).toEqual(before);
+  });
+
+  it('is known to no other method, proof or not (rule 1)', async () => {
+    const { good, footprint } = await createClient();
+    const before = await footprint();
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+      const response = await settle(new Request(dialRequest(good), { method }));
+      await expectError(response, 404, 'NOT_FOUND');
+    }
+    expect(await footprint()).toEqual(before);
+  });
+
+  it('takes a proof whose time is off by up to 60 s either way, and none beyond (rule 1)', async () => {
+    const { good, footprint } = await createClient();
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const now = Date.now();
+    vi.setSystemTime(now);
+    const before = await footprint();
+    for (const offMs of [PROOF_TOLERANCE_MS + 1, -PROOF_TOLERANCE_MS - 1, 86_400_000, 1 - now]) {
+      const response = await dial({ ...good, proof: { timeMs: now + offMs } });
+      await expectError(response, 404, 'NOT_FOUND');
+    }
+    expect(await footprint()).toEqual(before);
+    for (const offMs of [PROOF_TOLERANCE_MS, -PROOF_TOLERANCE_MS, 0]) {
+      const response = await dial({ ...good, proof: { timeMs: now + offMs } });
+      expect([offMs, response.status]).toEqual([offMs, 101]);
+    }
+  });
+
+  it('takes a proof once: replayed while its link is open, it finds no path and changes nothing (rule 1)', async () => {
+    const { good, footprint } = await createClient();
+    const request = dialRequest(good);
+    expect((await settle(request.clone())).status).toBe(101);
+    // Long ago, so that a use counted by mistake shows.
+    await env.DB.prepare('UPDATE api_keys SET last_used_at_ms = 1').run();
+    const before = withoutBackground(await footprint());
+    for (let repeat = 0; repeat < 3; repeat++) {
+      await expectError(await settle(request.clone()), 404, 'NOT_FOUND');
+    }
+    expect(withoutBackground(await footprint())).toEqual(before);
+  });
+
+  it('opens one link for a proof that comes several times at once (rule 1)', async () => {
+    const { good } = await createClient();
+    const request = dialRequest(good);
+    const responses = await Promise.all(Array.from({ length: 8 }, () => settle(request.clone())));
+    const statuses = responses.map((response) => response.status).sort();
+    expect(statuses).toEqual([101, ...Array.from({ length: 7 }, () => 404)]);
+  });
+
+  it('finds the same proof used after its link has closed, until the proof itself is stale (rule 1)', async () => {
+    const { good } = await createClient();
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const now = Date.now();
+    vi.setSystemTime(now);
+    const request = dialRequest({ ...good, proof: { timeMs: now + PROOF_TOLERANCE_MS } });
+    const { webSocket } = await settle(request.clone());
+    webSocket?.accept();
+    webSocket?.close(1000, 'done');
+    for (const laterMs of [1, PROOF_TOLERANCE_MS, 2 * PROOF_TOLERANCE_MS, 2 * PROOF_TOLERANCE_MS + 1]) {
+      vi.setSystemTime(now + laterMs);
+      // A dial of its own makes the object forget what it may forget.
+      expect((await dial(good)).status).toBe(101);
+      await expectError(await settle(request.clone()), 404, 'NOT_FOUND');
+    }
+  });
+
+  it('asks for the credential once the proof holds: without one, 401 (rule 1)', async () => {
+    const { good } = await createClient();
+    const credentials = [undefined, '', 'Basic', 'Basic !', 'Basic eA==', 'Bearer x', 'Basic eDp5 eDp5'];
+    for (const authorization of credentials) {
+      const options: Dial = { path: good.path, ...(authorization === undefined ? {} : { authorization }) };
+      await expectError(await dial(options), 401, 'UNAUTHORIZED');
+    }
+  });
+
+  it('answers a credential in broken Base64 with 401 as well (spec: Errors)', async () => {
+    const { good } = await createClient();
+    vi.spyOn(console, 'error').mockImplementation(() => {});
+    await expectError(await dial({ ...good, authorization: 'Basic A' }), 401, 'UNAUTHORIZED');
+  });
+
+  it('cannot be told from an unknown path by its headers either (rule 1)', async () => {
+    const { good } = await createClient();
+    const [door, unknown] = [await send(good.path), await send('/link/unknown')];
+    expect([...door.headers.keys()]).toEqual([...unknown.headers.keys()]);
+  });
+});
+
+it('a dial header that a client sends on a REST path opens nothing (rule 1)', async () => {
+  const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(freshProof()) };
+  await expectError(await settle(restRequest('/link', { headers })), 404, 'NOT_FOUND');
+  await expectError(await settle(restRequest('/api/v1/vcp/sites', { headers })), 401, 'UNAUTHORIZED');
+});

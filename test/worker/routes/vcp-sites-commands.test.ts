@@ -1,0 +1,243 @@
+/** GET /vcp/sites/{siteId}/commands: the command log, newest first (spec: Command-log page; [C-4.3]). */
+import { describe, expect, it } from 'vitest';
+import { apiKeyPrefix } from '../../../protocol/api-key.ts';
+import { isUuid, parseInstant } from '../../../protocol/ids.ts';
+import { publishFrame } from '../../support/workerd/links.ts';
+import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
+import { expectError, read, send } from '../../support/workerd/rest.ts';
+import {
+  createKey,
+  createOrganization,
+  createPlant,
+  type Key,
+  type Organization,
+  type Plant,
+} from '../../support/workerd/world.ts';
+
+interface CommandPage {
+  items: Record<string, unknown>[];
+  page: number;
+  pageSize: number;
+  total: number;
+}
+
+interface World {
+  organization: Organization;
+  plant: Plant;
+  key: Key;
+}
+
+const REQUIRED_FIELDS = [
+  'id',
+  'messageId',
+  'correlationId',
+  'siteId',
+  'commandType',
+  'routingKey',
+  'status',
+  'target',
+  'payload',
+  'source',
+  'keyPrefix',
+  'createdAt',
+];
+const OPTIONAL_FIELDS = [
+  'priority',
+  'rejectionCode',
+  'message',
+  'results',
+  'validFrom',
+  'validUntil',
+  'actualValueKw',
+  'targetValueKw',
+  'deviationKw',
+  'reason',
+  'ackedAt',
+  'dispatchedAt',
+  'startedAt',
+  'finishedAt',
+];
+
+async function createWorld(): Promise<World> {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization);
+  return { organization, plant, key: await createKey(organization) };
+}
+
+async function readPage({ plant, key }: World, query = ''): Promise<CommandPage> {
+  const page = await read<CommandPage>(`/api/v1/vcp/sites/${plant.id}/commands${query}`, key.key);
+  expect(Object.keys(page).sort()).toEqual(['items', 'page', 'pageSize', 'total']);
+  return page;
+}
+
+/** Publishes that many setpoints; their correlationIds tell the order: c1 is the oldest. */
+async function publishNumbered({ organization, plant, key }: World, count: number): Promise<void> {
+  const frames = Array.from({ length: count }, (_, index) =>
+    futureSetpoint(organization, key, plant.id, 1, { correlationId: `c${index + 1}` }),
+  );
+  await publishAll(key, frames);
+}
+
+function correlationIds(page: CommandPage): unknown[] {
+  return page.items.map((item) => item.correlationId);
+}
+
+describe('GET /vcp/sites/{siteId}/commands', () => {
+  it('answers a site without commands with an empty first page of 50 (spec: Limits)', async () => {
+    const world = await createWorld();
+    expect(await readPage(world)).toEqual({ items: [], page: 1, pageSize: 50, total: 0 });
+  });
+
+  it('shows a setpoint with the fields of the command-log row [C-4.3]', async () => {
+    const world = await createWorld();
+    const { organization, plant, key } = world;
+    const messageId = crypto.randomUUID();
+    const frame = futureSetpoint(organization, key, plant.id, 12.5, { messageId, correlationId: 'corr-1' });
+    await publishAll(key, [frame]);
+    const { items, total } = await readPage(world);
+    const { payload } = JSON.parse(frame.body) as { payload: { validFrom: string } };
+    expect(total).toBe(1);
+    expect(items).toEqual([
+      {
+        id: expect.toSatisfy(isUuid),
+        messageId,
+        correlationId: 'corr-1',
+        siteId: plant.id,
+        commandType: 'SITE_SETPOINT',
+        routingKey: `${organization.slug}.command.site-setpoint`,
+        status: 'PENDING',
+        priority: 'NORMAL',
+        target: 'SITE',
+        payload,
+        source: 'partner',
+        keyPrefix: apiKeyPrefix(key.key),
+        validFrom: payload.validFrom,
+        targetValueKw: 12.5,
+        createdAt: expect.toSatisfy((text: string) => parseInstant(text) !== undefined),
+        ackedAt: expect.toSatisfy((text: string) => parseInstant(text) !== undefined),
+      },
+    ]);
+  });
+
+  it('shows a refused batch with its code, message and results [C-7.5]', async () => {
+    const world = await createWorld();
+    const { organization, plant, key } = world;
+    const commands = [{ deviceId: 'BESS-9', assetType: 'BESS', command: 'BESS_STOP' }];
+    await publishAll(key, [publishFrame(organization, key, plant.id, 'device', { commands })]);
+    const { items } = await readPage(world);
+    expect(items).toMatchObject([
+      {
+        commandType: 'DEVICE_COMMAND',
+        status: 'REJECTED',
+        rejectionCode: 'DEVICE_OFFLINE',
+        message: expect.any(String),
+        results: [{ index: 0, deviceId: 'BESS-9', status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' }],
+        payload: { commands },
+      },
+    ]);
+  });
+
+  it('has every required field in every row, and none that is not in the list [C-4.3]', async () => {
+    const world = await createWorld();
+    const { organization, plant, key } = world;
+    const battery = { deviceId: 'BESS-1', assetType: 'BESS' };
+    const charge = { ...battery, command: 'BESS_CHARGE', params: { powerKw: 5 } };
+    await publishAll(key, [
+      publishFrame(organization, key, plant.id, 'device', { commands: [charge] }),
+      publishFrame(organization, key, plant.id, 'device', { commands: 'none' }),
+      publishFrame(organization, key, plant.id, 'mode', { mode: 'PEAK_SHAVING' }),
+      publishFrame(organization, key, plant.id, 'mode', { mode: 'PEAK_SHAVING' }, { sign: false }),
+      publishFrame(organization, key, plant.id, 'emergency', { type: 'STOP', reason: 'test' }),
+      futureSetpoint(organization, key, plant.id, 1_000_000),
+    ]);
+    const { items, total } = await readPage(world);
+    expect([items.length, total]).toEqual([6, 6]);
+    for (const item of items) {
+      expect(Object.keys(item)).toEqual(expect.arrayContaining(REQUIRED_FIELDS));
+      expect([...REQUIRED_FIELDS, ...OPTIONAL_FIELDS]).toEqual(expect.arrayContaining(Object.keys(item)));
+      expect(['PENDING', 'EXECUTING', 'COMPLETED', 'DEVIATED', 'FAILED', 'REJECTED']).toContain(item.status);
+    }
+  });
+
+  it('lists newest first, page by page, and counts all of them (spec: Command-log page)', async () => {
+    const world = await createWorld();
+    await publishNumbered(world, 7);
+    expect(correlationIds(await readPage(world))).toEqual(['c7', 'c6', 'c5', 'c4', 'c3', 'c2', 'c1']);
+    const pages = [
+      ['?page=1&pageSize=3', 1, ['c7', 'c6', 'c5']],
+      ['?page=2&pageSize=3', 2, ['c4', 'c3', 'c2']],
+      ['?page=3&pageSize=3', 3, ['c1']],
+      ['?page=4&pageSize=3', 4, []],
+      ['?page=999999&pageSize=3', 999_999, []],
+    ] as const;
+    for (const [query, page, expected] of pages) {
+      const found = await readPage(world, query);
+      expect([found.page, found.pageSize, found.total, correlationIds(found)]).toEqual([
+        page,
+        3,
+        7,
+        expected,
+      ]);
+    }
+    const all = await readPage(world, '?pageSize=500');
+    expect([all.page, all.pageSize, all.items.length]).toEqual([1, 500, 7]);
+  });
+
+  it('takes 50 to a page unless told otherwise (spec: Limits)', async () => {
+    const world = await createWorld();
+    await publishNumbered(world, 52);
+    const first = await readPage(world);
+    expect([first.items.length, first.total]).toEqual([50, 52]);
+    expect(correlationIds(await readPage(world, '?page=2'))).toEqual(['c2', 'c1']);
+  });
+
+  it('does not count a repeated messageId twice [C-7.3]', async () => {
+    const world = await createWorld();
+    const frame = futureSetpoint(world.organization, world.key, world.plant.id, 1);
+    await publishAll(world.key, [frame, frame]);
+    expect(await readPage(world)).toMatchObject({ total: 1, items: [{}] });
+  });
+
+  it('keeps the commands of one site out of another’s log (spec: Partner read surface)', async () => {
+    const world = await createWorld();
+    await publishNumbered(world, 1);
+    const neighbour = { ...world, plant: await createPlant(world.organization) };
+    expect((await readPage(neighbour)).total).toBe(0);
+  });
+
+  it('refuses a page or pageSize outside its bounds, malformed or repeated (spec: Limits)', async () => {
+    const { plant, key } = await createWorld();
+    const values = [
+      '0',
+      '-1',
+      '+5',
+      '1e3',
+      '50abc',
+      '1.0',
+      '0x10',
+      '',
+      '%20',
+      '5%0A',
+      '１',
+      'NaN',
+      'null',
+      '__proto__',
+    ];
+    const queries = [
+      ...values.flatMap((value) => [
+        ['page', `page=${value}`],
+        ['pageSize', `pageSize=${value}`],
+      ]),
+      ['pageSize', 'pageSize=501'],
+      ['pageSize', 'pageSize=99999999999999999999'],
+      ['page', 'page=99999999999999999999'],
+      ['page', 'page=1&page=1'],
+      ['pageSize', 'pageSize=5&pageSize=5'],
+    ];
+    for (const [name, query] of queries) {
+      const response = await send(`/api/v1/vcp/sites/${plant.id}/commands?${query}`, { key: key.key });
+      const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
+      expect([query, details]).toEqual([query, [expect.stringMatching(new RegExp(`^${name}: `))]]);
+    }
+  });
+});
