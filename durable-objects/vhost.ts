@@ -264,52 +264,34 @@ export class Vhost extends DurableObject<Env> {
 
   // one batch of a client's frames
 
-  /** Frames in order. What is decided here is answered at once; publishes for Sites are answered by their lanes. */
+  /** What is decided here is answered at once; publishes for Sites are answered by their lanes. */
   #take(connectionId: string, key: VhostKey, frames: readonly VhostLinkUp[], now: number): void {
-    if (frames.every((frame) => frame.kind === 'settle' && frame.outcome === 'ack')) {
-      // Deliveries that it makes room for need a write, and take the acknowledgements along; else they wait a while.
-      for (const frame of frames)
-        this.#apply(connectionId, key, frame as Exclude<VhostLinkUp, PublishFrame>, now);
-      this.#sendDeliveries();
-      return;
-    }
+    // 1. judge the publishes; nothing is written yet
     const answers: VhostLinkDown[] = [];
-    let broken = false;
-    const stored: number[] = [];
     const publishes: { frame: PublishFrame; family: CommandFamily; envelope: Envelope }[] = [];
-    this.#commit(() => {
-      for (const frame of frames) {
-        if (frame.kind !== 'publish') {
-          if (broken) continue;
-          try {
-            answers.push(...this.#storage.transaction(() => this.#apply(connectionId, key, frame, now)));
-          } catch (error) {
-            console.error('frame failed', { kind: frame.kind, error });
-            broken = true;
-          }
-          continue;
-        }
-        const allowed = authorizePublish(this.#names(key), this.#scopes, frame.exchange, frame.routingKey);
-        if (!allowed.ok) {
-          answers.push(refusedFrame(frame.seq, allowed.refusal));
-          continue;
-        }
-        const envelope = readEnvelope(frame);
-        if (envelope.ok) {
-          publishes.push({ frame, family: allowed.value, envelope: envelope.value });
-        } else {
-          this.#deadLetter(frame, envelope.refusal, now);
-          stored.push(frame.seq);
-        }
-      }
-    });
-    if (broken) {
+    const malformed: { frame: PublishFrame; reason: string }[] = [];
+    for (const frame of frames) {
+      if (frame.kind !== 'publish') continue;
+      const allowed = authorizePublish(this.#names(key), this.#scopes, frame.exchange, frame.routingKey);
+      const envelope = allowed.ok ? readEnvelope(frame) : undefined;
+      if (!allowed.ok) answers.push(refusedFrame(frame.seq, allowed.refusal));
+      else if (envelope?.ok) publishes.push({ frame, family: allowed.value, envelope: envelope.value });
+      else malformed.push({ frame, reason: envelope?.refusal ?? '' });
+    }
+
+    // 2. write once, where anything is to be written; acknowledgements and credit wait for a write to ride in
+    const others = frames.filter((frame) => frame.kind !== 'publish');
+    if (malformed.length === 0 && others.every(isMemoryOnly)) {
+      for (const frame of others) this.#apply(connectionId, key, frame, now);
+    } else if (!this.#write(connectionId, key, others, malformed, answers, now)) {
       // One frame that cannot be handled ends its own connection, and memory is read back from what stands.
       this.#broker = new Broker(this.#storage, this.#sockets, now);
       this.#forget([connectionId], CLOSE_CODES.protocolError, 'a frame could not be handled');
       return;
     }
-    if (stored.length > 0) answers.push({ kind: 'stored', seqs: stored });
+
+    // 3. answer, deliver, and hand on
+    if (malformed.length > 0) answers.push({ kind: 'stored', seqs: malformed.map(({ frame }) => frame.seq) });
     this.#sendDeliveries(new Map([[connectionId, answers]]));
     this.#refreshDirectoryInBackground();
     for (const { frame, family, envelope } of publishes) {
@@ -317,7 +299,32 @@ export class Vhost extends DurableObject<Env> {
     }
   }
 
-  /** Everything but publishing. Inside the batch's transaction. */
+  /** One transaction, each frame in a savepoint of its own. False when one of them failed. */
+  #write(
+    connectionId: string,
+    key: VhostKey,
+    frames: readonly Exclude<VhostLinkUp, PublishFrame>[],
+    malformed: readonly { frame: PublishFrame; reason: string }[],
+    answers: VhostLinkDown[],
+    now: number,
+  ): boolean {
+    let allDone = true;
+    this.#commit(() => {
+      for (const frame of frames) {
+        try {
+          answers.push(...this.#storage.transaction(() => this.#apply(connectionId, key, frame, now)));
+        } catch (error) {
+          console.error('frame failed', { kind: frame.kind, error });
+          allDone = false;
+          return;
+        }
+      }
+      for (const { frame, reason } of malformed) this.#deadLetter(frame, reason, now);
+    });
+    return allDone;
+  }
+
+  /** Everything but publishing. */
   #apply(
     connectionId: string,
     key: VhostKey,
@@ -656,6 +663,11 @@ export class Vhost extends DurableObject<Env> {
     this.#lastNowMs = Math.max(this.#lastNowMs, Date.now());
     return this.#lastNowMs;
   }
+}
+
+/** Frames that change memory alone, until the next write takes them along. */
+function isMemoryOnly(frame: VhostLinkUp): boolean {
+  return frame.kind === 'credit' || (frame.kind === 'settle' && frame.outcome === 'ack');
 }
 
 /** The envelope of a publish, or why it is malformed. */
