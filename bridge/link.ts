@@ -29,6 +29,8 @@ import {
 /** Frames gather no longer than this behind one that is not answered. */
 const GATHER_MS = 2;
 const DIAL_TIMEOUT_MS = 8_000;
+/** An envelope is shorter; an answer that goes on is none of ours. */
+const MAX_REFUSAL_CHARS = 4_096;
 
 /** Where the edge is and who this bridge is. */
 export interface Edge {
@@ -226,7 +228,11 @@ export function dial<Up, Down>(
     .digest('hex');
   const url = `${edge.url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`;
 
-  return new Promise((resolve) => {
+  return new Promise((settle) => {
+    const resolve = (result: DialResult<Up, Down>) => {
+      clearTimeout(deadline);
+      settle(result);
+    };
     const socket = new WebSocket(url, {
       headers: { authorization, [PROOF_HEADER]: formatProof(proof, mac) },
       perMessageDeflate: false,
@@ -235,6 +241,11 @@ export function dial<Up, Down>(
     });
     let headers: Record<string, string> = {};
     let link: Link<Up, Down> | undefined;
+    // The whole dial, a refusal's body included.
+    const deadline = setTimeout(() => {
+      resolve({ outcome: 'trouble', reason: 'no answer in time' });
+      socket.terminate();
+    }, DIAL_TIMEOUT_MS);
     socket.on('upgrade', (response) => {
       headers = response.headers as Record<string, string>;
       link = new Link(socket, schema);
@@ -246,13 +257,15 @@ export function dial<Up, Down>(
     socket.on('unexpected-response', (_request, response) => {
       let body = '';
       response.setEncoding('utf8');
-      response.on('data', (part: string) => {
-        if (body.length < 4_096) body += part;
-      });
-      response.on('end', () => {
+      const judge = () => {
         resolve(judgeRefusal(response.statusCode ?? 0, body));
         socket.terminate();
+      };
+      response.on('data', (part: string) => {
+        body += part;
+        if (body.length >= MAX_REFUSAL_CHARS) judge();
       });
+      response.on('end', judge);
       response.on('error', () => resolve({ outcome: 'trouble', reason: 'answer broke off' }));
     });
   });

@@ -9,9 +9,12 @@ export function sendFrames(socket: WebSocket, frames: readonly unknown[]): void 
   }
 }
 
+/** A close frame holds 123 bytes of reason; ours are ASCII but for what a peer wrote. */
+const MAX_REASON_CHARS = 100;
+
 export function closeQuietly(socket: WebSocket, code: number, reason: string): void {
   try {
-    socket.close(code, reason);
+    socket.close(code, reason.replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_REASON_CHARS));
   } catch {
     // Closed already.
   }

@@ -93,7 +93,7 @@ export class Vhost extends DurableObject<Env> {
     this.#storage = new VhostStorage(ctx.storage);
     this.#secretBox = new SecretBox(env.DATA_KEYS);
     this.#sockets = new ClientSockets(ctx, this.#storage, () => this.#now());
-    this.#broker = new Broker(this.#storage, this.#sockets, this.#now());
+    this.#broker = this.#newBroker();
     this.#received = this.#storage.received();
     this.#directory = this.#storage.fact<Directory>('directory');
     this.#useKey(this.#storage.fact<VhostKey>('key'));
@@ -149,7 +149,7 @@ export class Vhost extends DurableObject<Env> {
       this.#storage.deleteQueues();
     });
     this.#useKey(key);
-    this.#broker = new Broker(this.#storage, this.#sockets, this.#now());
+    this.#broker = this.#newBroker();
     this.#received = new Map();
   }
 
@@ -187,6 +187,7 @@ export class Vhost extends DurableObject<Env> {
     const key = this.#key;
     if (!key || this.#hasEnded()) return refusalResponse('UNAUTHORIZED', 'Invalid API key');
     this.#forget(this.#sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'new boot');
+    this.#forgetSilent(now);
     if (this.#sockets.count >= MAX_CONNECTIONS) {
       return refusalResponse('CONFLICT', `connection limit (${MAX_CONNECTIONS}) is reached`);
     }
@@ -237,10 +238,7 @@ export class Vhost extends DurableObject<Env> {
     try {
       const now = this.#now();
       if (this.#key && this.#hasEnded()) this.#closeEnded(this.#key);
-      const silent = this.#sockets
-        .ids()
-        .filter((id) => now - this.#sockets.lastSignOfLifeMs(id) > SIGN_OF_LIFE_MS);
-      this.#forget(silent, CLOSE_CODES.takenOver, 'no sign of life');
+      this.#forgetSilent(now);
     } catch (error) {
       console.error('agenda failed', { error });
     } finally {
@@ -269,29 +267,30 @@ export class Vhost extends DurableObject<Env> {
     // 1. judge the publishes; nothing is written yet
     const answers: VhostLinkDown[] = [];
     const publishes: { frame: PublishFrame; family: CommandFamily; envelope: Envelope }[] = [];
-    const malformed: { frame: PublishFrame; reason: string }[] = [];
+    const writes: VhostWrite[] = [];
     for (const frame of frames) {
-      if (frame.kind !== 'publish') continue;
+      if (frame.kind !== 'publish') {
+        writes.push({ frame });
+        continue;
+      }
       const allowed = authorizePublish(this.#names(key), this.#scopes, frame.exchange, frame.routingKey);
       const envelope = allowed.ok ? readEnvelope(frame) : undefined;
       if (!allowed.ok) answers.push(refusedFrame(frame.seq, allowed.refusal));
       else if (envelope?.ok) publishes.push({ frame, family: allowed.value, envelope: envelope.value });
-      else malformed.push({ frame, reason: envelope?.refusal ?? '' });
+      else writes.push({ malformed: frame, reason: envelope?.refusal ?? '' });
     }
 
     // 2. write once, where anything is to be written; acknowledgements and credit wait for a write to ride in
-    const others = frames.filter((frame) => frame.kind !== 'publish');
-    if (malformed.length === 0 && others.every(isMemoryOnly)) {
-      for (const frame of others) this.#apply(connectionId, key, frame, now);
-    } else if (!this.#write(connectionId, key, others, malformed, answers, now)) {
+    if (writes.every(isMemoryOnly)) {
+      for (const write of writes) if ('frame' in write) this.#apply(connectionId, key, write.frame, now);
+    } else if (!this.#write(connectionId, key, writes, answers, now)) {
       // One frame that cannot be handled ends its own connection, and memory is read back from what stands.
-      this.#broker = new Broker(this.#storage, this.#sockets, now);
+      this.#broker = this.#newBroker();
       this.#forget([connectionId], CLOSE_CODES.protocolError, 'a frame could not be handled');
       return;
     }
 
     // 3. answer, deliver, and hand on
-    if (malformed.length > 0) answers.push({ kind: 'stored', seqs: malformed.map(({ frame }) => frame.seq) });
     this.#sendDeliveries(new Map([[connectionId, answers]]));
     this.#refreshDirectoryInBackground();
     for (const { frame, family, envelope } of publishes) {
@@ -303,23 +302,24 @@ export class Vhost extends DurableObject<Env> {
   #write(
     connectionId: string,
     key: VhostKey,
-    frames: readonly Exclude<VhostLinkUp, PublishFrame>[],
-    malformed: readonly { frame: PublishFrame; reason: string }[],
+    writes: readonly VhostWrite[],
     answers: VhostLinkDown[],
     now: number,
   ): boolean {
     let allDone = true;
     this.#commit(() => {
-      for (const frame of frames) {
+      for (const write of writes) {
         try {
-          answers.push(...this.#storage.transaction(() => this.#apply(connectionId, key, frame, now)));
+          this.#storage.transaction(() => {
+            if ('frame' in write) answers.push(...this.#apply(connectionId, key, write.frame, now));
+            else answers.push(this.#deadLetter(write.malformed, write.reason, now));
+          });
         } catch (error) {
-          console.error('frame failed', { kind: frame.kind, error });
+          console.error('frame failed', { error });
           allDone = false;
           return;
         }
       }
-      for (const { frame, reason } of malformed) this.#deadLetter(frame, reason, now);
     });
     return allDone;
   }
@@ -411,10 +411,11 @@ export class Vhost extends DurableObject<Env> {
   // publishes
 
   /** A malformed envelope is dead-lettered with its reason, and nothing else happens [C-7.1]. */
-  #deadLetter(frame: PublishFrame, reason: string, now: number): void {
+  #deadLetter(frame: PublishFrame, reason: string, now: number): VhostLinkDown {
     const { routingKey, body, encoding } = frame;
     const message = { routingKey, properties: { raw: frame.properties }, body, encoding, createdAtMs: now };
     this.#broker.deadLetter(message, reason, now);
+    return { kind: 'stored', seqs: [frame.seq] };
   }
 
   #publish(
@@ -587,6 +588,14 @@ export class Vhost extends DurableObject<Env> {
     this.#sendDeliveries();
   }
 
+  /** Half-open connections: no sign of life for a minute (rule 2). */
+  #forgetSilent(now: number): void {
+    const silent = this.#sockets
+      .ids()
+      .filter((id) => now - this.#sockets.lastSignOfLifeMs(id) > SIGN_OF_LIFE_MS);
+    this.#forget(silent, CLOSE_CODES.takenOver, 'no sign of life');
+  }
+
   #hasEnded(): boolean {
     const key = this.#key;
     if (!key || key.revokedAtMs !== null) return true;
@@ -608,6 +617,10 @@ export class Vhost extends DurableObject<Env> {
       this.ctx.abort('write failed');
       throw error;
     }
+  }
+
+  #newBroker(): Broker {
+    return new Broker(this.#storage, this.#sockets, () => this.#now());
   }
 
   #useKey(key: VhostKey | undefined): void {
@@ -665,8 +678,13 @@ export class Vhost extends DurableObject<Env> {
   }
 }
 
+/** What of a batch is decided here, in its order: a frame, or a publish for the dead-letter queue. */
+type VhostWrite = { frame: Exclude<VhostLinkUp, PublishFrame> } | { malformed: PublishFrame; reason: string };
+
 /** Frames that change memory alone, until the next write takes them along. */
-function isMemoryOnly(frame: VhostLinkUp): boolean {
+function isMemoryOnly(write: VhostWrite): boolean {
+  if (!('frame' in write)) return false;
+  const { frame } = write;
   return frame.kind === 'credit' || (frame.kind === 'settle' && frame.outcome === 'ack');
 }
 

@@ -76,8 +76,8 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
     seq,
     exchange: shortString,
     routingKey: shortString,
-    properties: z.string(),
-    body: z.string(),
+    properties: z.string().max(32 * 1024),
+    body: z.string().max(512 * 1024),
     encoding,
   }),
   z.object({

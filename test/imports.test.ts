@@ -158,7 +158,7 @@ const RULES: Rule[] = [
     allows: (found) =>
       isIn(found.target, 'protocol', 'migrations/schema.ts', 'worker') ||
       mayWorkerTakeFromObjects(found) ||
-      isOf(found, 'hono', 'jose', 'zod', 'drizzle-orm') ||
+      isOf(found, 'hono', 'jose', 'ipaddr.js', 'zod', 'drizzle-orm') ||
       found.specifier.startsWith('cloudflare:'),
   },
   {

@@ -61,7 +61,7 @@ export class Channel {
     }
     if (this.#content) throw unexpected('content header', 'non content header frame instead');
     if (method === METHOD.basicPublish) {
-      this.#content = new ContentAssembly(readPublish(args));
+      this.#content = new ContentAssembly(readPublish(args), this.#host.username);
       return;
     }
     const handler = HANDLERS[method];
@@ -90,6 +90,7 @@ export class Channel {
     const tag = this.#confirms?.next();
     this.#host.publish(publish, (outcome) => {
       if (this.#state === 'closing') return;
+      if (outcome instanceof AmqpError && outcome.severity === 'connection') throw outcome;
       if (outcome instanceof AmqpError) this.fail(outcome);
       else if (tag !== undefined) this.#confirm(tag, outcome);
     });
@@ -150,7 +151,7 @@ export class Channel {
     this.flushConfirms();
     this.#reply(METHOD.channelClose, {
       replyCode: error.code,
-      replyText: error.text.slice(0, 255),
+      replyText: error.text,
       classId: error.classId,
       methodId: error.methodId,
     });
@@ -158,6 +159,7 @@ export class Channel {
   }
 
   close(): void {
+    this.#state = 'closing';
     this.flushConfirms();
     this.#host.send({ kind: 'close-channel', channel: this.id });
     this.#reply(METHOD.channelCloseOk, {});
@@ -212,7 +214,7 @@ export class Channel {
       (seq) => ({ kind: 'cancel', seq, channel: this.id, tag }),
       () => {
         this.#tags.delete(tag);
-        reply();
+        if (this.#state === 'open') reply();
       },
     );
   }
@@ -256,7 +258,7 @@ export class Channel {
     this.#host.request(
       (seq) => ({ kind: 'recover', seq, channel: this.id }),
       () => {
-        if (method === METHOD.basicRecover) this.#reply(METHOD.basicRecoverOk, {});
+        if (this.#state === 'open' && method === METHOD.basicRecover) this.#reply(METHOD.basicRecoverOk, {});
       },
     );
   }

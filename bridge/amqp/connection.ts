@@ -27,6 +27,8 @@ const CLOSE_TIMEOUT_MS = 3_000;
 /** Publishes under way before the client's socket is paused. */
 const MAX_OPEN_PUBLISHES = 2_048;
 const MAX_OPEN_PUBLISH_BYTES = 8 * 1024 * 1024;
+/** Other requests under way: a basic.get may bring a whole body each. */
+const MAX_OPEN_REQUESTS = 32;
 /** Drained bytes are told in steps: an eighth of the delivery window. */
 const CREDIT_STEP_BYTES = 128 * 1024;
 /** A frame of them stays far below what a link message may hold. */
@@ -58,8 +60,11 @@ export class AmqpConnection implements ChannelHost {
   #state: State = 'header';
   #why = 'client closed';
   #header = Buffer.alloc(0);
-  /** Frames that wait while the handshake is busy. */
-  #deferred: Frame[] | undefined;
+  /** Frames that are read and not taken yet: no more than one chunk holds. */
+  readonly #backlog: Frame[] = [];
+  #isBusy = false;
+  /** What still comes in is not read: there are no frames in it any more. */
+  #isDeaf = false;
   #link: Link<VhostLinkUp, VhostLinkDown> | undefined;
   #channelMax = 0;
   #heartbeatSeconds = 0;
@@ -80,6 +85,7 @@ export class AmqpConnection implements ChannelHost {
     this.#handshake = new Handshake(dial, (method, fields) => this.#sendMethod(method, fields));
     this.#timer = setTimeout(() => this.#destroy('handshake timeout'), HANDSHAKE_TIMEOUT_MS);
     stream.on('data', (chunk: Buffer) => this.#receive(chunk));
+    stream.on('drain', () => this.#proceed());
     stream.on('error', (error) => this.#destroy(error.message));
     stream.on('end', () => this.#destroy(this.#why));
     stream.on('close', () => this.#destroy(this.#why));
@@ -94,17 +100,47 @@ export class AmqpConnection implements ChannelHost {
 
   #receive(chunk: Buffer): void {
     this.#lastReadMs = Date.now();
-    if (this.#state === 'closed') return;
+    if (this.#state === 'closed' || this.#isDeaf) return;
+    let broken: unknown;
     try {
       const rest = this.#state === 'header' ? this.#readHeader(chunk) : chunk;
-      if (!rest) return;
-      for (const frame of this.#reader.push(rest)) {
-        if (this.#deferred) this.#deferred.push(frame);
-        else this.#take(frame);
-      }
+      if (rest) for (const frame of this.#reader.push(rest)) this.#backlog.push(frame);
     } catch (error) {
-      this.#fail(error);
+      // No frame is found behind one that is broken.
+      this.#isDeaf = true;
+      broken = error;
     }
+    this.#proceed();
+    if (broken !== undefined) this.#fail(broken);
+  }
+
+  /** Takes frames while nothing holds them back; the socket is read no further meanwhile. */
+  #proceed(): void {
+    for (let frame = this.#nextFrame(); frame; frame = this.#nextFrame()) {
+      try {
+        this.#take(frame);
+      } catch (error) {
+        this.#fail(error);
+      }
+    }
+    if (this.#isHeld()) this.#stream.pause();
+    else if (this.#stream.isPaused()) this.#stream.resume();
+  }
+
+  #nextFrame(): Frame | undefined {
+    return this.#isHeld() ? undefined : this.#backlog.shift();
+  }
+
+  /** A handshake step under way, too much unanswered, or a client that does not read what it asked for. */
+  #isHeld(): boolean {
+    if (this.#state === 'closing' || this.#state === 'closed') return false;
+    return (
+      this.#isBusy ||
+      this.#answers.size >= MAX_OPEN_REQUESTS ||
+      this.#publishes.size >= MAX_OPEN_PUBLISHES ||
+      this.#openPublishBytes >= MAX_OPEN_PUBLISH_BYTES ||
+      this.#stream.writableNeedDrain
+    );
   }
 
   /** What follows the protocol header, once it is whole and right. */
@@ -113,6 +149,8 @@ export class AmqpConnection implements ChannelHost {
     const seen = Math.min(this.#header.length, PROTOCOL_HEADER.length);
     if (!this.#header.subarray(0, seen).equals(PROTOCOL_HEADER.subarray(0, seen))) {
       this.#why = 'another protocol';
+      this.#isDeaf = true;
+      this.#header = Buffer.alloc(0);
       this.#output.write(PROTOCOL_HEADER);
       this.#output.end();
       return undefined;
@@ -148,22 +186,16 @@ export class AmqpConnection implements ChannelHost {
       this.#closeOk();
       return;
     }
-    const deferred: Frame[] = [];
-    this.#deferred = deferred;
+    this.#isBusy = true;
     this.#handshake
       .take(method, fields)
       .then((session) => {
-        this.#deferred = undefined;
-        if (this.#state !== 'handshake') return;
-        if (session) this.#run(session);
-        for (const waiting of deferred) {
-          if (this.#deferred) (this.#deferred as Frame[]).push(waiting);
-          else this.#take(waiting);
-        }
+        if (session && this.#state === 'handshake') this.#run(session);
       })
-      .catch((error: unknown) => {
-        this.#deferred = undefined;
-        this.#fail(error);
+      .catch((error: unknown) => this.#fail(error))
+      .finally(() => {
+        this.#isBusy = false;
+        if (this.#state !== 'closed') this.#proceed();
       });
   }
 
@@ -247,6 +279,7 @@ export class AmqpConnection implements ChannelHost {
     } catch (error) {
       this.#fail(error);
     }
+    this.#proceed();
   }
 
   #takeFromLink(frame: VhostLinkDown): void {
@@ -292,7 +325,6 @@ export class AmqpConnection implements ChannelHost {
     if (!publish) return;
     this.#publishes.delete(seq);
     this.#openPublishBytes -= publish.bytes;
-    if (this.#stream.isPaused() && this.#publishes.size < MAX_OPEN_PUBLISHES / 2) this.#stream.resume();
     publish.onOutcome(outcome);
   }
 
@@ -340,9 +372,6 @@ export class AmqpConnection implements ChannelHost {
     this.#publishes.set(seq, { bytes: publish.body.length, onOutcome });
     this.#openPublishBytes += publish.body.length;
     this.#link.send({ kind: 'publish', seq, exchange, routingKey, properties, body, encoding }, seq);
-    if (this.#publishes.size >= MAX_OPEN_PUBLISHES || this.#openPublishBytes >= MAX_OPEN_PUBLISH_BYTES) {
-      this.#stream.pause();
-    }
   }
 
   /** Gathered until the turn ends: one frame for a whole read's acks. */
@@ -409,7 +438,7 @@ export class AmqpConnection implements ChannelHost {
       if (error.delayMs === 0) this.#destroy(error.message);
       return;
     }
-    const close = error instanceof AmqpError ? error : connectionError(541, 'internal error');
+    const close = toAmqpError(error);
     this.#why = why ?? (error instanceof Error ? error.message : String(error));
     if (this.#state === 'header') {
       this.#destroy(this.#why);
@@ -418,7 +447,7 @@ export class AmqpConnection implements ChannelHost {
     for (const channel of this.#channels.values()) channel.flushConfirms();
     this.#sendMethod(METHOD.connectionClose, {
       replyCode: close.code,
-      replyText: close.text.slice(0, 255),
+      replyText: close.text,
       classId: close.classId,
       methodId: close.methodId,
     });
@@ -453,6 +482,14 @@ export class AmqpConnection implements ChannelHost {
   #sendMethod(method: number, fields: Fields): void {
     this.write(encodeMethod(method, 0, fields));
   }
+}
+
+/** Arguments that end before they should are the client's fault; anything else that is unexpected is ours. */
+function toAmqpError(error: unknown): AmqpError {
+  if (error instanceof AmqpError) return error;
+  return error instanceof RangeError
+    ? connectionError(501, 'cannot decode')
+    : connectionError(541, 'internal error');
 }
 
 function readMethod(frame: Frame): { method: number; fields: Fields } {

@@ -12,6 +12,8 @@ const MAX_PROPERTIES_BYTES = 16 * 1024;
 
 /** The bit that says that a headers table follows: the one property that can be hostile, so it is read. */
 const HEADERS_FLAG = 0x2000;
+const EXPIRATION_FLAG = 0x0100;
+const USER_ID_FLAG = 0x0010;
 
 export interface PublishMethod {
   exchange: string;
@@ -27,6 +29,14 @@ export interface Publish extends PublishMethod {
 
 /** basic.publish by hand: reserved short, two short strings, bits. Throws when it does not decode. */
 export function readPublish(args: Buffer): PublishMethod {
+  try {
+    return readArguments(args);
+  } catch (error) {
+    throw error instanceof RangeError ? connectionError(501, 'cannot decode', METHOD.basicPublish) : error;
+  }
+}
+
+function readArguments(args: Buffer): PublishMethod {
   const exchangeEnd = 3 + args.readUInt8(2);
   const routingKeyStart = exchangeEnd + 1;
   const routingKeyEnd = routingKeyStart + args.readUInt8(exchangeEnd);
@@ -41,13 +51,15 @@ export function readPublish(args: Buffer): PublishMethod {
 
 export class ContentAssembly {
   readonly #method: PublishMethod;
+  readonly #username: string;
   #properties: string | undefined;
   #size = 0;
   #received = 0;
   #parts: Buffer[] = [];
 
-  constructor(method: PublishMethod) {
+  constructor(method: PublishMethod, username: string) {
     this.#method = method;
+    this.#username = username;
   }
 
   /** The finished publish, when the header announces an empty body. */
@@ -65,7 +77,7 @@ export class ContentAssembly {
         METHOD.basicPublish,
       );
     }
-    if ((properties.readUInt16BE(0) & HEADERS_FLAG) !== 0) decodeProperties(properties);
+    this.#checkProperties(properties);
     if (size > BigInt(MAX_BODY_BYTES)) {
       // Its body frames are ignored: the channel is closing.
       const what = `message size ${size} is larger than configured max size ${MAX_BODY_BYTES}`;
@@ -89,8 +101,21 @@ export class ContentAssembly {
       );
     }
     // A slice would pin the whole read buffer.
-    this.#parts.push(Buffer.from(payload));
+    if (payload.length > 0) this.#parts.push(Buffer.from(payload));
     return this.#finished();
+  }
+
+  /** Read only where one stands that the broker answers for. */
+  #checkProperties(bytes: Buffer): void {
+    if ((bytes.readUInt16BE(0) & (HEADERS_FLAG | EXPIRATION_FLAG | USER_ID_FLAG)) === 0) return;
+    const { userId, expiration } = decodeProperties(bytes);
+    if (userId !== undefined && userId !== this.#username) {
+      const what = `user_id property set to '${userId}' but authenticated user was '${this.#username}'`;
+      throw channelError(406, what, METHOD.basicPublish);
+    }
+    if (expiration !== undefined && !/^\d+$/.test(String(expiration))) {
+      throw channelError(406, `invalid expiration '${expiration}': no_integer`, METHOD.basicPublish);
+    }
   }
 
   #finished(): Publish | undefined {

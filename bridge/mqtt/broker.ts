@@ -14,6 +14,8 @@ import { SizeGate } from './size-gate.ts';
 /** MQTT 3.1.1 return codes of CONNACK (spec: Broker and device errors). */
 const CONNACK = { unavailable: 3, malformed: 4, refused: 5 } as const;
 const MAX_KEEPALIVE_SECONDS = 300;
+/** CONNACK with return code 2. */
+const IDENTIFIER_REJECTED = Buffer.from([0x20, 2, 0, 2]);
 
 export type DeviceDial = (
   credential: { username: string; password: string },
@@ -33,6 +35,8 @@ interface Session {
   deviceId: string;
   link: Link<DeviceLinkUp, DeviceLinkDown>;
   waiting: Map<number, (outcome: 'stored' | 'refused') => void>;
+  /** What went wrong, when the client did not just leave. */
+  why?: string;
 }
 
 export class MqttBroker {
@@ -53,6 +57,12 @@ export class MqttBroker {
       maxClientsIdLength: 256,
       preConnect: (client, packet, done) => {
         // A client id opens nothing and evicts nobody: each connection has its own, and no state of an earlier one.
+        if (!packet.clientId && !packet.clean) {
+          // [MQTT-3.1.3-8] Aedes itself does not answer this one.
+          client.conn.write(IDENTIFIER_REJECTED);
+          done(new Error('an empty client id with a kept session'), false);
+          return;
+        }
         this.#connections += 1;
         packet.clientId = `connection-${this.#connections}`;
         packet.clean = true;
@@ -65,6 +75,10 @@ export class MqttBroker {
       },
       authorizePublish: (client, packet, done) => this.#publish(client, packet, done),
       authorizeSubscribe: (client, subscription, done) => {
+        if (/[\0\ufffd]/.test(subscription.topic)) {
+          done(new Error('a topic that is no text'));
+          return;
+        }
         const session = this.#sessions.get(client);
         const allowed = session && subscription.topic === deviceTopic(session.deviceId, 'commands');
         done(null, allowed ? subscription : null);
@@ -83,7 +97,12 @@ export class MqttBroker {
       session.link.send({ kind: 'subscribed', commands: false });
     });
     this.#aedes.on('clientDisconnect', (client) => this.#end(client, 'client closed'));
-    this.#aedes.on('clientError', (client, error) => this.#end(client, error.message));
+    this.#aedes.on('clientError', (client, error) => {
+      // A session ends with its disconnect, which follows: until then a will may still be stored.
+      const session = this.#sessions.get(client);
+      if (session) session.why = error.message;
+      else events.refused(error.message);
+    });
     this.#aedes.on('connectionError', (_client, error) => events.refused(error.message));
   }
 
@@ -198,8 +217,11 @@ export class MqttBroker {
     const session = this.#sessions.get(client);
     if (!session) return;
     this.#sessions.delete(client);
+    // Nobody waits for them any more, but each holds its packet until it is told.
+    for (const settle of session.waiting.values()) settle('refused');
+    session.waiting.clear();
     session.link.close();
-    this.#events.closed(session.deviceId, why);
+    this.#events.closed(session.deviceId, session.why ?? why);
   }
 }
 

@@ -55,12 +55,11 @@ export class Broker {
   #frames = new Map<string, VhostLinkDown[]>();
   #nextLease: number;
 
-  constructor(storage: VhostStorage, connections: Connections, now: number) {
+  constructor(storage: VhostStorage, connections: Connections, now: () => number) {
     this.#storage = storage;
     this.#connections = connections;
     const isConnected = (id: string) => connections.isConnected(id);
-    const deadLetter = (message: Message, reason: string) =>
-      this.deadLetter(message, reason, message.createdAtMs);
+    const deadLetter = (message: Message, reason: string) => this.deadLetter(message, reason, now());
     this.telemetry = new TelemetryQueue(storage, deadLetter, isConnected);
     for (const name of QUEUE_NAMES) {
       const toNowhere = name === 'dead-letter' ? () => {} : deadLetter;
@@ -88,7 +87,7 @@ export class Broker {
       }
     }
     // Leases are never used again, also across wakes: they start from the clock, above all that is still held.
-    this.#nextLease = Math.max(lastLease + 1, now * 1_000);
+    this.#nextLease = Math.max(lastLease + 1, now() * 1_000);
   }
 
   queue(name: QueueName): Queue {
@@ -105,9 +104,14 @@ export class Broker {
     this.queue(name).push(message, now);
   }
 
+  /** Its time in the dead-letter queue starts now. */
   deadLetter(message: Message, reason: string, now: number): void {
     const headers = { 'x-death-reason': reason, 'x-death-routing-key': message.routingKey };
-    this.push('dead-letter', { ...message, properties: { ...message.properties, headers } }, now);
+    this.push(
+      'dead-letter',
+      { ...message, createdAtMs: now, properties: { ...message.properties, headers } },
+      now,
+    );
   }
 
   // consumers
@@ -269,7 +273,8 @@ export class Broker {
     const { connectionId, channel, tag } = owner;
     this.#leases.set(lease, { queue, owner: { connectionId, channel, tag } });
     bump(this.#heldByConsumer, ownerKey(owner), 1);
-    bump(this.#heldByChannel, channelKey(connectionId, channel), 1);
+    // What basic.get took counts toward no prefetch.
+    if (tag !== null) bump(this.#heldByChannel, channelKey(connectionId, channel), 1);
   }
 
   #letGo(lease: number): void {
@@ -277,7 +282,8 @@ export class Broker {
     if (!held) return;
     this.#leases.delete(lease);
     bump(this.#heldByConsumer, ownerKey(held.owner), -1);
-    bump(this.#heldByChannel, channelKey(held.owner.connectionId, held.owner.channel), -1);
+    const { connectionId, channel, tag } = held.owner;
+    if (tag !== null) bump(this.#heldByChannel, channelKey(connectionId, channel), -1);
   }
 
   // frames

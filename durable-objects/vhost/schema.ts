@@ -50,6 +50,8 @@ export const VHOST_MIGRATIONS = [
     properties TEXT NOT NULL,
     body TEXT NOT NULL,
     encoding TEXT NOT NULL,
+    -- What it counts as: SQLite's length() stops at NUL.
+    bytes INTEGER NOT NULL,
     created_at_ms INTEGER NOT NULL,
     deliveries INTEGER NOT NULL DEFAULT 0,
     lease INTEGER,
@@ -96,6 +98,7 @@ export type MessageRow = {
   properties: string;
   body: string;
   encoding: BodyEncoding;
+  bytes: number;
   created_at_ms: number;
   deliveries: number;
   lease: number | null;
@@ -107,8 +110,8 @@ export type MessageRow = {
 /** What of a message that was out counts at a wake. */
 export type DeliveredMessageRow = Pick<
   MessageRow,
-  'position' | 'deliveries' | 'lease' | 'connection_id' | 'channel' | 'tag'
-> & { bytes: number };
+  'position' | 'bytes' | 'deliveries' | 'lease' | 'connection_id' | 'channel' | 'tag'
+>;
 
 export type ConnectionRow = {
   id: string;

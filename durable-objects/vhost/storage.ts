@@ -160,7 +160,7 @@ export class VhostStorage {
   /** The messages that were out at least once, from the head; stops at the first that never was. */
   *deliveredMessages(queue: string): Generator<DeliveredMessageRow> {
     const rows = this.#storage.sql.exec<DeliveredMessageRow>(
-      `SELECT position, length(body) + length(routing_key) + 64 AS bytes, deliveries, lease, connection_id, channel, tag
+      `SELECT position, bytes, deliveries, lease, connection_id, channel, tag
        FROM message WHERE queue = ? ORDER BY position`,
       queue,
     );
@@ -185,14 +185,15 @@ export class VhostStorage {
 
   insertMessage(row: MessageRow): void {
     this.#write(
-      `INSERT INTO message (queue, position, routing_key, properties, body, encoding, created_at_ms, deliveries, lease,
-         connection_id, channel, tag) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO message (queue, position, routing_key, properties, body, encoding, bytes, created_at_ms, deliveries, lease,
+         connection_id, channel, tag) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       row.queue,
       row.position,
       row.routing_key,
       row.properties,
       boundedRow(row.body),
       row.encoding,
+      row.bytes,
       row.created_at_ms,
       row.deliveries,
       row.lease,

@@ -131,6 +131,7 @@ export class StoredQueue implements Queue {
       this.#count(-1, -held.bytes);
       return;
     }
+    this.#saveNew();
     if (outcome === 'requeue') {
       this.#giveBack(held.position);
       return;
@@ -143,6 +144,7 @@ export class StoredQueue implements Queue {
   }
 
   release(holds: (owner: Owner) => boolean): void {
+    this.#saveNew();
     for (const [lease, { position, owner }] of this.#leased) {
       if (!holds(owner)) continue;
       this.#leased.delete(lease);
@@ -155,16 +157,21 @@ export class StoredQueue implements Queue {
   }
 
   save(): void {
-    for (const entry of this.#unsaved) {
-      if (!entry.isGone) this.#storage.insertMessage(entry.row);
-      entry.isStored = true;
-    }
-    this.#unsaved = [];
+    this.#saveNew();
     if (!this.#countsChanged) return;
     this.#countsChanged = false;
     for (const position of this.#acked) this.#storage.deleteMessage(this.name, position);
     this.#acked = [];
     this.#storage.setQueueCounts(this.name, this.#messages, this.#bytes, this.#dropped);
+  }
+
+  /** Rows that came in this transaction: from here on they are found in storage. */
+  #saveNew(): void {
+    for (const entry of this.#unsaved) {
+      if (!entry.isGone) this.#storage.insertMessage(entry.row);
+      entry.isStored = true;
+    }
+    this.#unsaved = [];
   }
 
   /** The first message that waits: what was put back comes before what never went out. */
@@ -234,6 +241,7 @@ function toRow(queue: QueueName, position: number, message: Message): MessageRow
     properties: JSON.stringify(message.properties),
     body: message.body,
     encoding: message.encoding,
+    bytes: deliveryBytes(message),
     created_at_ms: message.createdAtMs,
     deliveries: 0,
     lease: null,

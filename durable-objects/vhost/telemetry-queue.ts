@@ -16,7 +16,11 @@ import {
 import type { Message, Owner } from './schema.ts';
 import type { VhostStorage } from './storage.ts';
 
-const CHUNK_BYTES = 256 * 1024;
+/** A chunk takes no more than this of a row, and events of no more than an hour: it is dropped as a whole. */
+const CHUNK_CHARS = 256 * 1024;
+const CHUNK_MS = 3_600_000;
+/** An entry's JSON beside its message: deliveries, lease, owner. */
+const ENTRY_CHARS = 220;
 
 interface Entry {
   message: Message;
@@ -31,6 +35,8 @@ interface Chunk {
   entries: Entry[] | null;
   messages: number;
   bytes: number;
+  /** What its row will hold, while it is being filled. */
+  chars: number;
   leased: number;
   dirty: boolean;
   stored: boolean;
@@ -59,6 +65,7 @@ export class TelemetryQueue implements Queue {
       entries: null,
       messages: head.message_count,
       bytes: head.byte_count,
+      chars: CHUNK_CHARS,
       leased: head.leased_count,
       dirty: false,
       stored: true,
@@ -82,7 +89,10 @@ export class TelemetryQueue implements Queue {
 
   push(message: Message, now: number): void {
     let tail = this.#chunks.at(-1);
-    if (!tail?.entries || tail.bytes >= CHUNK_BYTES) {
+    const chars = JSON.stringify(message).length + ENTRY_CHARS;
+    const isFull =
+      tail !== undefined && (tail.chars + chars > CHUNK_CHARS || now - tail.createdAtMs >= CHUNK_MS);
+    if (!tail?.entries || (isFull && tail.messages > 0)) {
       if (tail) this.#save(tail);
       this.#lastPosition += 1;
       tail = {
@@ -91,6 +101,7 @@ export class TelemetryQueue implements Queue {
         entries: [],
         messages: 0,
         bytes: 0,
+        chars: 0,
         leased: 0,
         dirty: true,
         stored: false,
@@ -101,6 +112,7 @@ export class TelemetryQueue implements Queue {
     tail.entries?.push({ message, deliveries: 0, lease: null });
     tail.messages += 1;
     tail.bytes += deliveryBytes(message);
+    tail.chars += chars;
     tail.dirty = true;
     this.#enforceLimits(now);
   }

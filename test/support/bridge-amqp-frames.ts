@@ -43,6 +43,14 @@ export function methodFrame(method: number, fields: Fields = {}, channel = 0): B
   return definitions.encodeMethod(method, channel, fields);
 }
 
+/** A method frame with these bytes for arguments, whatever they are. */
+export function rawMethodFrame(method: number, args: Buffer, channel = 1): Buffer {
+  const payload = Buffer.alloc(4 + args.length);
+  payload.writeUInt32BE(method, 0);
+  args.copy(payload, 4);
+  return frame(1, channel, payload);
+}
+
 export function headerFrame(size: number, properties: Fields = {}, channel = 1): Buffer {
   return definitions.encodeProperties(BASIC, channel, size, properties);
 }

@@ -67,6 +67,18 @@ export async function openAmqp(edge: TestEdge, options: HandshakeOptions = {}): 
   return { ...client, link };
 }
 
+/** The connection close that these bytes on an open connection bring about; the object is sent nothing of them. */
+export async function closeAfter(edge: TestEdge, ...bytes: Buffer[]): Promise<string> {
+  const { peer, link } = await openAmqp(edge);
+  peer.write(...bytes);
+  const close = await peer.takeConnectionClose();
+  await link.untilClosed();
+  if (link.received.length > 0) throw new Error(`the object was sent a ${link.received[0]?.kind}`);
+  if (peer.ended) throw new Error('the socket closed without waiting for close-ok');
+  peer.stream.destroy();
+  return close;
+}
+
 /** A delivery of the object's. */
 export function deliveryOf(lease: number, changes: Partial<Delivery> = {}): Delivery {
   const message = {
@@ -87,6 +99,21 @@ export async function openConsumer(
   const client = await openAmqp(edge, options);
   const tag = await consume(client, fields);
   return { ...client, tag };
+}
+
+/** The sequences of the next publishes that reach the object. */
+export async function takeSeqs({ link }: OpenAmqpClient, count: number): Promise<number[]> {
+  const seqs: number[] = [];
+  for (let index = 0; index < count; index++) seqs.push((await link.take('publish')).seq);
+  return seqs;
+}
+
+/** A client whose channel 1 confirms. */
+export async function openPublisher(edge: TestEdge): Promise<OpenAmqpClient> {
+  const client = await openAmqp(edge);
+  client.peer.send(METHOD.confirmSelect, {}, 1);
+  await client.peer.takeMethod(METHOD.confirmSelectOk);
+  return client;
 }
 
 /** Consumes on a channel; the object accepts. */

@@ -17,6 +17,7 @@ export function dialDevice(url: string, edge: TestEdge['forBridge']): Promise<De
 export class Heard {
   readonly frames: DeviceLinkDown[] = [];
   closedWith: { code: number; reason: string } | undefined;
+  closedTimes = 0;
   readonly #signal = new Signal();
 
   attachTo(link: Link<DeviceLinkUp, DeviceLinkDown>): void {
@@ -27,6 +28,7 @@ export class Heard {
       },
       closed: (code, reason) => {
         this.closedWith = { code, reason };
+        this.closedTimes += 1;
         this.#signal.changed();
       },
     });

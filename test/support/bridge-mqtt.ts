@@ -6,7 +6,7 @@ import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../pr
 import { deviceTopic } from '../../protocol/topics.ts';
 import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
 import { DEVICE_ID } from './bridge-link.ts';
-import { type ConnectOptions, connectPacket, MqttPeer } from './bridge-mqtt-peer.ts';
+import { type ConnectOptions, connectPacket, MqttPeer, publishPacket } from './bridge-mqtt-peer.ts';
 import { Signal } from './bridge-signal.ts';
 
 export const OTHER_ID = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
@@ -104,4 +104,15 @@ export class TestBroker {
     if (code !== 0) throw new Error(`refused with ${code}`);
     return { ...client, link };
   }
+}
+
+/** All that the object has been sent so far: a last publish, not among them, comes after it. */
+export async function sentToObject(
+  { peer, link }: OpenMqttClient,
+  deviceId: string = DEVICE_ID,
+): Promise<DeviceLinkUp[]> {
+  peer.write(publishPacket(deviceTopic(deviceId, 'telemetry'), 'the last', { qos: 0 }));
+  let frame = await link.take('publish');
+  while (frame.payload !== 'the last') frame = await link.take('publish');
+  return link.received.slice(0, -1);
 }

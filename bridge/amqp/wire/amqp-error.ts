@@ -15,6 +15,15 @@ const NAMES: Record<number, string> = {
   541: 'INTERNAL_ERROR',
 };
 
+/** A short string holds 255 bytes of UTF-8: what is longer is cut between characters. */
+export function cutShortString(text: string): string {
+  const bytes = Buffer.from(text, 'utf8');
+  if (bytes.length <= 255) return text;
+  let end = 255;
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+  return bytes.toString('utf8', 0, end);
+}
+
 export class AmqpError extends Error {
   readonly severity: 'channel' | 'connection';
   readonly code: number;
@@ -28,7 +37,7 @@ export class AmqpError extends Error {
     super(text);
     this.severity = severity;
     this.code = code;
-    this.text = text;
+    this.text = cutShortString(text);
     this.classId = method >>> 16;
     this.methodId = method & 0xffff;
   }

@@ -131,7 +131,8 @@ export function decodeProperties(flagsAndFields: Buffer): Fields {
 /** Whether a method id exists at all: an unknown one closes the socket without a word, as RabbitMQ does. */
 export function isKnownMethod(id: number): boolean {
   try {
-    return definitions.info(id) !== undefined;
+    // Below is the content class of properties, which is no method.
+    return id > 0xffff && definitions.info(id) !== undefined;
   } catch {
     return false;
   }

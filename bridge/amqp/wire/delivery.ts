@@ -1,5 +1,6 @@
 /** A delivery as bytes: method, header and body frames in one buffer, the body split by the tuned frame size. */
 import type { Delivery, MessageProperties } from '../../../protocol/link.ts';
+import { cutShortString } from './amqp-error.ts';
 import { decodeProperties, encodeMethod, encodeProperties, type Fields, type METHOD } from './codec.ts';
 import { FRAME, FRAME_OVERHEAD } from './frame-reader.ts';
 
@@ -12,9 +13,24 @@ export function encodeDelivery(
   frameMax: number,
 ): Buffer {
   const body = Buffer.from(delivery.body, delivery.encoding === 'utf8' ? 'utf8' : 'base64');
-  const head = encodeMethod(method.id, channel, method.fields);
-  const properties = encodeProperties(channel, body.length, propertyFields(delivery.properties));
+  const routingKey = cutShortString(String(method.fields.routingKey));
+  const head = encodeMethod(method.id, channel, { ...method.fields, routingKey });
+  const properties = encodeHeader(channel, body.length, delivery.properties);
   return Buffer.concat([head, properties, ...bodyFrames(channel, body, frameMax)]);
+}
+
+/** A publisher's own properties may decode and not encode again: then they are left out, and the body arrives. */
+function encodeHeader(channel: number, bodySize: number, properties: MessageProperties): Buffer {
+  try {
+    return encodeProperties(channel, bodySize, propertyFields(properties));
+  } catch {
+    const { raw: _unencodable, headers, ...rest } = properties;
+    const reason = headers?.['x-death-reason'];
+    return encodeProperties(channel, bodySize, {
+      ...propertyFields(rest),
+      ...(reason === undefined ? {} : { headers: { 'x-death-reason': reason } }),
+    });
+  }
 }
 
 function bodyFrames(channel: number, body: Buffer, frameMax: number): Buffer[] {

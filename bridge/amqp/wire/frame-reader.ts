@@ -47,6 +47,7 @@ export class FrameReader {
       this.#rest = Buffer.alloc(0);
       this.#parts = left.length > 0 ? [left] : [];
       this.#held = left.length;
+      if (left.length === 0) this.#needed = HEADER_BYTES;
     }
   }
 

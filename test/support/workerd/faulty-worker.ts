@@ -3,7 +3,7 @@
  * does not, and then whoever asked stands still. Steps are where a crash could leave two objects of two minds.
  */
 import type { Env } from '../../../durable-objects/env.ts';
-import type { SubmissionBatch } from '../../../durable-objects/exchange.ts';
+import type { OutboxEvent, PassingEvent, SubmissionBatch } from '../../../durable-objects/exchange.ts';
 import { Site as ProductSite, type SubmitAnswer } from '../../../durable-objects/site.ts';
 import { Vhost as ProductVhost } from '../../../durable-objects/vhost.ts';
 import worker from '../../../worker/index.ts';
@@ -18,7 +18,7 @@ type FrameKind = 'stored' | 'deliver' | 'command';
 export class Site extends ProductSite {
   constructor(ctx: DurableObjectState, env: FaultyEnv) {
     askBeforeSending(ctx, 'command', () => pass(env, 'before-dispatch'));
-    super(ctx, env);
+    super(ctx, { ...env, VHOST: slowVhosts(env) });
   }
 
   override async submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
@@ -52,6 +52,21 @@ function slowSites(env: FaultyEnv): DurableObjectNamespace<ProductSite> {
   };
   const namespace = { idFromName: (name: string) => env.SITE.idFromName(name), get };
   return namespace as unknown as DurableObjectNamespace<ProductSite>;
+}
+
+/** The vhosts as the Site calls them: it asks before it hands events over. */
+function slowVhosts(env: FaultyEnv): DurableObjectNamespace<ProductVhost> {
+  const get = (id: DurableObjectId) => {
+    const stub = env.VHOST.get(id);
+    const receive = async (siteId: string, events: OutboxEvent[]) => {
+      await pass(env, 'before-receive', siteId);
+      return await stub.receive(siteId, events);
+    };
+    const receivePassing = (siteId: string, events: PassingEvent[]) => stub.receivePassing(siteId, events);
+    return { receive, receivePassing };
+  };
+  const namespace = { idFromName: (name: string) => env.VHOST.idFromName(name), get };
+  return namespace as unknown as DurableObjectNamespace<ProductVhost>;
 }
 
 /** Resolves when the step may be passed. A control server that is gone holds nobody. */

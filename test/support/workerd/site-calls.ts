@@ -19,8 +19,8 @@ export async function turn(): Promise<void> {
 export class SiteCalls {
   /** Every call so far, in order of arrival. */
   readonly batches: SubmissionBatch[] = [];
-  /** The most calls that were under way at once, by site. */
   readonly #underWay = new Map<string, number>();
+  /** The most calls that were under way at once, by site. */
   readonly mostUnderWay = new Map<string, number>();
   readonly #before = new Map<string, Interference>();
   readonly #after = new Map<string, Interference>();

@@ -1,0 +1,144 @@
+/** Publisher confirms: told once each, coalesced, never for what is still open. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Confirmation, Confirms } from '../../../bridge/amqp/confirms.ts';
+
+type Outcome = 'ack' | 'nack';
+
+function publish(count: number): Confirms {
+  const confirms = new Confirms();
+  for (let tag = 1; tag <= count; tag++) expect(confirms.next()).toBe(tag);
+  return confirms;
+}
+
+const ack = (tag: number, multiple = false): Confirmation => ({ kind: 'ack', tag, multiple });
+const nack = (tag: number): Confirmation => ({ kind: 'nack', tag, multiple: false });
+
+describe('confirms of a channel', () => {
+  it('are none before anything is settled, and none twice [C-6.4]', () => {
+    const confirms = publish(2);
+    expect(confirms.take()).toEqual([]);
+    confirms.settle(1, 'ack');
+    expect(confirms.take()).toEqual([ack(1)]);
+    expect(confirms.take()).toEqual([]);
+  });
+
+  it('of all publishes of a turn are one multiple ack', () => {
+    const confirms = publish(100);
+    for (let tag = 1; tag <= 100; tag++) confirms.settle(tag, 'ack');
+    expect(confirms.take()).toEqual([ack(100, true)]);
+  });
+
+  it('stored out of order are told one by one beyond the first that is open', () => {
+    const confirms = publish(5);
+    confirms.settle(5, 'ack');
+    confirms.settle(3, 'ack');
+    expect(confirms.take()).toEqual([ack(3), ack(5)]);
+    confirms.settle(1, 'ack');
+    expect(confirms.take()).toEqual([ack(1)]);
+    confirms.settle(4, 'ack');
+    confirms.settle(2, 'ack');
+    expect(confirms.take()).toEqual([ack(4, true)]);
+  });
+
+  it('put a nack before the multiple ack that would cover it', () => {
+    const confirms = publish(4);
+    for (const tag of [4, 3, 1]) confirms.settle(tag, 'ack');
+    confirms.settle(2, 'nack');
+    expect(confirms.take()).toEqual([nack(2), ack(4, true)]);
+  });
+
+  it('tell a nack at once, though an earlier publish is open', () => {
+    const confirms = publish(3);
+    confirms.settle(2, 'nack');
+    confirms.settle(3, 'ack');
+    expect(confirms.take()).toEqual([nack(2), ack(3)]);
+    confirms.settle(1, 'ack');
+    expect(confirms.take()).toEqual([ack(1)]);
+  });
+
+  it('that are all nacks are all nacks', () => {
+    const confirms = publish(3);
+    for (const tag of [3, 1, 2]) confirms.settle(tag, 'nack');
+    expect(confirms.take()).toEqual([nack(1), nack(2), nack(3)]);
+    confirms.next();
+    confirms.settle(4, 'ack');
+    expect(confirms.take()).toEqual([ack(4)]);
+  });
+});
+
+type Step = { do: 'publish' } | { do: 'settle'; pick: number; outcome: Outcome } | { do: 'take' };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { arbitrary: fc.constant({ do: 'publish' as const }), weight: 3 },
+  {
+    arbitrary: fc.record({
+      do: fc.constant('settle' as const),
+      pick: fc.nat(1_000),
+      outcome: fc.constantFrom<Outcome>('ack', 'ack', 'ack', 'nack'),
+    }),
+    weight: 3,
+  },
+  { arbitrary: fc.constant({ do: 'take' as const }), weight: 1 },
+);
+
+/** A publisher that keeps every publish on a list and strikes out what it is told. */
+class NaivePublisher {
+  readonly waiting = new Set<number>();
+  readonly told = new Map<number, Outcome>();
+
+  hear({ kind, tag, multiple }: Confirmation): void {
+    expect(this.waiting.has(tag)).toBe(true);
+    const covered = multiple ? [...this.waiting].filter((one) => one <= tag) : [tag];
+    for (const one of covered) {
+      this.waiting.delete(one);
+      this.told.set(one, kind);
+    }
+  }
+}
+
+describe('whatever comes in whatever order', () => {
+  it('a publisher hears each outcome once, when it is there, and no other', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
+        const confirms = new Confirms();
+        const publisher = new NaivePublisher();
+        const open: number[] = [];
+        const outcomes = new Map<number, Outcome>();
+        const take = () => {
+          for (const confirmation of confirms.take()) publisher.hear(confirmation);
+          expect(new Map([...publisher.told].sort(([left], [right]) => left - right))).toEqual(
+            new Map([...outcomes].sort(([left], [right]) => left - right)),
+          );
+        };
+        for (const one of steps) {
+          if (one.do === 'take') take();
+          else if (one.do === 'publish') {
+            const tag = confirms.next();
+            open.push(tag);
+            publisher.waiting.add(tag);
+          } else if (open.length > 0) {
+            const [tag = 0] = open.splice(one.pick % open.length, 1);
+            confirms.settle(tag, one.outcome);
+            outcomes.set(tag, one.outcome);
+          }
+        }
+        take();
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('acks without a gap are never more than one frame', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: 10 }), (sizes) => {
+        const confirms = new Confirms();
+        for (const size of sizes) {
+          const tags = Array.from({ length: size }, () => confirms.next());
+          for (const tag of tags.reverse()) confirms.settle(tag, 'ack');
+          expect(confirms.take()).toEqual([ack(tags[0] ?? 0, size > 1)]);
+        }
+      }),
+    );
+  });
+});

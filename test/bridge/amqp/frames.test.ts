@@ -1,0 +1,166 @@
+/** Frames of a running connection that are not what they should be: what each is answered, and what it closes. */
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
+import { closeAfter, openAmqp } from '../../support/bridge-amqp.ts';
+import {
+  deepTable,
+  frame,
+  headerFrame,
+  methodFrame,
+  publishFrames,
+  tableBytes,
+  tableEntry,
+} from '../../support/bridge-amqp-frames.ts';
+import { TestEdge, VHOST } from '../../support/bridge-edge.ts';
+import { turns } from '../../support/bridge-signal.ts';
+
+const PUBLISH = methodFrame(METHOD.basicPublish, { exchange: 'vcp', routingKey: 'acme.command.mode' }, 1);
+const STRAY = '505 UNEXPECTED_FRAME - expected method frame, got non method frame instead [0/0]';
+
+let edge: TestEdge;
+
+beforeAll(async () => {
+  edge = await TestEdge.start();
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+afterAll(() => edge.stop());
+
+describe('a frame', () => {
+  it.each([
+    ['of no known type', frame(4, 1, Buffer.alloc(2)), /^501 FRAME_ERROR - .*unknown_frame/],
+    [
+      'without its end',
+      frame(1, 1, Buffer.alloc(8), 0),
+      /^501 FRAME_ERROR - .*\{invalid_frame_end_marker,0\}/,
+    ],
+    [
+      'above the tuned size',
+      frame(3, 1, Buffer.alloc(131_073)),
+      /^501 FRAME_ERROR - type 3, all octets = <<>>: \{frame_too_large,131073,131064\}/,
+    ],
+  ])('%s closes the connection: 501 [C-6.3]', async (_title, bytes, expected) => {
+    expect(await closeAfter(edge, bytes)).toMatch(expected);
+  });
+
+  it('that announces 2^32-1 bytes closes the connection with 501, and what follows is not kept', async () => {
+    const { peer } = await openAmqp(edge);
+    const announced = frame(3, 1, Buffer.alloc(0)).subarray(0, 7);
+    announced.writeUInt32BE(0xffff_ffff, 3);
+    peer.write(announced);
+    expect(await peer.takeConnectionClose()).toMatch(/^501 FRAME_ERROR/);
+  });
+
+  it('that is refused is the last that is read', async () => {
+    const { peer } = await openAmqp(edge);
+    peer.write(frame(4, 1, Buffer.alloc(0)));
+    await peer.takeConnectionClose();
+    const concat = vi.spyOn(Buffer, 'concat');
+    for (let chunk = 0; chunk < 20; chunk++) {
+      peer.stream.write(Buffer.alloc(10_000));
+      await turns(2);
+    }
+    const held = concat.mock.results.map(({ value }) => (value as Buffer).length);
+    expect(Math.max(0, ...held)).toBeLessThan(50_000);
+  });
+
+  it('on a channel above the maximum closes the connection: 504 [C-6.3]', async () => {
+    expect(await closeAfter(edge, methodFrame(METHOD.channelOpen, {}, 17))).toMatch(/^504 CHANNEL_ERROR - /);
+    expect(await closeAfter(edge, frame(3, 65_535, Buffer.from('x')))).toMatch(/^504 CHANNEL_ERROR - /);
+  });
+
+  it('on a channel above what the client tuned closes the connection: 504', async () => {
+    const { peer } = await openAmqp(edge, { tune: { channelMax: 2 } });
+    await peer.openChannel(2);
+    peer.send(METHOD.channelOpen, {}, 3);
+    expect(await peer.takeConnectionClose()).toMatch(/^504 CHANNEL_ERROR - /);
+  });
+
+  it.each([
+    ['method', methodFrame(METHOD.basicQos, {}, 2), '[60/10]'],
+    ['publish', Buffer.concat([methodFrame(METHOD.basicPublish, {}, 2)]), '[60/40]'],
+    ['header', headerFrame(1, {}, 2), '[0/0]'],
+    ['body', frame(3, 2, Buffer.from('x')), '[0/0]'],
+  ])('with a %s on a channel that is not open closes the connection: 504', async (_title, bytes, named) => {
+    expect(await closeAfter(edge, bytes)).toBe(`504 CHANNEL_ERROR - expected 'channel.open' ${named}`);
+  });
+
+  it('with a second channel.open closes the connection: 504', async () => {
+    expect(await closeAfter(edge, methodFrame(METHOD.channelOpen, {}, 1))).toBe(
+      "504 CHANNEL_ERROR - second 'channel.open' seen [20/10]",
+    );
+  });
+
+  it('of content on channel 0 closes the connection: 505', async () => {
+    expect(await closeAfter(edge, frame(3, 0, Buffer.from('x')))).toBe(STRAY);
+  });
+
+  it('of the handshake again closes the connection: 504', async () => {
+    expect(await closeAfter(edge, methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }))).toBe(
+      '504 CHANNEL_ERROR - unexpected method in connection state running [10/40]',
+    );
+  });
+});
+
+describe('a content', () => {
+  it('without its method closes the connection: 505 [C-6.3]', async () => {
+    expect(await closeAfter(edge, headerFrame(1))).toBe(STRAY);
+    expect(await closeAfter(edge, frame(3, 1, Buffer.from('x')))).toBe(STRAY);
+  });
+
+  it('without its header closes the connection: 505', async () => {
+    const expected =
+      '505 UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead [60/40]';
+    expect(await closeAfter(edge, PUBLISH, frame(3, 1, Buffer.from('x')))).toBe(expected);
+    expect(await closeAfter(edge, PUBLISH, PUBLISH)).toBe(expected);
+    expect(await closeAfter(edge, PUBLISH, methodFrame(METHOD.confirmSelect, {}, 1))).toBe(expected);
+  });
+
+  it('with a method or a header amid its bodies closes the connection: 505', async () => {
+    const begun = [PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('x'))];
+    expect(await closeAfter(edge, ...begun, methodFrame(METHOD.basicQos, {}, 1))).toMatch(
+      /^505 UNEXPECTED_FRAME/,
+    );
+    expect(await closeAfter(edge, ...begun, headerFrame(2))).toMatch(/^505 UNEXPECTED_FRAME/);
+  });
+
+  it('longer than it announced closes the connection: 501', async () => {
+    expect(await closeAfter(edge, PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('xyz')))).toMatch(
+      /^501 FRAME_ERROR - .*\[60\/40\]$/,
+    );
+  });
+
+  it('of two channels may be mixed', async () => {
+    const { peer, link } = await openAmqp(edge);
+    await peer.openChannel(2);
+    const [first, second] = [1, 2].map((channel) => publishFrames(`body ${channel}`, { channel }));
+    // Method, header and body of each, one by one in turn.
+    const cut = (bytes: Buffer) => {
+      const parts: Buffer[] = [];
+      for (let at = 0; at < bytes.length; ) {
+        const end = at + bytes.readUInt32BE(at + 3) + 8;
+        parts.push(bytes.subarray(at, end));
+        at = end;
+      }
+      return parts;
+    };
+    const others = cut(second ?? Buffer.alloc(0));
+    for (const [index, part] of cut(first ?? Buffer.alloc(0)).entries())
+      peer.write(part, others[index] ?? Buffer.alloc(0));
+    expect((await link.take('publish')).body).toBe('body 1');
+    expect((await link.take('publish')).body).toBe('body 2');
+    peer.stream.destroy();
+  });
+
+  it.each([
+    ['tables 1 000 deep', deepTable(1_000)],
+    ['more than 16 KiB', tableBytes(tableEntry('k', 'x', tableBytes(Buffer.alloc(20_000))))],
+  ])('with headers of %s closes the connection: 502 [C-6.3]', async (_title, table) => {
+    const head = Buffer.alloc(14);
+    head.writeUInt16BE(60, 0);
+    head.writeUInt16BE(0x2000, 12);
+    const bytes = frame(2, 1, Buffer.concat([head, table]));
+    expect(await closeAfter(edge, PUBLISH, bytes)).toMatch(/^502 SYNTAX_ERROR - .*\[60\/40\]$/);
+  });
+});

@@ -1,0 +1,169 @@
+/** The wrapped codec: every method both ways, and nothing that a peer sends throws anything but an AMQP error. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { AmqpError } from '../../../../bridge/amqp/wire/amqp-error.ts';
+import {
+  decodeMethod,
+  decodeProperties,
+  encodeMethod,
+  encodeProperties,
+  isKnownMethod,
+  METHOD,
+} from '../../../../bridge/amqp/wire/codec.ts';
+import { deepTable, definitions, tableBytes, tableEntry } from '../../../support/bridge-amqp-frames.ts';
+import { argumentsOf, fieldTable, METHODS, properties } from '../../../support/bridge-amqp-values.ts';
+
+const HEADER_BYTES = 7;
+const METHOD_ID_BYTES = 4;
+
+function argumentBytes(frame: Buffer): Buffer {
+  return frame.subarray(HEADER_BYTES + METHOD_ID_BYTES, -1);
+}
+
+function withoutUndefined(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+/** What decoding throws, as `code`; undefined when it throws nothing. */
+function errorOf(decode: () => unknown): AmqpError | undefined {
+  try {
+    decode();
+    return undefined;
+  } catch (error) {
+    if (error instanceof AmqpError) return error;
+    throw error;
+  }
+}
+
+describe('methods', () => {
+  it('are all that the protocol has, in both directions', () => {
+    expect(METHODS.length).toBe(66);
+    expect(new Set(METHODS.map(({ id }) => id)).size).toBe(66);
+    expect(METHODS.every(({ id }) => isKnownMethod(id))).toBe(true);
+  });
+
+  it.each(METHODS.map((method) => [method.name, method] as const))(
+    '%s decodes to what was encoded',
+    (_name, method) => {
+      fc.assert(
+        fc.property(argumentsOf(method), fc.nat(0xffff), (fields, channel) => {
+          const frame = encodeMethod(method.id, channel, fields);
+          expect(frame.readUInt8(0)).toBe(1);
+          expect(frame.readUInt16BE(1)).toBe(channel);
+          expect(frame.readUInt32BE(3)).toBe(frame.length - 8);
+          expect(frame.readUInt32BE(HEADER_BYTES)).toBe(method.id);
+          expect(frame.at(-1)).toBe(0xce);
+          expect(decodeMethod(method.id, argumentBytes(frame))).toEqual(fields);
+        }),
+        { numRuns: 60 },
+      );
+    },
+  );
+
+  it('are named as the protocol names them', () => {
+    for (const [name, id] of Object.entries(METHOD))
+      expect(definitions.info(id).name.toLowerCase()).toBe(name.toLowerCase());
+  });
+
+  it('of any bytes decode, or throw an AMQP error that names the method', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...METHODS),
+        fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array)),
+        ({ id }, bytes) => {
+          const error = errorOf(() => decodeMethod(id, bytes));
+          if (!error) return;
+          expect(error.severity).toBe('connection');
+          expect([501, 502]).toContain(error.code);
+          expect((error.classId << 16) | error.methodId).toBe(id);
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('cut short at any byte decode, or throw an AMQP error', () => {
+    for (const method of METHODS) {
+      const [fields = {}] = fc.sample(argumentsOf(method), { numRuns: 1, seed: method.id });
+      const bytes = argumentBytes(encodeMethod(method.id, 1, fields));
+      for (let length = 0; length < bytes.length; length++) {
+        const error = errorOf(() => decodeMethod(method.id, bytes.subarray(0, length)));
+        if (error) expect(error.code).toBe(501);
+      }
+    }
+  });
+
+  it('that do not exist are unknown', () => {
+    for (const id of [0, 1, 0x003c_0000, 0x003c_0001, 0x003c_ffff, 0xffff_ffff])
+      expect(isKnownMethod(id)).toBe(false);
+  });
+
+  it('do not include the content class, whose number stands beside them in the library', () => {
+    expect(isKnownMethod(60)).toBe(false);
+  });
+});
+
+describe('properties', () => {
+  it('decode to what was encoded', () => {
+    fc.assert(
+      fc.property(properties, fc.nat(2 ** 40), (fields, size) => {
+        const frame = encodeProperties(1, size, fields);
+        expect(Number(frame.readBigUInt64BE(HEADER_BYTES + 4))).toBe(size);
+        const decoded = decodeProperties(frame.subarray(HEADER_BYTES + 12, -1));
+        expect(withoutUndefined(decoded)).toEqual(fields);
+      }),
+    );
+  });
+
+  it('of any bytes decode, or throw an AMQP error that names basic.publish', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (array) => {
+        const error = errorOf(() => decodeProperties(Buffer.from(array)));
+        if (error) expect([error.classId, error.methodId]).toEqual([60, 40]);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});
+
+describe('field tables', () => {
+  /** The arguments of basic.consume with this table. */
+  function consumeWith(table: Buffer): Buffer {
+    return Buffer.concat([Buffer.from([0, 0, 1, 0x71, 0, 0]), table]);
+  }
+
+  it('keep every kind of value', () => {
+    fc.assert(
+      fc.property(fieldTable, (table) => {
+        const frame = encodeMethod(METHOD.basicConsume, 1, { queue: 'q', arguments: table });
+        expect(decodeMethod(METHOD.basicConsume, argumentBytes(frame)).arguments).toEqual(table);
+      }),
+    );
+  });
+
+  it.each([1, 2, 31, 32])('%d deep are read', (depth) => {
+    expect(errorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(deepTable(depth))))).toBeUndefined();
+  });
+
+  it.each([33, 1_000, 5_000, 18_000])('%d deep are a syntax error 502', (depth) => {
+    const error = errorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(deepTable(depth))));
+    expect(error?.code).toBe(502);
+    expect(error?.text).toMatch(/^SYNTAX_ERROR - field table deeper than/);
+  });
+
+  it('as arrays within arrays, thousands deep, are a syntax error 502', () => {
+    let array = Buffer.from('V');
+    for (let level = 0; level < 2_000; level++) array = Buffer.concat([Buffer.from('A'), tableBytes(array)]);
+    const table = tableBytes(tableEntry('a', '', array));
+    expect(errorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(table)))?.code).toBe(502);
+  });
+
+  it('with a key __proto__ change no prototype but their own', () => {
+    const inner = tableBytes(tableEntry('polluted', 't', Buffer.from([1])));
+    const table = tableBytes(tableEntry('__proto__', 'F', inner), tableEntry('constructor', 'F', inner));
+    const decoded = decodeMethod(METHOD.basicConsume, consumeWith(table)).arguments as object;
+    expect('polluted' in {}).toBe(false);
+    expect(Object.hasOwn(decoded, 'polluted')).toBe(false);
+    expect(Object.keys(decoded)).toEqual(['constructor']);
+  });
+});

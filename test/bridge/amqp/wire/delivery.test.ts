@@ -1,0 +1,207 @@
+/** Deliveries as bytes: cut by the tuned frame size, properties kept as the publisher sent them. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { encodeProperties, METHOD } from '../../../../bridge/amqp/wire/codec.ts';
+import { encodeDelivery } from '../../../../bridge/amqp/wire/delivery.ts';
+import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
+import type { Delivery } from '../../../../protocol/link.ts';
+import { definitions, type Fields, tableBytes, tableEntry } from '../../../support/bridge-amqp-frames.ts';
+import { properties } from '../../../support/bridge-amqp-values.ts';
+
+const FIELDS = { consumerTag: 'ct', deliveryTag: 7, redelivered: true, exchange: 'vcp', routingKey: 'k' };
+
+function delivery(changes: Partial<Delivery> = {}): Delivery {
+  return {
+    lease: 1,
+    redelivered: true,
+    routingKey: 'k',
+    properties: {},
+    body: '',
+    encoding: 'utf8',
+    ...changes,
+  };
+}
+
+function encode(message: Delivery, frameMax = 131_072): Frame[] {
+  const bytes = encodeDelivery(9, { id: METHOD.basicDeliver, fields: FIELDS }, message, frameMax);
+  return [...new FrameReader(frameMax).push(bytes)];
+}
+
+function propertiesOf(message: Delivery): Fields {
+  const payload = encode(message)[1]?.payload ?? Buffer.alloc(0);
+  const fields = definitions.decode(60, payload.subarray(12));
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+function raw(fields: Fields): string {
+  return encodeProperties(1, 0, fields).subarray(19, -1).toString('base64');
+}
+
+/** Flags that say "headers", and a table. */
+function rawHeaders(...entries: Buffer[]): string {
+  return Buffer.concat([Buffer.from([0x20, 0]), tableBytes(...entries)]).toString('base64');
+}
+
+const long = Buffer.from([0, 0, 0, 1]);
+
+describe('a delivery', () => {
+  it('is its method, its header and its body, on its channel', () => {
+    const [method, header, body, ...rest] = encode(delivery({ body: 'čau' }));
+    expect(rest).toEqual([]);
+    expect([method, header, body].map((one) => [one?.type, one?.channel])).toEqual([
+      [1, 9],
+      [2, 9],
+      [3, 9],
+    ]);
+    expect(method?.payload.readUInt32BE(0)).toBe(METHOD.basicDeliver);
+    expect(definitions.decode(METHOD.basicDeliver, method?.payload.subarray(4) ?? Buffer.alloc(0))).toEqual(
+      FIELDS,
+    );
+    expect(header?.payload.readUInt16BE(0)).toBe(60);
+    expect(header?.payload.readBigUInt64BE(4)).toBe(4n);
+    expect(body?.payload.toString()).toBe('čau');
+  });
+
+  it('without a body has no body frame', () => {
+    expect(encode(delivery()).length).toBe(2);
+  });
+
+  it('carries bytes that are no text', () => {
+    const bytes = Buffer.from([0, 0xff, 0xfe, 0xce]);
+    const [, , body] = encode(delivery({ body: bytes.toString('base64'), encoding: 'base64' }));
+    expect(body?.payload).toEqual(bytes);
+  });
+
+  it.each([
+    [4_096, 4_088, 1],
+    [4_096, 4_089, 2],
+    [4_096, 262_144, 65],
+    [8_192, 8_184, 1],
+    [8_192, 8_185, 2],
+    [8_192, 262_144, 33],
+    [131_072, 131_064, 1],
+    [131_072, 131_065, 2],
+    [131_072, 262_144, 3],
+  ])('is cut by a frame size of %d: %d bytes into %d body frames [C-6.3]', (frameMax, size, count) => {
+    const text = 'a'.repeat(size);
+    const bodies = encode(delivery({ body: text }), frameMax).slice(2);
+    expect(bodies.length).toBe(count);
+    // A frame is its payload and eight bytes around it.
+    for (const { payload } of bodies) expect(payload.length + 8).toBeLessThanOrEqual(frameMax);
+    expect(Buffer.concat(bodies.map(({ payload }) => payload)).toString()).toBe(text);
+  });
+
+  it('of any body comes out whole at any frame size', () => {
+    const bodies = fc.uint8Array({ maxLength: 30_000, size: 'max' }).map((array) => Buffer.from(array));
+    fc.assert(
+      fc.property(bodies, fc.integer({ min: 4_096, max: 20_000 }), (bytes, frameMax) => {
+        const message = delivery({ body: bytes.toString('base64'), encoding: 'base64' });
+        const parts = encode(message, frameMax).slice(2);
+        expect(Buffer.concat(parts.map(({ payload }) => payload)).equals(bytes)).toBe(true);
+      }),
+      { numRuns: 30 },
+    );
+  });
+});
+
+describe('properties of a delivery', () => {
+  it('of an event are its own, persistent, its time in seconds', () => {
+    const own = {
+      contentType: 'application/json',
+      messageId: 'm-1',
+      correlationId: 'c-1',
+      timestampMs: 1_768_471_200_999,
+      headers: { reason: 'r', count: 2 },
+    };
+    expect(propertiesOf(delivery({ properties: own }))).toEqual({
+      contentType: 'application/json',
+      messageId: 'm-1',
+      correlationId: 'c-1',
+      timestamp: 1_768_471_200,
+      headers: { reason: 'r', count: 2 },
+      deliveryMode: 2,
+    });
+  });
+
+  it('leave out a correlation id that no short string holds', () => {
+    expect(
+      propertiesOf(delivery({ properties: { correlationId: 'č'.repeat(127) } })).correlationId,
+    ).toBeDefined();
+    expect(propertiesOf(delivery({ properties: { correlationId: 'č'.repeat(128) } }))).toEqual({
+      deliveryMode: 2,
+    });
+  });
+
+  it("of a publisher's message are what it sent", () => {
+    fc.assert(
+      fc.property(properties, (own) => {
+        expect(propertiesOf(delivery({ properties: { raw: raw(own) } }))).toEqual(own);
+      }),
+    );
+  });
+
+  it("of a dead-lettered message are the publisher's, our headers added to its own", () => {
+    const own = {
+      contentType: 'text/plain',
+      deliveryMode: 1,
+      headers: { mine: [1, { two: true }], reason: 'old' },
+    };
+    const headers = { reason: 'not JSON', 'x-death-routing-key': 'k' };
+    expect(propertiesOf(delivery({ properties: { raw: raw(own), headers } }))).toEqual({
+      contentType: 'text/plain',
+      deliveryMode: 1,
+      headers: { mine: [1, { two: true }], reason: 'not JSON', 'x-death-routing-key': 'k' },
+    });
+    expect(propertiesOf(delivery({ properties: { raw: raw({ type: 't' }), headers } }))).toEqual({
+      type: 't',
+      headers,
+    });
+  });
+
+  it.each([
+    ['no base64', '!!!'],
+    ['nothing', ''],
+    ['a table cut short', Buffer.from([0x20, 0, 0, 0, 0, 9, 1]).toString('base64')],
+    ['a tag that is none', rawHeaders(tableEntry('k', 'Z', long))],
+  ])('that do not decode (%s) are left out, and our headers and the body still arrive', (_title, bytes) => {
+    const message = delivery({ body: 'body', properties: { raw: bytes, headers: { reason: 'r' } } });
+    expect(propertiesOf(message)).toEqual({ headers: { reason: 'r' } });
+    expect(encode(message)[2]?.payload.toString()).toBe('body');
+  });
+
+  it('with keys __proto__ and constructor pollute nothing and are no header of ours', () => {
+    const inner = tableBytes(tableEntry('polluted', 'I', long));
+    const bytes = rawHeaders(tableEntry('__proto__', 'F', inner), tableEntry('constructor', 'F', inner));
+    const { headers } = propertiesOf(delivery({ properties: { raw: bytes, headers: { reason: 'r' } } }));
+    expect(headers).toEqual({ constructor: { polluted: 1 }, reason: 'r' });
+    expect('polluted' in {}).toBe(false);
+  });
+
+  /** What decodes need not encode: a message that throws here could never be read from the dead-letter queue. */
+  const UNENCODABLE: [string, string, Partial<Delivery>?][] = [
+    [
+      'a table that looks like a type of the codec',
+      rawHeaders(tableEntry('k', 'F', tableBytes(tableEntry('!', 'S', Buffer.from('\0\0\0\x01z'))))),
+    ],
+    ['a timestamp of 2^64-1', Buffer.from([0, 0x40, ...Array(8).fill(0xff)]).toString('base64')],
+    [
+      'a content type of 255 bytes that are no text',
+      Buffer.from([0x80, 0, 255, ...Array(255).fill(0xff)]).toString('base64'),
+    ],
+  ];
+  it.each(UNENCODABLE)(
+    'that decode but do not encode (%s) keep no message from arriving [C-7.1]',
+    (_title, bytes) => {
+      expect(encode(delivery({ body: 'body', properties: { raw: bytes } }))[2]?.payload.toString()).toBe(
+        'body',
+      );
+    },
+  );
+
+  it('and a routing key of bytes that are no text keep no message from arriving [C-7.1]', () => {
+    // 100 such bytes are 100 replacement characters, three bytes each.
+    const routingKey = `acme.command.device.${'\ufffd'.repeat(100)}`;
+    const fields = { ...FIELDS, routingKey };
+    encodeDelivery(9, { id: METHOD.basicDeliver, fields }, delivery({ routingKey }), 131_072);
+  });
+});

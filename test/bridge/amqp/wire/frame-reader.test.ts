@@ -1,0 +1,186 @@
+/** Frames out of a byte stream: whole, split anywhere, many at once, bogus and generated. */
+import fc from 'fast-check';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { AmqpError } from '../../../../bridge/amqp/wire/amqp-error.ts';
+import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
+import { frame } from '../../../support/bridge-amqp-frames.ts';
+
+const TYPES = [1, 2, 3, 8];
+
+const frames = fc.array(
+  fc.record({
+    type: fc.constantFrom(...TYPES),
+    channel: fc.nat(0xffff),
+    payload: fc.uint8Array({ maxLength: 60 }).map((array) => Buffer.from(array)),
+  }),
+  { maxLength: 12 },
+);
+
+function read(reader: FrameReader, ...chunks: Buffer[]): Frame[] {
+  // Payloads are slices of what was read.
+  return chunks.flatMap((chunk) =>
+    [...reader.push(chunk)].map((one) => ({ ...one, payload: Buffer.from(one.payload) })),
+  );
+}
+
+function bytesOf(list: readonly Frame[]): Buffer {
+  return Buffer.concat(list.map(({ type, channel, payload }) => frame(type, channel, payload)));
+}
+
+/** The header alone, which announces a payload of `size`. */
+function announce(type: number, size: number): Buffer {
+  const header = frame(type, 1, Buffer.alloc(0)).subarray(0, 7);
+  header.writeUInt32BE(size, 3);
+  return header;
+}
+
+function errorOf(act: () => unknown): AmqpError {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof AmqpError) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+describe('a frame reader', () => {
+  it('reads frames that come in one chunk', () => {
+    fc.assert(
+      fc.property(frames, (list) => {
+        expect(read(new FrameReader(4_096), bytesOf(list))).toEqual(list);
+      }),
+    );
+  });
+
+  it('reads frames that are cut anywhere', () => {
+    fc.assert(
+      fc.property(frames, fc.array(fc.nat(200), { maxLength: 20 }), (list, cuts) => {
+        const whole = bytesOf(list);
+        const chunks: Buffer[] = [];
+        let start = 0;
+        for (const cut of cuts) {
+          chunks.push(whole.subarray(start, start + cut));
+          start += cut;
+        }
+        expect(read(new FrameReader(4_096), ...chunks, whole.subarray(start))).toEqual(list);
+      }),
+    );
+  });
+
+  it('reads three frames split in two at every byte', () => {
+    const list = [
+      { type: 1, channel: 1, payload: Buffer.from('method') },
+      { type: 8, channel: 0, payload: Buffer.alloc(0) },
+      { type: 3, channel: 65_535, payload: Buffer.alloc(20, 0xce) },
+    ];
+    const whole = bytesOf(list);
+    for (let at = 0; at <= whole.length; at++)
+      expect(read(new FrameReader(4_096), whole.subarray(0, at), whole.subarray(at))).toEqual(list);
+  });
+
+  it('reads frames that come one byte at a time', () => {
+    const list = TYPES.map((type) => ({ type, channel: type, payload: Buffer.alloc(type, type) }));
+    const bytes = [...bytesOf(list)].map((byte) => Buffer.from([byte]));
+    expect(read(new FrameReader(4_096), ...bytes)).toEqual(list);
+  });
+
+  it('gives each frame as soon as its last byte is there', () => {
+    const reader = new FrameReader(4_096);
+    const whole = frame(1, 1, Buffer.from('payload'));
+    expect(read(reader, whole.subarray(0, -1))).toEqual([]);
+    expect(read(reader, whole.subarray(-1)).length).toBe(1);
+    expect(read(reader, Buffer.concat([whole, whole, whole.subarray(0, 3)])).length).toBe(2);
+    expect(read(reader, whole.subarray(3)).length).toBe(1);
+  });
+
+  it('goes on with a new limit from the next frame', () => {
+    const reader = new FrameReader(4_096);
+    const large = frame(3, 1, Buffer.alloc(5_000));
+    const sizes: number[] = [];
+    for (const one of reader.push(Buffer.concat([frame(1, 0, Buffer.alloc(8)), large]))) {
+      sizes.push(one.payload.length);
+      reader.maxPayload = 131_072;
+    }
+    expect(sizes).toEqual([8, 5_000]);
+  });
+});
+
+describe('a frame reader refuses', () => {
+  it.each(TYPES)(
+    'a frame of type %d that announces 2^32-1 bytes, at its header, allocating nothing',
+    (type) => {
+      const reader = new FrameReader(131_072);
+      const concat = vi.spyOn(Buffer, 'concat');
+      const error = errorOf(() => read(reader, announce(type, 0xffff_ffff)));
+      expect(error.code).toBe(501);
+      expect(error.severity).toBe('connection');
+      expect(error.text).toBe(
+        `FRAME_ERROR - type ${type}, all octets = <<>>: {frame_too_large,4294967295,131064}`,
+      );
+      expect(concat).not.toHaveBeenCalled();
+    },
+  );
+
+  it('a byte more than 4096 before tune, and takes 4096 [C-6.3]', () => {
+    expect(read(new FrameReader(4_096), frame(1, 0, Buffer.alloc(4_096))).length).toBe(1);
+    expect(errorOf(() => read(new FrameReader(4_096), announce(1, 4_097))).code).toBe(501);
+  });
+
+  it('a byte more than the tuned size, and takes a payload of that size [C-6.3]', () => {
+    expect(read(new FrameReader(131_072), frame(3, 1, Buffer.alloc(131_072))).length).toBe(1);
+    const error = errorOf(() => read(new FrameReader(131_072), announce(3, 131_172)));
+    expect(error.text).toBe('FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,131172,131064}');
+  });
+
+  it.each([0, 0xcd, 0xff, 1])('a frame whose end is %d', (end) => {
+    const error = errorOf(() => read(new FrameReader(4_096), frame(1, 1, Buffer.from('abc'), end)));
+    expect(error.code).toBe(501);
+    expect(error.text).toContain(`{invalid_frame_end_marker,${end}}`);
+  });
+
+  it('a frame whose payload is longer than announced: its end is not where it must be', () => {
+    const whole = frame(1, 1, Buffer.from('abcdef'));
+    whole.writeUInt32BE(3, 3);
+    expect(errorOf(() => read(new FrameReader(4_096), whole)).text).toContain('invalid_frame_end_marker');
+  });
+
+  it('every type but the four', () => {
+    for (let type = 0; type < 256; type++) {
+      if (TYPES.includes(type)) continue;
+      const error = errorOf(() => read(new FrameReader(4_096), frame(type, 1, Buffer.alloc(0))));
+      expect(error.code).toBe(501);
+      expect(error.text).toContain('unknown_frame');
+    }
+  });
+
+  it('a bad frame behind good ones, after it has given those', () => {
+    const good = { type: 1, channel: 1, payload: Buffer.from('good') };
+    const seen: Frame[] = [];
+    const error = errorOf(() => {
+      const chunk = Buffer.concat([bytesOf([good, good]), frame(4, 1, Buffer.alloc(0))]);
+      for (const one of new FrameReader(4_096).push(chunk)) seen.push(one);
+    });
+    expect(seen).toEqual([good, good]);
+    expect(error.code).toBe(501);
+  });
+
+  it('any bytes with nothing but frames or an AMQP error, and keeps no more than one frame of them', () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 8 }), (chunks) => {
+        const reader = new FrameReader(256);
+        try {
+          for (const one of chunks.flatMap((chunk) => read(reader, Buffer.from(chunk))))
+            expect(one.payload.length).toBeLessThanOrEqual(256);
+        } catch (error) {
+          expect(error).toBeInstanceOf(AmqpError);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

@@ -1,0 +1,129 @@
+/** One write per turn, and word of when the socket took it. */
+
+import { Duplex } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { Output } from '../../../../bridge/amqp/wire/output.ts';
+import { turns } from '../../../support/bridge-signal.ts';
+
+/** A socket that takes a write when it is told to. */
+class SlowSocket extends Duplex {
+  readonly writes: string[] = [];
+  #taken: (() => void) | undefined;
+  isEnded = false;
+
+  constructor() {
+    super();
+    this.on('error', () => {});
+  }
+
+  override _read(): void {}
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.writes.push(chunk.toString());
+    this.#taken = done;
+  }
+
+  override _final(done: () => void): void {
+    this.isEnded = true;
+    done();
+  }
+
+  accept(): void {
+    const taken = this.#taken;
+    this.#taken = undefined;
+    taken?.();
+  }
+}
+
+const bytes = (text: string) => Buffer.from(text);
+
+describe('output', () => {
+  it('writes what one turn produced at once, in order', async () => {
+    const socket = new SlowSocket();
+    const output = new Output(socket);
+    output.write(bytes('a'));
+    output.write(bytes('b'));
+    expect(socket.writes).toEqual([]);
+    await turns(1);
+    expect(socket.writes).toEqual(['ab']);
+    socket.accept();
+    output.write(bytes('c'));
+    await turns(1);
+    expect(socket.writes).toEqual(['ab', 'c']);
+  });
+
+  it('asks before each flush for what is coalesced, also when nothing else is to be written', async () => {
+    const socket = new SlowSocket();
+    const output = new Output(socket);
+    let asked = 0;
+    output.beforeFlush = () => {
+      asked += 1;
+      output.write(bytes(`(${asked})`));
+    };
+    output.write(bytes('a'));
+    output.write(bytes('b'));
+    output.flush();
+    expect(socket.writes).toEqual(['ab(1)']);
+    socket.accept();
+    output.beforeFlush = () => output.write(bytes('late'));
+    output.schedule();
+    output.schedule();
+    await turns(1);
+    expect(socket.writes).toEqual(['ab(1)', 'late']);
+  });
+
+  it('tells of a write when the socket has taken it, not before', async () => {
+    const socket = new SlowSocket();
+    const output = new Output(socket);
+    const taken: string[] = [];
+    output.write(bytes('a'), () => taken.push('a'));
+    output.write(bytes('b'));
+    output.write(bytes('c'), () => taken.push('c'));
+    await turns(1);
+    output.write(bytes('d'), () => taken.push('d'));
+    await turns(2);
+    expect(taken).toEqual([]);
+    socket.accept();
+    await turns(1);
+    expect(taken).toEqual(['a', 'c']);
+    socket.accept();
+    await turns(1);
+    expect(taken).toEqual(['a', 'c', 'd']);
+  });
+
+  it('tells of nothing that the socket did not take', async () => {
+    const socket = new SlowSocket();
+    const output = new Output(socket);
+    const taken: string[] = [];
+    output.write(bytes('a'), () => taken.push('a'));
+    await turns(1);
+    output.write(bytes('b'), () => taken.push('b'));
+    socket.destroy(new Error('reset'));
+    await turns(2);
+    expect(taken).toEqual([]);
+  });
+
+  it('ends with what was still to be written, and writes nothing after', async () => {
+    const socket = new SlowSocket();
+    const output = new Output(socket);
+    output.write(bytes('bye'));
+    output.end();
+    expect(socket.writes).toEqual(['bye']);
+    output.write(bytes('more'));
+    socket.accept();
+    await turns(2);
+    expect(socket.writes).toEqual(['bye']);
+    expect(socket.isEnded).toBe(true);
+    output.end();
+  });
+
+  it('is quiet on a socket that is gone', async () => {
+    const socket = new SlowSocket();
+    const output = new Output(socket);
+    socket.destroy();
+    output.write(bytes('a'));
+    await turns(2);
+    output.end();
+    expect(socket.writes).toEqual([]);
+  });
+});
