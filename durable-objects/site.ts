@@ -216,11 +216,13 @@ export class Site extends DurableObject<Env> {
       closeQuietly(socket, CLOSE_CODES.protocolError, frames.refusal);
       return;
     }
+    const wasLive = sessions.isLive(device.id, now);
     sessions.noteFrame(socket, now);
-    this.#receive(socket, device.id, frames.value, now);
+    this.#receive(socket, device.id, frames.value, now, wasLive);
   }
 
   override webSocketClose(socket: WebSocket): void {
+    closeQuietly(socket, 1000, '');
     if (this.#state.sessions.closed(socket, this.#state.now())) this.#afterSessionChange();
   }
 
@@ -250,11 +252,10 @@ export class Site extends DurableObject<Env> {
     for (const device of sessions.devices()) {
       if ((device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= now) {
         sessions.cut(device.id, CLOSE_CODES.expired, 'token expired', now);
-      } else if (
-        device.connection_id &&
-        now - (sessions.lastSignOfLifeMs(device.id) ?? 0) >= SESSION_GONE_MS
-      ) {
-        sessions.cut(device.id, CLOSE_CODES.takenOver, 'no sign of life', now);
+      } else if (device.connection_id) {
+        const lastSignMs = sessions.lastSignOfLifeMs(device.id) ?? 0;
+        if (now - lastSignMs < SESSION_GONE_MS) continue;
+        sessions.cut(device.id, CLOSE_CODES.takenOver, 'no sign of life', lastSignMs);
       }
     }
     const effects = new Effects();
@@ -297,7 +298,13 @@ export class Site extends DurableObject<Env> {
 
   // one batch of device frames
 
-  #receive(socket: WebSocket, deviceId: string, frames: readonly DeviceLinkUp[], now: number): void {
+  #receive(
+    socket: WebSocket,
+    deviceId: string,
+    frames: readonly DeviceLinkUp[],
+    now: number,
+    wasLive: boolean,
+  ): void {
     const state = this.#state;
     const device = state.sessions.device(deviceId);
     const attachment = state.sessions.current(socket);
@@ -311,7 +318,8 @@ export class Site extends DurableObject<Env> {
       else findings.take(state, device, frame, now);
     }
     if (subscribed !== undefined) state.sessions.setSubscribed(socket, attachment, subscribed);
-    const isNewlySubscribed = subscribed === true && !attachment.subscribed;
+    // It listens now and did not before, or it was given up for silent: what waited for it goes out.
+    const isBack = !wasLive && (subscribed ?? attachment.subscribed);
 
     // 2. write once
     const { head } = state.journal;
@@ -334,7 +342,7 @@ export class Site extends DurableObject<Env> {
         );
         if (outcome === 'failed') findings.refuseAck(seq);
       }
-      if (isNewlySubscribed) sendUnacknowledged(state, effects, deviceId, now);
+      if (isBack) sendUnacknowledged(state, effects, deviceId, now);
       this.#writeOutbox(effects);
     });
 

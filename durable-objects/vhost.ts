@@ -29,6 +29,7 @@ import { derivedUuid, verifyHmac } from './hmac.ts';
 import { DIAL_HEADER, notFoundResponse, refusalResponse } from './refusal-response.ts';
 import { SecretBox } from './secret-box.ts';
 import type { SubmitAnswer } from './site.ts';
+import { closeQuietly } from './sockets.ts';
 import {
   type AmqpRefusal,
   authorizeDeclare,
@@ -223,6 +224,7 @@ export class Vhost extends DurableObject<Env> {
   }
 
   override webSocketClose(socket: WebSocket): void {
+    closeQuietly(socket, 1000, '');
     const connectionId = this.#sockets.current(socket);
     if (connectionId !== undefined) this.#forget([connectionId]);
   }

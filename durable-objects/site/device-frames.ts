@@ -12,6 +12,9 @@ import type { DeviceRow } from './schema.ts';
 import type { SiteState } from './state.ts';
 import type { JournalEntry } from './storage.ts';
 
+/** Twice what the MQTT listener lets through: a journal row must hold a block and one message. */
+const MAX_PAYLOAD_CHARS = 256 * 1024;
+
 export type DropReason = 'MALFORMED' | 'SIGNATURE' | 'TIMESTAMP' | 'NONCE';
 
 type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
@@ -36,6 +39,10 @@ export class BatchFindings {
 
   /** Judges one frame. A frame that breaks the judge is refused alone; the others stand (rule 3). */
   take(state: SiteState, device: DeviceRow, frame: PublishFrame, now: number): void {
+    if (frame.payload.length > MAX_PAYLOAD_CHARS) {
+      this.refused.push({ seq: frame.seq, reason: 'too long' });
+      return;
+    }
     try {
       const judged = this.#judge(state, device, frame, now);
       if (!judged.ok) this.dropped.set(judged.refusal, (this.dropped.get(judged.refusal) ?? 0) + 1);

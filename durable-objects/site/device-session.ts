@@ -134,10 +134,10 @@ export class DeviceSessions {
     if (newest) sendFrames(newest.socket, frames);
   }
 
-  /** Cuts a device's sockets and ends its session in storage; the caller is inside no transaction. */
-  cut(deviceId: string, code: number, reason: string, now: number): void {
+  /** Cuts a device's sockets and ends its session in storage, as of a moment; the caller is inside no transaction. */
+  cut(deviceId: string, code: number, reason: string, endedAtMs: number): void {
     const device = this.#devices.get(deviceId);
-    if (device) this.#storage.closeSession(deviceId, device.epoch, now);
+    if (device) this.#storage.closeSession(deviceId, device.epoch, endedAtMs);
     for (const socket of this.#ctx.getWebSockets(deviceId)) closeQuietly(socket, code, reason);
     this.reload();
   }

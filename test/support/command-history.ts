@@ -86,13 +86,13 @@ export function expectOneChain(chain: Chain | undefined): void {
 
 /**
  * What a kill must leave: each messageId in the log at most once, all that was confirmed among them, and each that is
- * there told to its end, in one chain. The partner has sent nothing again.
+ * there told to its end, in one chain. The partner has sent nothing again. Returns the rows.
  */
 export async function expectNothingLost(
   scene: Scene,
   orders: readonly Order[],
   confirmed: ReadonlySet<string>,
-): Promise<void> {
+): Promise<LogRow[]> {
   const ours = new Set(orders.map((order) => order.messageId));
   const rows = (await readLog(scene.stack, scene.siteId, scene.key)).filter((row) => ours.has(row.messageId));
   const logged = rows.map((row) => row.messageId);
@@ -101,6 +101,7 @@ export async function expectNothingLost(
   await eventually(() => areWhole(rows, scene.partner.events) || undefined, WHOLE_WITHIN_MS);
   const chains = chainsOf(scene.partner.events);
   for (const row of rows) expectOneChain(chains.get(row.correlationId));
+  return rows;
 }
 
 /** What sending all unconfirmed again must leave: each command in the log once, told once, and done once. */

@@ -151,3 +151,23 @@ export function chargeOrder(siteId: string): Order & { powerKw: number } {
     powerKw,
   };
 }
+
+/** An import of 10 kW from now on, or what `fields` say otherwise. */
+export function setpointOrder(siteId: string, fields: Record<string, unknown> = {}): Order {
+  const payload = {
+    type: 'POWER',
+    targetValueKw: 10,
+    direction: 'IMPORT',
+    includeConsumption: true,
+    priority: 'NORMAL',
+    validFrom: new Date().toISOString(),
+    ...fields,
+  };
+  return {
+    family: 'site-setpoint',
+    siteId,
+    messageId: randomUUID(),
+    correlationId: randomUUID(),
+    payload,
+  };
+}
