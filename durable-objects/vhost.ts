@@ -4,9 +4,7 @@
  * clients: a key revoked here is dead here, whatever D1 says (rule 6).
  */
 import { DurableObject } from 'cloudflare:workers';
-import { signableJson } from '../protocol/compact-json.ts';
-import { type Envelope, parseEnvelope } from '../protocol/envelope.ts';
-import { parseInstant } from '../protocol/ids.ts';
+import type { Envelope } from '../protocol/envelope.ts';
 import {
   CLOSE_CODES,
   PING,
@@ -19,38 +17,22 @@ import {
   type VhostLinkUp,
   vhostLinkUp,
 } from '../protocol/link.ts';
-import { type Result, refuse } from '../protocol/result.ts';
 import { type CommandFamily, EVENT_QUEUES, FAMILY_RULES } from '../protocol/routing-keys.ts';
-import { type ApiKeyScope, effectiveScopes } from '../protocol/scopes.ts';
-import { envelopeSigningString } from '../protocol/signing.ts';
 import type { Env } from './env.ts';
 import type { OutboxEvent, PassingEvent, Receipt, SignatureVerdict, Submission } from './exchange.ts';
-import { derivedUuid, verifyHmac } from './hmac.ts';
 import { DIAL_HEADER, notFoundResponse, refusalResponse } from './refusal-response.ts';
 import { SecretBox } from './secret-box.ts';
 import type { SubmitAnswer } from './site.ts';
 import { closeQuietly } from './sockets.ts';
-import {
-  type AmqpRefusal,
-  authorizeDeclare,
-  authorizePublish,
-  authorizeRead,
-  consumerTagInUse,
-  inExclusiveUse,
-  MAX_CONSUMERS,
-  tooManyConsumers,
-} from './vhost/authorize.ts';
+import { authorizePublish } from './vhost/authorize.ts';
 import { Broker } from './vhost/broker.ts';
+import { applyFrame, deadLetter, isMemoryOnly, refusedFrame } from './vhost/client-frames.ts';
 import { type ClientDial, ClientSockets } from './vhost/client-sockets.ts';
-import {
-  DIRECTORY_REFRESH_MS,
-  DIRECTORY_RETRY_MS,
-  type Directory,
-  findSite,
-  readDirectory,
-} from './vhost/directory.ts';
+import { DIRECTORY_REFRESH_MS, DIRECTORY_RETRY_MS, DirectoryHolder, findSite } from './vhost/directory.ts';
 import { eventMessage } from './vhost/event-message.ts';
+import { KeyHolder, type VhostGrant } from './vhost/key-holder.ts';
 import { Lanes, type Pending } from './vhost/lanes.ts';
+import { confirms, judgeSignature, readEnvelope, toSubmission, unknownSiteEvent } from './vhost/publish.ts';
 import type { VhostKey } from './vhost/schema.ts';
 import { VhostStorage } from './vhost/storage.ts';
 
@@ -58,31 +40,27 @@ import { VhostStorage } from './vhost/storage.ts';
 const MAX_CONNECTIONS = 10;
 /** What a crash may cost of telemetry events [C-6.4]. */
 const TELEMETRY_FLUSH_MS = 60_000;
-const MAX_STORED_DIRECTORY_CHARS = 500_000;
 /** How long acknowledgements wait for a transaction to ride in, before they get one of their own. */
 const SETTLE_FLUSH_MS = 100;
 
-/** A key as its creation hands it over. */
-export type VhostGrant = Omit<VhostKey, 'revokedAtMs' | 'firstConnectedAtMs' | 'signingKeySealed'> & {
-  /** 64 hex characters. */
-  signingKey: string;
-};
+/** A publish that may go to its Site. */
+interface Publish {
+  frame: PublishFrame;
+  family: CommandFamily;
+  envelope: Envelope;
+}
 
-type Reader = Extract<VhostLinkUp, { kind: 'consume' | 'get' | 'declare' | 'cancel' | 'recover' }>;
+/** What of a batch is decided here, in its order: a frame, or a publish for the dead-letter queue. */
+type Write = { frame: Exclude<VhostLinkUp, PublishFrame> } | { malformed: PublishFrame; reason: string };
 
 export class Vhost extends DurableObject<Env> {
   readonly #storage: VhostStorage;
   readonly #sockets: ClientSockets;
-  #broker: Broker;
+  readonly #keys: KeyHolder;
+  readonly #directory: DirectoryHolder;
   readonly #lanes: Lanes;
+  #broker: Broker;
   #received: Map<string, number>;
-  readonly #secretBox: SecretBox;
-  #key: VhostKey | undefined;
-  #signingKey: string | undefined;
-  #scopes: ReadonlySet<ApiKeyScope> = new Set();
-  #directory: Directory | undefined;
-  #directoryReadAtMs = 0;
-  #directoryRead: Promise<void> | undefined;
   #flushTimer: number | null = null;
   #settleTimer: number | null = null;
   #armedAtMs: number | null = null;
@@ -92,12 +70,11 @@ export class Vhost extends DurableObject<Env> {
     super(ctx, env);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
     this.#storage = new VhostStorage(ctx.storage);
-    this.#secretBox = new SecretBox(env.DATA_KEYS);
     this.#sockets = new ClientSockets(ctx, this.#storage, () => this.#now());
+    this.#keys = new KeyHolder(this.#storage, new SecretBox(env.DATA_KEYS));
+    this.#directory = new DirectoryHolder(env.DB, this.#storage);
     this.#broker = this.#newBroker();
     this.#received = this.#storage.received();
-    this.#directory = this.#storage.fact<Directory>('directory');
-    this.#useKey(this.#storage.fact<VhostKey>('key'));
     this.#lanes = new Lanes({
       now: () => this.#now(),
       site: (siteId) => env.SITE.get(env.SITE.idFromName(siteId)),
@@ -106,8 +83,7 @@ export class Vhost extends DurableObject<Env> {
       giveUp: (batch) => this.#sendDeliveries(confirms(batch, () => false)),
       hasEnded: () => this.#hasEnded(),
     });
-    const missing = this.#sockets.missing();
-    if (missing.length > 0) this.#forget(missing);
+    this.#forget(this.#sockets.missing());
     void ctx.blockConcurrencyWhile(async () => {
       this.#armedAtMs = await ctx.storage.getAlarm();
       this.#arm();
@@ -118,15 +94,7 @@ export class Vhost extends DurableObject<Env> {
 
   /** Makes this the vhost of a key. Idempotent; a revoked key stays revoked. */
   open(grant: VhostGrant): void {
-    const { signingKey, ...rest } = grant;
-    const key: VhostKey = {
-      ...rest,
-      revokedAtMs: this.#key?.revokedAtMs ?? this.#storage.fact<number>('revoked') ?? null,
-      firstConnectedAtMs: this.#key?.firstConnectedAtMs ?? null,
-      signingKeySealed: this.#secretBox.seal(`key:${grant.keyId}`, signingKey),
-    };
-    this.#storage.setFact('key', key);
-    this.#useKey(key);
+    this.#keys.open(grant);
     this.#arm();
   }
 
@@ -137,19 +105,19 @@ export class Vhost extends DurableObject<Env> {
   async revoke(): Promise<void> {
     const now = this.#now();
     this.#storage.setFact('revoked', now);
-    if (this.#key)
-      this.#endKey({ ...this.#key, revokedAtMs: this.#key.revokedAtMs ?? now }, CLOSE_CODES.revoked);
+    const { key } = this.#keys;
+    if (key) this.#endKey({ ...key, revokedAtMs: key.revokedAtMs ?? now });
     await this.#lanes.idle();
   }
 
   /** The end of a key, by revocation or time: nothing of its queues is left [C-5.6]. */
-  #endKey(key: VhostKey, code: number): void {
+  #endKey(key: VhostKey): void {
+    const code = key.revokedAtMs === null ? CLOSE_CODES.expired : CLOSE_CODES.revoked;
     for (const id of this.#sockets.ids()) this.#sockets.drop(id, code, 'key ended');
     this.#storage.transaction(() => {
-      this.#storage.setFact('key', key);
+      this.#keys.save(key);
       this.#storage.deleteQueues();
     });
-    this.#useKey(key);
     this.#broker = this.#newBroker();
     this.#received = new Map();
   }
@@ -179,39 +147,37 @@ export class Vhost extends DurableObject<Env> {
 
   // client sockets
 
+  /** The upgrade of an authenticated client: the Worker's dial is in a header that no client can set. */
   override async fetch(request: Request): Promise<Response> {
     const header = request.headers.get(DIAL_HEADER);
     if (!header || request.headers.get('upgrade') !== 'websocket') return notFoundResponse();
     const dial = JSON.parse(header) as ClientDial;
     const now = this.#now();
     if (this.#storage.hasSeenConnection(dial.connection)) return notFoundResponse();
-    const key = this.#key;
+    const { key } = this.#keys;
     if (!key || this.#hasEnded()) return refusalResponse('UNAUTHORIZED', 'Invalid API key');
     this.#forget(this.#sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'new boot');
     this.#forgetSilent(now);
     if (this.#sockets.count >= MAX_CONNECTIONS) {
       return refusalResponse('CONFLICT', `connection limit (${MAX_CONNECTIONS}) is reached`);
     }
-    const isFirst = key.firstConnectedAtMs === null;
     this.#commit(() => {
       this.#sockets.recordDial(dial, now);
-      if (!isFirst) return;
-      this.#useKey({ ...key, firstConnectedAtMs: now });
-      this.#storage.setFact('key', this.#key);
+      if (key.firstConnectedAtMs === null) this.#keys.save({ ...key, firstConnectedAtMs: now });
     });
     const socket = this.#sockets.open(dial, now);
-    this.#refreshDirectoryInBackground();
+    this.#refreshDirectoryInBackground(key);
     this.#arm();
     return new Response(null, { status: 101, webSocket: socket, headers: { [VHOST_HEADER]: key.vhost } });
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
     const connectionId = this.#sockets.current(socket);
-    const key = this.#key;
+    const { key } = this.#keys;
     if (connectionId === undefined || !key) return;
     const now = this.#now();
     if (this.#hasEnded()) {
-      this.#closeEnded(key);
+      this.#endKey(key);
       return;
     }
     const frames = parseFrames(vhostLinkUp, message);
@@ -238,9 +204,9 @@ export class Vhost extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     this.#armedAtMs = null;
     try {
-      const now = this.#now();
-      if (this.#key && this.#hasEnded()) this.#closeEnded(this.#key);
-      this.#forgetSilent(now);
+      const { key } = this.#keys;
+      if (key && this.#hasEnded()) this.#endKey(key);
+      this.#forgetSilent(this.#now());
     } catch (error) {
       console.error('agenda failed', { error });
     } finally {
@@ -248,18 +214,21 @@ export class Vhost extends DurableObject<Env> {
     }
   }
 
+  /** The next sign of life that is due, and the key's own end; only when earlier than what stands (rule 10). */
   #arm(): void {
     const candidates = this.#sockets
       .ids()
       .map((id) => this.#sockets.lastSignOfLifeMs(id) + SIGN_OF_LIFE_MS + 1);
-    const { expiresAtMs, revokedAtMs } = this.#key ?? { expiresAtMs: null, revokedAtMs: null };
-    if (expiresAtMs !== null && revokedAtMs === null && expiresAtMs > this.#now())
-      candidates.push(expiresAtMs);
+    const expiresAtMs = this.#keys.key?.expiresAtMs ?? null;
+    if (expiresAtMs !== null && !this.#hasEnded()) candidates.push(expiresAtMs);
     if (candidates.length === 0) return;
-    const due = Math.min(...candidates);
+    const due = Math.max(Math.min(...candidates), this.#now());
     if (this.#armedAtMs !== null && this.#armedAtMs <= due) return;
     this.#armedAtMs = due;
-    void this.ctx.storage.setAlarm(due);
+    this.ctx.storage.setAlarm(due).catch((error: unknown) => {
+      console.error('alarm not set', { error });
+      this.#armedAtMs = null;
+    });
   }
 
   // one batch of a client's frames
@@ -268,14 +237,15 @@ export class Vhost extends DurableObject<Env> {
   #take(connectionId: string, key: VhostKey, frames: readonly VhostLinkUp[], now: number): void {
     // 1. judge the publishes; nothing is written yet
     const answers: VhostLinkDown[] = [];
-    const publishes: { frame: PublishFrame; family: CommandFamily; envelope: Envelope }[] = [];
-    const writes: VhostWrite[] = [];
+    const publishes: Publish[] = [];
+    const writes: Write[] = [];
     for (const frame of frames) {
       if (frame.kind !== 'publish') {
         writes.push({ frame });
         continue;
       }
-      const allowed = authorizePublish(this.#names(key), this.#scopes, frame.exchange, frame.routingKey);
+      const { exchange, routingKey } = frame;
+      const allowed = authorizePublish(this.#keys.names(), this.#keys.scopes, exchange, routingKey);
       const envelope = allowed.ok ? readEnvelope(frame) : undefined;
       if (!allowed.ok) answers.push(refusedFrame(frame.seq, allowed.refusal));
       else if (envelope?.ok) publishes.push({ frame, family: allowed.value, envelope: envelope.value });
@@ -283,9 +253,7 @@ export class Vhost extends DurableObject<Env> {
     }
 
     // 2. write once, where anything is to be written; acknowledgements and credit wait for a write to ride in
-    if (writes.every(isMemoryOnly)) {
-      for (const write of writes) if ('frame' in write) this.#apply(connectionId, key, write.frame, now);
-    } else if (!this.#write(connectionId, key, writes, answers, now)) {
+    if (!this.#write(connectionId, writes, answers, now)) {
       // One frame that cannot be handled ends its own connection, and memory is read back from what stands.
       this.#broker = this.#newBroker();
       this.#forget([connectionId], CLOSE_CODES.protocolError, 'a frame could not be handled');
@@ -294,28 +262,27 @@ export class Vhost extends DurableObject<Env> {
 
     // 3. answer, deliver, and hand on
     this.#sendDeliveries(new Map([[connectionId, answers]]));
-    this.#refreshDirectoryInBackground();
-    for (const { frame, family, envelope } of publishes) {
-      this.#publish(connectionId, key, frame, family, envelope, now);
-    }
+    this.#refreshDirectoryInBackground(key);
+    for (const publish of publishes) this.#publish(connectionId, key, publish, now);
   }
 
   /** One transaction, each frame in a savepoint of its own. False when one of them failed. */
-  #write(
-    connectionId: string,
-    key: VhostKey,
-    writes: readonly VhostWrite[],
-    answers: VhostLinkDown[],
-    now: number,
-  ): boolean {
+  #write(connectionId: string, writes: readonly Write[], answers: VhostLinkDown[], now: number): boolean {
+    const broker = this.#broker;
+    const client = { connectionId, names: this.#keys.names(), broker, connections: this.#sockets };
+    const apply = (write: Write) => {
+      if ('frame' in write) answers.push(...applyFrame(client, write.frame, now));
+      else answers.push(deadLetter(broker, write.malformed, write.reason, now));
+    };
+    if (writes.every((write) => 'frame' in write && isMemoryOnly(write.frame))) {
+      for (const write of writes) apply(write);
+      return true;
+    }
     let allDone = true;
     this.#commit(() => {
       for (const write of writes) {
         try {
-          this.#storage.transaction(() => {
-            if ('frame' in write) answers.push(...this.#apply(connectionId, key, write.frame, now));
-            else answers.push(this.#deadLetter(write.malformed, write.reason, now));
-          });
+          this.#storage.transaction(() => apply(write));
         } catch (error) {
           console.error('frame failed', { error });
           allDone = false;
@@ -326,184 +293,58 @@ export class Vhost extends DurableObject<Env> {
     return allDone;
   }
 
-  /** Everything but publishing. */
-  #apply(
-    connectionId: string,
-    key: VhostKey,
-    frame: Exclude<VhostLinkUp, PublishFrame>,
-    now: number,
-  ): VhostLinkDown[] {
-    switch (frame.kind) {
-      case 'settle':
-        this.#broker.settle(connectionId, frame.leases, frame.outcome);
-        return [];
-      case 'credit': {
-        const window = this.#sockets.window(connectionId);
-        if (window) this.#sockets.saveWindow(connectionId, { ...window, drainedBytes: frame.drainedBytes });
-        return [];
-      }
-      case 'qos':
-        this.#broker.setChannelLimit(connectionId, frame.channel, frame.prefetch);
-        return [];
-      case 'close-channel':
-        this.#broker.closeChannel(connectionId, frame.channel);
-        return [];
-      default:
-        return [this.#answer(connectionId, key, frame, now)];
-    }
-  }
-
-  #answer(connectionId: string, key: VhostKey, frame: Reader, now: number): VhostLinkDown {
-    const names = this.#names(key);
-    switch (frame.kind) {
-      case 'consume': {
-        const queue = authorizeRead(names, frame.queue);
-        if (!queue.ok) return refusedFrame(frame.seq, queue.refusal);
-        if (this.#broker.hasTag(connectionId, frame.channel, frame.tag)) {
-          return refusedFrame(frame.seq, consumerTagInUse(frame.tag));
-        }
-        if (this.#broker.consumersOf(connectionId) >= MAX_CONSUMERS)
-          return refusedFrame(frame.seq, tooManyConsumers());
-        const taken =
-          this.#broker.hasExclusive(queue.value) ||
-          (frame.exclusive && this.#broker.consumerCount(queue.value) > 0);
-        if (taken) return refusedFrame(frame.seq, inExclusiveUse(names, queue.value));
-        const { channel, tag, noAck, exclusive, prefetch } = frame;
-        this.#broker.addConsumer({
-          connectionId,
-          channel,
-          tag,
-          queue: queue.value,
-          noAck,
-          exclusive,
-          prefetch,
-        });
-        return { kind: 'ok', seq: frame.seq };
-      }
-      case 'cancel':
-        this.#broker.removeConsumer(connectionId, frame.channel, frame.tag);
-        return { kind: 'ok', seq: frame.seq };
-      case 'get': {
-        const queue = authorizeRead(names, frame.queue);
-        if (!queue.ok) return refusedFrame(frame.seq, queue.refusal);
-        const owner = { connectionId, channel: frame.channel, tag: null };
-        const delivery = this.#broker.get(queue.value, owner, frame.noAck, now);
-        return {
-          kind: 'got',
-          seq: frame.seq,
-          messageCount: this.#broker.queue(queue.value).readyCount,
-          delivery,
-        };
-      }
-      case 'recover':
-        this.#broker.release(
-          (owner) => owner.connectionId === connectionId && owner.channel === frame.channel,
-        );
-        return { kind: 'ok', seq: frame.seq };
-      case 'declare': {
-        const queue = authorizeDeclare(names, frame);
-        if (!queue.ok) return refusedFrame(frame.seq, queue.refusal);
-        const messageCount = queue.value ? this.#broker.queue(queue.value).readyCount : 0;
-        const consumerCount = queue.value ? this.#broker.consumerCount(queue.value) : 1;
-        return { kind: 'ok', seq: frame.seq, messageCount, consumerCount };
-      }
-    }
-  }
-
   // publishes
 
-  /** A malformed envelope is dead-lettered with its reason, and nothing else happens [C-7.1]. */
-  #deadLetter(frame: PublishFrame, reason: string, now: number): VhostLinkDown {
-    const { routingKey, body, encoding } = frame;
-    const message = { routingKey, properties: { raw: frame.properties }, body, encoding, createdAtMs: now };
-    this.#broker.deadLetter(message, reason, now);
-    return { kind: 'stored', seqs: [frame.seq] };
-  }
-
-  #publish(
-    connectionId: string,
-    key: VhostKey,
-    frame: PublishFrame,
-    family: CommandFamily,
-    fields: Envelope,
-    now: number,
-  ): void {
-    const submission: Submission = {
-      messageId: fields.messageId,
-      correlationId: fields.correlationId ?? null,
-      source: fields.source,
-      timestampMs: parseInstant(fields.timestamp) ?? 0,
-      routingKey: frame.routingKey,
-      family,
-      payloadText: fields.payloadText,
-      signature: 'missing',
-    };
-    const pending: Pending = { submission, acceptedAtMs: now, connectionId, seq: frame.seq };
-    // The organization's settings decide whether a signature is needed: judged once they are there.
-    const judge = () => {
-      submission.signature = this.#verifySignature(fields, frame.routingKey, family);
-    };
-    const siteId = findSite(this.#directory, key.allowedPlantIds, fields.siteId);
+  #publish(connectionId: string, key: VhostKey, publish: Publish, now: number): void {
+    const { seq } = publish.frame;
+    const siteId = findSite(this.#directory.current, key.allowedPlantIds, publish.envelope.siteId);
     if (siteId) {
-      judge();
+      const pending: Pending = {
+        submission: this.#toSubmission(publish),
+        acceptedAtMs: now,
+        connectionId,
+        seq,
+      };
       this.#keepAlive(this.#lanes.submit(siteId, pending));
     } else {
-      this.#keepAlive(this.#resolve(key, fields.siteId, pending, judge));
+      this.#keepAlive(this.#resolve(connectionId, key, publish, now));
     }
-  }
-
-  #verifySignature(envelope: Envelope, routingKey: string, family: CommandFamily): SignatureVerdict {
-    const required = FAMILY_RULES[family].signed || (this.#directory?.requireSignedCommands ?? false);
-    if (envelope.signature === undefined) return required ? 'missing' : 'not-needed';
-    const signed = { ...envelope, messageId: envelope.messageIdText };
-    const text = envelopeSigningString(signed, routingKey, envelope.payloadText);
-    const key = this.#openSigningKey();
-    return text !== undefined && verifyHmac(key, text, envelope.signature) ? 'valid' : 'mismatch';
   }
 
   /** A site that the directory does not know: asked for once more, then rejected without a site to log it. */
-  async #resolve(key: VhostKey, wanted: string, pending: Pending, judge: () => void): Promise<void> {
+  async #resolve(connectionId: string, key: VhostKey, publish: Publish, acceptedAtMs: number): Promise<void> {
+    const { seq } = publish.frame;
+    const wanted = publish.envelope.siteId;
     try {
-      await this.#refreshDirectory(DIRECTORY_RETRY_MS);
+      await this.#directory.refresh(key.organizationId, DIRECTORY_RETRY_MS, () => this.#now());
     } catch (error) {
       console.warn('directory not read', { error: String(error) });
-      this.#sendDeliveries(confirms([pending], () => false));
+      this.#sockets.send(connectionId, [{ kind: 'unstored', seqs: [seq] }]);
       return;
     }
-    const siteId = findSite(this.#directory, key.allowedPlantIds, wanted);
     if (this.#hasEnded()) return;
+    const submission = this.#toSubmission(publish);
+    const pending: Pending = { submission, acceptedAtMs, connectionId, seq };
+    const siteId = findSite(this.#directory.current, key.allowedPlantIds, wanted);
     if (siteId) {
-      judge();
       await this.#lanes.submit(siteId, pending);
       return;
     }
-    this.#rejectUnknownSite(key, wanted, pending);
+    this.#commit(() => this.#pushMessage(key, wanted, unknownSiteEvent(key.keyId, submission, this.#now())));
+    this.#sendDeliveries(confirms([pending], () => true));
   }
 
-  /** Unknown, foreign and not allowed: one same text, no log row [C-7.1]. */
-  #rejectUnknownSite(key: VhostKey, wanted: string, pending: Pending): void {
-    const { messageId, correlationId, family } = pending.submission;
-    const payload = {
-      status: 'REJECTED',
-      commandType: FAMILY_RULES[family].commandType,
-      message: 'no such site',
-      rejectionCode: 'DEVICE_OFFLINE',
-    };
-    const event: PassingEvent = {
-      kind: 'ack',
-      messageId: derivedUuid(`unknown-site|${key.keyId}|${messageId}`),
-      correlationId: correlationId ?? messageId,
-      atMs: this.#now(),
-      payloadText: signableJson(payload),
-    };
-    this.#commit(() => {
-      this.#broker.push(
-        EVENT_QUEUES.ack,
-        eventMessage(key.slug, this.#openSigningKey(), wanted, event),
-        event.atMs,
-      );
-    });
-    this.#sendDeliveries(confirms([pending], () => true));
+  /** The organization's settings decide whether a signature is needed: the directory must be there. */
+  #toSubmission({ frame, family, envelope }: Publish): Submission {
+    const isRequired =
+      FAMILY_RULES[family].signed || (this.#directory.current?.requireSignedCommands ?? false);
+    const verdict: SignatureVerdict = judgeSignature(
+      envelope,
+      frame.routingKey,
+      this.#keys.signingKey(),
+      isRequired,
+    );
+    return toSubmission(envelope, frame.routingKey, family, verdict);
   }
 
   async #submit(
@@ -511,7 +352,7 @@ export class Vhost extends DurableObject<Env> {
     siteId: string,
     submissions: Submission[],
   ): Promise<SubmitAnswer> {
-    const { keyId = '', keyPrefix = '' } = this.#key ?? {};
+    const { keyId = '', keyPrefix = '' } = this.#keys.key ?? {};
     const received = this.#received.get(siteId) ?? 0;
     return await stub.submit({ siteId, keyId, keyPrefix, received, submissions });
   }
@@ -542,11 +383,16 @@ export class Vhost extends DurableObject<Env> {
     this.#received.set(siteId, last);
   }
 
+  /** Queues start to fill at the key's first connection [C-6.1], and hold only what the key may see. */
   #pushEvent(siteId: string, event: PassingEvent): void {
-    const key = this.#key;
-    if (!key || key.firstConnectedAtMs === null || this.#hasEnded()) return;
+    const { key } = this.#keys;
+    if (!key || key.firstConnectedAtMs === null) return;
     if (key.allowedPlantIds && !key.allowedPlantIds.includes(siteId)) return;
-    const message = eventMessage(key.slug, this.#openSigningKey(), siteId, event);
+    this.#pushMessage(key, siteId, event);
+  }
+
+  #pushMessage(key: VhostKey, siteId: string, event: PassingEvent): void {
+    const message = eventMessage(key.slug, this.#keys.signingKey(), siteId, event);
     this.#broker.push(EVENT_QUEUES[event.kind], message, this.#now());
   }
 
@@ -599,15 +445,10 @@ export class Vhost extends DurableObject<Env> {
   }
 
   #hasEnded(): boolean {
-    const key = this.#key;
-    if (!key || key.revokedAtMs !== null) return true;
-    return key.expiresAtMs !== null && key.expiresAtMs <= this.#now();
+    return this.#keys.hasEnded(this.#now());
   }
 
-  #closeEnded(key: VhostKey): void {
-    this.#endKey(key, key.revokedAtMs === null ? CLOSE_CODES.expired : CLOSE_CODES.revoked);
-  }
-
+  /** One transaction. When it fails the object starts over from what is stored, and its clients come again. */
   #commit(work: () => void): void {
     try {
       this.#storage.transaction(() => {
@@ -625,49 +466,14 @@ export class Vhost extends DurableObject<Env> {
     return new Broker(this.#storage, this.#sockets, () => this.#now());
   }
 
-  #useKey(key: VhostKey | undefined): void {
-    this.#key = key;
-    this.#signingKey = undefined;
-    this.#scopes = effectiveScopes((key?.scopes ?? []) as ApiKeyScope[]);
-  }
-
-  #openSigningKey(): string {
-    const key = this.#key;
-    if (!key) throw new Error('a vhost without a key signs nothing');
-    this.#signingKey ??= this.#secretBox.open(`key:${key.keyId}`, key.signingKeySealed);
-    return this.#signingKey;
-  }
-
-  #names(key: VhostKey): { slug: string; vhost: string } {
-    return { slug: key.slug, vhost: key.vhost };
-  }
-
-  #refreshDirectoryInBackground(): void {
+  #refreshDirectoryInBackground(key: VhostKey): void {
     this.#keepAlive(
-      this.#refreshDirectory(DIRECTORY_REFRESH_MS).catch((error: unknown) => {
-        console.warn('directory not read', { error: String(error) });
-      }),
+      this.#directory
+        .refresh(key.organizationId, DIRECTORY_REFRESH_MS, () => this.#now())
+        .catch((error: unknown) => {
+          console.warn('directory not read', { error: String(error) });
+        }),
     );
-  }
-
-  /** Reads the directory unless it is younger than that; one read at a time. */
-  async #refreshDirectory(maxAgeMs: number): Promise<void> {
-    const key = this.#key;
-    if (!key || this.#now() - this.#directoryReadAtMs < maxAgeMs) return;
-    this.#directoryRead ??= readDirectory(this.env.DB, key.organizationId)
-      .then((directory) => {
-        const text = JSON.stringify(directory);
-        const isSame = text === JSON.stringify(this.#directory);
-        this.#directory = directory;
-        this.#directoryReadAtMs = this.#now();
-        // A larger one is read again at each wake.
-        if (!isSame && text.length <= MAX_STORED_DIRECTORY_CHARS)
-          this.#storage.setFact('directory', directory);
-      })
-      .finally(() => {
-        this.#directoryRead = undefined;
-      });
-    await this.#directoryRead;
   }
 
   #keepAlive(work: Promise<void> | undefined): void {
@@ -678,40 +484,4 @@ export class Vhost extends DurableObject<Env> {
     this.#lastNowMs = Math.max(this.#lastNowMs, Date.now());
     return this.#lastNowMs;
   }
-}
-
-/** What of a batch is decided here, in its order: a frame, or a publish for the dead-letter queue. */
-type VhostWrite = { frame: Exclude<VhostLinkUp, PublishFrame> } | { malformed: PublishFrame; reason: string };
-
-/** Frames that change memory alone, until the next write takes them along. */
-function isMemoryOnly(write: VhostWrite): boolean {
-  if (!('frame' in write)) return false;
-  const { frame } = write;
-  return frame.kind === 'credit' || (frame.kind === 'settle' && frame.outcome === 'ack');
-}
-
-/** The envelope of a publish, or why it is malformed. */
-function readEnvelope(frame: PublishFrame): Result<Envelope, string> {
-  return frame.encoding === 'base64' ? refuse('not UTF-8') : parseEnvelope(frame.body);
-}
-
-/** One frame per connection and outcome: the publishes that are recorded, and those that are not. */
-function confirms(
-  batch: readonly Pending[],
-  isRecorded: (index: number) => boolean,
-): Map<string, VhostLinkDown[]> {
-  const frames = new Map<string, VhostLinkDown[]>();
-  batch.forEach(({ connectionId, seq }, index) => {
-    const kind = isRecorded(index) ? 'stored' : 'unstored';
-    const own = frames.get(connectionId) ?? [];
-    const known = own.find((frame) => frame.kind === kind);
-    if (known?.kind === kind) known.seqs.push(seq);
-    else own.push({ kind, seqs: [seq] });
-    frames.set(connectionId, own);
-  });
-  return frames;
-}
-
-function refusedFrame(seq: number, refusal: AmqpRefusal): VhostLinkDown {
-  return { kind: 'refused', seq, ...refusal };
 }

@@ -7,6 +7,7 @@ import { drizzle } from 'drizzle-orm/d1';
 import { organizations, plants } from '../../migrations/schema.ts';
 import { organizationSettings } from '../../protocol/config.ts';
 import { isUuid } from '../../protocol/ids.ts';
+import type { VhostStorage } from './storage.ts';
 
 export interface Directory {
   requireSignedCommands: boolean;
@@ -17,7 +18,7 @@ export interface Directory {
 export const DIRECTORY_REFRESH_MS = 60_000;
 export const DIRECTORY_RETRY_MS = 1_000;
 
-export async function readDirectory(database: D1Database, organizationId: string): Promise<Directory> {
+async function readDirectory(database: D1Database, organizationId: string): Promise<Directory> {
   const db = drizzle(database);
   const [[organization], rows] = await Promise.all([
     db
@@ -45,4 +46,45 @@ export function findSite(
   );
   if (!plant || (allowedPlantIds && !allowedPlantIds.includes(plant.id))) return undefined;
   return plant.id;
+}
+
+/** Larger ones are read again at each wake. */
+const MAX_STORED_CHARS = 500_000;
+
+/** The directory in memory and storage, read again on demand, one read at a time. */
+export class DirectoryHolder {
+  readonly #database: D1Database;
+  readonly #storage: VhostStorage;
+  #directory: Directory | undefined;
+  #readAtMs = 0;
+  #reading: Promise<void> | undefined;
+
+  constructor(database: D1Database, storage: VhostStorage) {
+    this.#database = database;
+    this.#storage = storage;
+    this.#directory = storage.fact<Directory>('directory');
+  }
+
+  get current(): Directory | undefined {
+    return this.#directory;
+  }
+
+  /** Reads it unless it is younger than that. */
+  async refresh(organizationId: string, maxAgeMs: number, now: () => number): Promise<void> {
+    if (now() - this.#readAtMs < maxAgeMs) return;
+    this.#reading ??= readDirectory(this.#database, organizationId)
+      .then((directory) => this.#take(directory, now()))
+      .finally(() => {
+        this.#reading = undefined;
+      });
+    await this.#reading;
+  }
+
+  #take(directory: Directory, now: number): void {
+    const text = JSON.stringify(directory);
+    const isSame = text === JSON.stringify(this.#directory);
+    this.#directory = directory;
+    this.#readAtMs = now;
+    if (!isSame && text.length <= MAX_STORED_CHARS) this.#storage.setFact('directory', directory);
+  }
 }
