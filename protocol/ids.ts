@@ -33,6 +33,8 @@ export function parseInstant(text: string): number | undefined {
   const match = INSTANT.exec(text);
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
+  // Date.UTC takes the first hundred years for the nineteen-hundreds.
+  if (Number(year) < 1969) return undefined;
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined;
   const atUtc = Date.UTC(
     Number(year),

@@ -83,7 +83,6 @@ describe('parseFrames', () => {
     ['vhostLinkDown', { kind: 'ok', seq: 1, messageCount: 2 }],
     ['vhostLinkDown', { kind: 'deliver', channel: 1, tag: 't', delivery }],
     ['vhostLinkDown', { kind: 'got', seq: 1, messageCount: 0, delivery: null }],
-    ['vhostLinkDown', { kind: 'cancelled', channel: 1, tag: 't' }],
   ] as const)('reads of %s what was packed: %j', (schema, frame) => {
     const [message] = packFrames([frame]);
     expect(parseFrames<unknown>(SCHEMAS[schema], message)).toEqual({ ok: true, value: [frame] });
