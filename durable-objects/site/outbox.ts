@@ -25,6 +25,8 @@ interface Lane {
   retryAtMs: number;
   /** What its destination has; those rows go with the next transaction, or when the lane is due. */
   received: number;
+  /** How far those are deleted. */
+  deleted: number;
 }
 
 export class Outbox {
@@ -74,7 +76,9 @@ export class Outbox {
   /** Deletes what has arrived. Inside a transaction that is there anyway: it needs none of its own. */
   deleteReceived(): void {
     for (const [name, lane] of this.#lanes) {
-      if (lane.received > 0) this.#state.storage.deleteOutbox(name, lane.received);
+      if (lane.received <= lane.deleted) continue;
+      this.#state.storage.deleteOutbox(name, lane.received);
+      lane.deleted = lane.received;
     }
   }
 
@@ -96,7 +100,7 @@ export class Outbox {
   #lane(name: string): Lane {
     let lane = this.#lanes.get(name);
     if (!lane) {
-      lane = { running: false, failures: 0, retryAtMs: 0, received: 0 };
+      lane = { running: false, failures: 0, retryAtMs: 0, received: 0, deleted: 0 };
       this.#lanes.set(name, lane);
     }
     return lane;
@@ -110,7 +114,7 @@ export class Outbox {
       for (;;) {
         const rows = this.#state.storage.outboxOf(name, lane.received, BATCH_ROWS);
         if (rows.length === 0) {
-          if (!this.#state.storage.hasOutbox(name)) this.#lanes.delete(name);
+          if (lane.received <= lane.deleted) this.#lanes.delete(name);
           else lane.retryAtMs = this.#state.now() + HANDOVER_MS;
           return;
         }
@@ -119,7 +123,7 @@ export class Outbox {
       }
     } catch (error) {
       lane.failures += 1;
-      const backoffMs = Math.min(MAX_BACKOFF_MS, 500 * 2 ** lane.failures);
+      const backoffMs = Math.min(MAX_BACKOFF_MS, 250 * 2 ** lane.failures);
       lane.retryAtMs = this.#state.now() + backoffMs;
       console.warn('outbox lane failed', {
         lane: name,

@@ -16,10 +16,7 @@ import {
 } from './schema.ts';
 
 /** The columns of a new command-log row; the sequence is ours. */
-export type NewCommand = Omit<
-  CommandRow,
-  'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'dispatched_at_ms'
->;
+export type NewCommand = Omit<CommandRow, 'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms'>;
 export type NewOutboxRow = Omit<OutboxRow, 'sequence'>;
 type Row = Record<string, SqlStorageValue>;
 
@@ -403,8 +400,12 @@ export class SiteStorage {
 
   insertOutbox(rows: readonly NewOutboxRow[]): void {
     if (rows.length === 0) return;
-    this.#write('UPDATE counters SET outbox_sequence = outbox_sequence + ?', rows.length);
-    const last = this.#one<{ last: number }>('SELECT outbox_sequence AS last FROM counters')?.last ?? 0;
+    const counted = this.#storage.sql.exec<{ last: number }>(
+      'UPDATE counters SET outbox_sequence = outbox_sequence + ? RETURNING outbox_sequence AS last',
+      rows.length,
+    );
+    const { last } = counted.one();
+    this.rowsWritten += counted.rowsWritten;
     rows.forEach((row, index) => {
       this.#write(
         'INSERT INTO outbox (sequence, lane, kind, message_id, correlation_id, at_ms, payload) VALUES (?, ?, ?, ?, ?, ?, ?)',
@@ -430,10 +431,6 @@ export class SiteStorage {
       afterSequence,
       limit,
     );
-  }
-
-  hasOutbox(lane: string): boolean {
-    return this.#one('SELECT 1 FROM outbox WHERE lane = ? LIMIT 1', lane) !== undefined;
   }
 
   deleteOutbox(lane: string, throughSequence: number): void {

@@ -110,6 +110,7 @@ function recordCommand(
   const sequence = state.storage.insertCommand({
     ...entry,
     status: 'PENDING',
+    dispatched_at_ms: planned.some((dispatch) => goesNow(dispatch.deviceId)) ? now : null,
     priority: command.commandType === 'SITE_SETPOINT' ? command.payload.priority : null,
     target: targetOf(command),
     valid_from_ms: window.fromMs ?? null,
@@ -123,9 +124,7 @@ function recordCommand(
   for (const dispatch of planned) {
     const row = dispatchRow(dispatch, sequence, notBeforeMs, expiresAtMs, goesNow(dispatch.deviceId), now);
     state.storage.insertDispatch(row);
-    if (row.state !== 'SENT') continue;
-    state.storage.markDispatched(sequence, now);
-    effects.send(row);
+    if (row.state === 'SENT') effects.send(row);
   }
 
   // 4. its events
@@ -241,6 +240,7 @@ function logRow(
     reason: null,
     created_at_ms: now,
     acked_at_ms: now,
+    dispatched_at_ms: null,
     finished_at_ms: null,
   };
 }
