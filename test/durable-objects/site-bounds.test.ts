@@ -84,14 +84,12 @@ describe('one telemetry message', () => {
     expect(await droppedOf(plant.id, gateway.id)).toEqual(kept ? {} : { MALFORMED: 1 });
   });
 
-  // A number may be written as long as one likes: no frame and no message has a cap of its own.
   it('never makes a row of over 1 MB [rule 9]', async () => {
     const { plant, link, gateway } = await connected();
     await sendHuge(link, gateway);
     expect(await numberOf(plant.id, LONGEST_ROW.journal)).toBeLessThanOrEqual(MAX_ROW_BYTES);
   });
 
-  // The bound of the row throws inside the one transaction: the object aborts, and again at each re-send.
   it('that is too long for a row is refused alone [rule 3]', async () => {
     const { link, gateway } = await connected();
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":1}' }));

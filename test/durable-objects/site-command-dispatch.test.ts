@@ -119,7 +119,6 @@ describe('a command while its device is away', () => {
     expect(commandsOf(link)).toEqual([]);
   });
 
-  // Nothing looks at what waits when a silent socket shows life again: only a subscription, or the end of waiting, does.
   it('goes out when the device, silent for a minute, shows life on its standing link [C-7.6]', async () => {
     const { plant, partner } = await newSite();
     const link = await connectListening(plant);

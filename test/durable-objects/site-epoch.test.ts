@@ -133,7 +133,6 @@ describe('a link that its bridge closes', () => {
     expect(open).toBe(0);
   });
 
-  // The object does not answer the close frame: the peer sees 1006, ten seconds later.
   it('is closed from both sides at once [architecture: one idea]', async () => {
     const { plant } = await newPlant();
     const link = await connectListening(plant);

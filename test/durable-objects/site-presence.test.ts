@@ -95,7 +95,6 @@ describe('a plant', () => {
     expect(writes).toBe(0);
   });
 
-  // The 90 s are counted twice: until the silent session is cut, and again from that cut.
   it('whose device fell silent without a close is OFFLINE 90 s after its last sign of life [C-3.10]', async () => {
     const { plant } = await newPlant();
     await connectTo(plant.id, plant.gateway.id);

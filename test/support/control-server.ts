@@ -68,6 +68,24 @@ export class ControlServer {
     return held;
   }
 
+  /** Makes the step fail for who comes there next. */
+  failOnce(step: Step): void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const held: Held = {
+      step,
+      subject: undefined,
+      once: true,
+      reached: promise,
+      standing: () => 0,
+      arrive: (response) => {
+        response.writeHead(500).end();
+        resolve();
+      },
+      release: () => this.#holds.delete(held),
+    };
+    this.#holds.add(held);
+  }
+
   async stop(): Promise<void> {
     for (const held of this.#holds) held.release();
     this.#server.closeAllConnections();

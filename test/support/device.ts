@@ -3,7 +3,7 @@
  * command once, however often it comes. It remembers all that it did.
  */
 import { createHmac } from 'node:crypto';
-import { connect, type IClientOptions, type MqttClient } from 'mqtt';
+import { connect, ErrorWithReasonCode, type IClientOptions, type MqttClient } from 'mqtt';
 import type { DeviceAckStatus } from '../../protocol/enums.ts';
 import { ackSigningString } from '../../protocol/signing.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
@@ -25,6 +25,8 @@ export class Device {
   readonly told: string[] = [];
   /** Sessions opened, and ended, so far. */
   readonly sessions = { opened: 0, ended: 0 };
+  /** The return codes of the CONNACKs that refused it. */
+  readonly refusals: number[] = [];
   readonly #client: MqttClient;
   readonly #identity: { id: string; hmacSecret: string };
   readonly #done = new Set<string>();
@@ -39,7 +41,9 @@ export class Device {
       if (this.#listening) this.sessions.ended += 1;
       this.#listening = false;
     });
-    this.#client.on('error', () => {});
+    this.#client.on('error', (error) => {
+      if (error instanceof ErrorWithReasonCode) this.refusals.push(error.code);
+    });
     this.#client.on('message', (_topic, payload) => this.#take(JSON.parse(payload.toString('utf8'))));
   }
 

@@ -13,6 +13,8 @@ export class TcpProxy {
   readonly #pairs = new Set<{ up: Socket; down: Socket }>();
   readonly #held = new Set<Direction>();
   #refuses = false;
+  /** How many were refused. */
+  refused = 0;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -54,9 +56,13 @@ export class TcpProxy {
     }
   }
 
-  /** From here on nobody connects any more. */
+  /** Nobody connects any more, until `accept`. */
   refuse(): void {
     this.#refuses = true;
+  }
+
+  accept(): void {
+    this.#refuses = false;
   }
 
   async stop(): Promise<void> {
@@ -68,6 +74,7 @@ export class TcpProxy {
 
   #accept(client: Socket, targetPort: number): void {
     if (this.#refuses) {
+      this.refused += 1;
       client.destroy();
       return;
     }

@@ -1,0 +1,70 @@
+/** A site's agenda goes on whatever became of a hand-over: a retry, a crash with events still to be handed over. */
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { areWhole } from '../support/command-history.ts';
+import { ControlServer } from '../support/control-server.ts';
+import { Device } from '../support/device.ts';
+import { chargeOrder, type Order, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+
+const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
+const ROUNDS = 4;
+const HELD_FOR_MS = 1_500;
+
+describe('the agenda of a site', () => {
+  let control: ControlServer;
+  let stack: TestStack;
+
+  beforeAll(async () => {
+    control = await ControlServer.start();
+    stack = await TestStack.start({ entry: ENTRY, bindings: control.bindings });
+  });
+  afterAll(async () => {
+    await stack.stop();
+    await control.stop();
+  });
+
+  /** A plant with its device and its partner, and both there. */
+  const populate = async () => {
+    const plant = await stack.addPlant();
+    const device = await Device.start(stack, plant.gateway);
+    const partner = new ReturningPartner(stack.partnerOptions(await stack.addKey()));
+    const areThere = () => eventually(() => (device.listening && partner.connected) || undefined);
+    await areThere();
+    const isWhole = (order: Order) => eventually(() => areWhole([order], partner.events) || undefined, 5_000);
+    /** Nothing but the agenda ends a setpoint. */
+    const expectAgendaRuns = async () => {
+      const validUntil = new Date(Date.now() + HELD_FOR_MS).toISOString();
+      const setpoint = setpointOrder(plant.id, { validUntil });
+      expect(await partner.publish(setpoint)).toBe(true);
+      await isWhole(setpoint);
+    };
+    const stop = () => Promise.all([partner.stop(), device.stop()]);
+    return { siteId: plant.id, partner, areThere, isWhole, expectAgendaRuns, stop };
+  };
+
+  it('hands events over again, each time that a hand-over failed [C-6.4]', async () => {
+    const { siteId, partner, isWhole, expectAgendaRuns, stop } = await populate();
+    for (let round = 0; round < ROUNDS; round++) {
+      control.failOnce('before-receive');
+      const charge = chargeOrder(siteId);
+      expect(await partner.publish(charge)).toBe(true);
+      await isWhole(charge);
+    }
+    await expectAgendaRuns();
+    await stop();
+  });
+
+  it('runs in an object that wakes with events to hand over, after a kill -9 [C-7.8]', async () => {
+    const { siteId, partner, areThere, isWhole, expectAgendaRuns, stop } = await populate();
+    const hold = control.hold('before-receive', { subject: siteId });
+    const charge = chargeOrder(siteId);
+    await partner.publish(charge);
+    await hold.reached;
+    await stack.killEdge();
+    await isWhole(charge);
+    await areThere();
+    await expectAgendaRuns();
+    await stop();
+  });
+});

@@ -1,0 +1,89 @@
+/** kill -9 at each step of a publish, exactly: the object stands still at the step while its process is killed. */
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { expectNoSecondEffect, expectNothingLost, type Scene } from '../support/command-history.ts';
+import { ControlServer } from '../support/control-server.ts';
+import { Device } from '../support/device.ts';
+import { chargeOrder, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+import type { Step } from '../support/step.ts';
+
+const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
+/** The first stands still at the step; what is behind it waits, in its batch or in the next. */
+const COMMANDS = 3;
+
+const STEPS: Step[] = [
+  'before-rpc',
+  'after-commit',
+  'before-vhost-stored',
+  'before-confirm',
+  'before-dispatch',
+  'before-receive',
+];
+/** Where one site's lane stands still and others go on. */
+const LANE_STEPS = STEPS.slice(0, STEPS.indexOf('before-confirm'));
+/** Where nothing may be confirmed yet. */
+const UNCONFIRMED_STEPS: Step[] = [...LANE_STEPS, 'before-confirm'];
+const VICTIMS = ['bridge', 'edge', 'both'] as const;
+
+describe('a kill -9 at a step of a publish', () => {
+  let control: ControlServer;
+  let stack: TestStack;
+  let scene: Scene;
+  let otherSiteId: string;
+
+  beforeAll(async () => {
+    control = await ControlServer.start();
+    stack = await TestStack.start({ entry: ENTRY, bindings: control.bindings, bridgeProcess: true });
+    const { plantId: siteId, apiKey } = stack.credentials;
+    otherSiteId = (await stack.addPlant()).id;
+    const device = await Device.start(stack);
+    const partner = new ReturningPartner(stack.partnerOptions());
+    scene = { stack, siteId, key: apiKey.key, partner, device };
+  });
+  afterAll(async () => {
+    await Promise.all([scene.partner.stop(), scene.device.stop()]);
+    await stack.stop();
+    await control.stop();
+  });
+
+  const kill = async (victim: (typeof VICTIMS)[number], release: () => void) => {
+    if (victim === 'edge') {
+      await stack.killEdge();
+      return;
+    }
+    const edgeIsBack = victim === 'both' ? stack.killEdge() : Promise.resolve();
+    await stack.bridge.kill();
+    // Where the edge lives on, what stood still goes on after the bridge's death.
+    release();
+    await edgeIsBack;
+    await stack.restartBridge();
+  };
+
+  const cases = STEPS.flatMap((step) => VICTIMS.map((victim) => [step, victim] as const));
+
+  it.each(cases)(
+    '%s, of %s, loses nothing confirmed and does nothing twice [C-6.4] [C-7.3]',
+    async (step, victim) => {
+      await eventually(() => (scene.device.listening && scene.partner.connected) || undefined);
+      const orders = Array.from({ length: COMMANDS }, () => chargeOrder(scene.siteId));
+      const confirmed = new Set<string>();
+      const hold = control.hold(step, LANE_STEPS.includes(step) ? { subject: scene.siteId } : {});
+      const published = Promise.all(
+        orders.map(async (order) => {
+          if (await scene.partner.publish(order)) confirmed.add(order.messageId);
+        }),
+      );
+      await hold.reached;
+      // Confirmed by another site: a confirm that came too early would have come before it.
+      if (LANE_STEPS.includes(step))
+        expect(await scene.partner.publish(setpointOrder(otherSiteId))).toBe(true);
+      await kill(victim, hold.release);
+      await published;
+      if (UNCONFIRMED_STEPS.includes(step)) expect(confirmed.size).toBe(0);
+      const logged = await expectNothingLost(scene, orders, confirmed);
+      if (victim !== 'bridge') expect(logged.length > 0).toBe(step !== 'before-rpc');
+      await expectNoSecondEffect(scene, orders, confirmed);
+    },
+  );
+});

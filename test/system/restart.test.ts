@@ -1,0 +1,70 @@
+/** The edge stopped and started again on the same data: the command log is what it was. */
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Edge, startEdge } from '../../tools/edge.ts';
+import { areWhole, chainsOf, expectOneChain, readLog } from '../support/command-history.ts';
+import { Device } from '../support/device.ts';
+import { chargeOrder, ReturningPartner } from '../support/returning-partner.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+
+const COMMANDS = 30;
+
+describe('a restart of the edge', () => {
+  let stack: TestStack;
+  let edge: Edge;
+  let device: Device;
+  let partner: ReturningPartner;
+
+  beforeAll(async () => {
+    stack = await TestStack.start();
+    edge = stack.edge;
+    device = await Device.start(stack);
+    partner = new ReturningPartner(stack.partnerOptions());
+  });
+  afterAll(async () => {
+    await Promise.all([partner.stop(), device.stop()]);
+    await stack.bridge.stop();
+    await edge.stop();
+    rmSync(stack.folder, { recursive: true, force: true });
+  });
+
+  /** On the same folder and port, as the stack's first edge was started. */
+  const startAgain = async (): Promise<Edge> => {
+    const { bridgeSecret, dataKeys, tokenPublicKey } = stack.credentials;
+    return await startEdge({
+      dataFolder: join(stack.folder, 'edge'),
+      port: Number(new URL(stack.edge.url).port),
+      secrets: { bridgeSecret, dataKeys, tokenPublicKey: JSON.stringify(tokenPublicKey) },
+    });
+  };
+
+  it('keeps the command log and its total, and still knows each messageId [C-7.3]', async () => {
+    const { plantId } = stack.credentials;
+    await eventually(() => (device.listening && partner.connected) || undefined);
+    const orders = Array.from({ length: COMMANDS }, () => chargeOrder(plantId));
+    expect(await Promise.all(orders.map((order) => partner.publish(order)))).not.toContain(false);
+    await eventually(() => areWhole(orders, partner.events) || undefined);
+    const before = await readLog(stack, plantId);
+    expect(before).toHaveLength(COMMANDS);
+
+    await edge.stop();
+    edge = await startAgain();
+    expect(await readLog(stack, plantId)).toEqual(before);
+
+    await eventually(() => (device.listening && partner.connected) || undefined);
+    const repeated = orders.slice(0, 3);
+    const fresh = chargeOrder(plantId);
+    const outcomes = await Promise.all([...repeated, fresh].map((order) => partner.publish(order)));
+    expect(outcomes).not.toContain(false);
+    await eventually(() => areWhole([fresh], partner.events) || undefined);
+    const after = await readLog(stack, plantId);
+    expect(after.slice(1)).toEqual(before);
+    expect(after[0]?.messageId).toBe(fresh.messageId);
+    const chains = chainsOf(partner.events);
+    for (const order of [...orders, fresh]) {
+      expectOneChain(chains.get(order.correlationId));
+      expect(device.times(order.powerKw)).toBe(1);
+    }
+  });
+});

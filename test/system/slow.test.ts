@@ -1,0 +1,124 @@
+/** A consumer that never reads its socket costs a window's worth of memory, and nobody else anything. */
+import { readFileSync } from 'node:fs';
+import type { Duplex } from 'node:stream';
+import type { ChannelModel } from 'amqplib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { KeySeed } from '../../tools/seed.ts';
+import { openConnection } from '../support/returning-partner.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+import { VhostRpc } from '../support/vhost-rpc.ts';
+
+const BATCH = 500;
+const PAYLOAD_CHARS = 250;
+/** With the warm-up just below the queue's cap: dropping is another matter, and has a warm-up of its own. */
+const MESSAGES = 60_000;
+const WARM_UP = 35_000;
+const GROWTH_MIB = 32;
+/** [C-6.4] */
+const QUEUE_BYTES = 64 * 1024 * 1024;
+const LARGE_PAYLOAD_CHARS = 16 * 1024;
+const LARGE_BATCH = 32;
+
+describe('a consumer that never reads', () => {
+  let stack: TestStack;
+
+  beforeAll(async () => {
+    stack = await TestStack.start({ bridgeProcess: true });
+  });
+  afterAll(async () => {
+    await stack.stop();
+  });
+
+  const open = async (key: KeySeed, name: string) => {
+    const connection = await openConnection(stack.partnerOptions(key));
+    const channel = await connection.createChannel();
+    return { connection, channel, queue: `vcp.${stack.credentials.organization.slug}.${name}` };
+  };
+
+  const consume = async (key: KeySeed, name: string) => {
+    const consumer = { ...(await open(key, name)), received: 0 };
+    await consumer.channel.consume(consumer.queue, (message) => {
+      if (message) consumer.channel.ack(message);
+      consumer.received += 1;
+    });
+    return consumer;
+  };
+
+  /** From before its consume on, the client takes nothing off its TLS socket: not even the consume-ok. */
+  const consumeWithoutReading = async (key: KeySeed, name: string) => {
+    const watcher = await open(key, name);
+    const slow = { ...(await open(key, name)), received: 0 };
+    const stream = streamOf(slow.connection);
+    stream.removeAllListeners('readable');
+    stream.pause();
+    const consumed = slow.channel.consume(slow.queue, () => {
+      slow.received += 1;
+    });
+    consumed.catch(() => {});
+    const isConsuming = async () => (await watcher.channel.checkQueue(slow.queue)).consumerCount === 1;
+    await eventually(async () => (await isConsuming()) || undefined);
+    return { slow, watcher };
+  };
+
+  it('grows bridge and edge by no more than 32 MB over 60 000 messages, and others receive [C-6.4]', async () => {
+    const key = await stack.addKey();
+    const vhost = await VhostRpc.of(stack, key.id);
+    const otherKey = await stack.addKey();
+    const other = await consume(otherKey, 'event.alarm');
+    const otherVhost = await VhostRpc.of(stack, otherKey.id);
+    const { slow, watcher } = await consumeWithoutReading(key, 'event.alarm');
+    await fill(vhost, WARM_UP);
+    const before = residentMib(stack);
+    for (let told = 1; told <= 10; told++) {
+      await fill(vhost, MESSAGES / 10);
+      await otherVhost.events('alarm', 1, PAYLOAD_CHARS);
+      await eventually(() => other.received === told || undefined, 2_000);
+    }
+    const after = residentMib(stack);
+    expect(after.bridge - before.bridge).toBeLessThanOrEqual(GROWTH_MIB);
+    expect(after.edge - before.edge).toBeLessThanOrEqual(GROWTH_MIB);
+    expect(slow.received).toBe(0);
+
+    // Another consumer of the same queue gets what the slow one has no room for.
+    const quick = await consume(key, 'event.alarm');
+    await eventually(() => quick.received >= 10 * BATCH || undefined);
+    leave(slow, watcher, quick, other);
+  }, 60_000);
+
+  it.each([
+    ['event.alarm', (vhost: VhostRpc) => vhost.events('alarm', LARGE_BATCH, LARGE_PAYLOAD_CHARS)],
+    ['event.telemetry', (vhost: VhostRpc) => vhost.telemetry(LARGE_BATCH, LARGE_PAYLOAD_CHARS)],
+  ])('holds up no drop of the oldest in %s by what it has not acknowledged [C-6.4]', async (name, send) => {
+    const key = await stack.addKey();
+    const vhost = await VhostRpc.of(stack, key.id);
+    const { slow, watcher } = await consumeWithoutReading(key, name);
+    const batchChars = LARGE_BATCH * LARGE_PAYLOAD_CHARS;
+    for (let chars = 0; chars < 1.1 * QUEUE_BYTES; chars += batchChars) await send(vhost);
+    const { messageCount } = await watcher.channel.checkQueue(slow.queue);
+    expect(messageCount).toBeGreaterThan((0.9 * QUEUE_BYTES) / LARGE_PAYLOAD_CHARS);
+    expect(messageCount).toBeLessThanOrEqual(QUEUE_BYTES / LARGE_PAYLOAD_CHARS);
+    expect(slow.received).toBe(0);
+    leave(slow, watcher);
+  });
+});
+
+async function fill(vhost: VhostRpc, messages: number): Promise<void> {
+  for (let sent = 0; sent < messages; sent += BATCH) await vhost.events('alarm', BATCH, PAYLOAD_CHARS);
+}
+
+/** Drops the clients' sockets: one that does not read hears no goodbye. */
+function leave(...clients: { connection: ChannelModel }[]): void {
+  for (const { connection } of clients) streamOf(connection).destroy();
+}
+
+function streamOf(connection: ChannelModel): Duplex {
+  return (connection.connection as unknown as { stream: Duplex }).stream;
+}
+
+function residentMib(stack: TestStack): { bridge: number; edge: number } {
+  const of = (pid: number | undefined) => {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
+  };
+  return { bridge: of(stack.bridge.process?.pid), edge: of(stack.edge.pid()) };
+}

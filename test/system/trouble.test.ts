@@ -1,0 +1,73 @@
+/** While the edge is away its clients are told to try again, never that they are unwelcome, and they come back. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Device } from '../support/device.ts';
+import { ProxiedBridge } from '../support/proxied-bridge.ts';
+import { openConnection, ReturningPartner } from '../support/returning-partner.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+
+describe('an edge that is away', () => {
+  let stack: TestStack;
+  let bridge: ProxiedBridge;
+
+  beforeAll(async () => {
+    stack = await TestStack.start();
+    bridge = await ProxiedBridge.start(stack, 'bridge-alone');
+  });
+  afterAll(async () => {
+    await bridge.stop();
+    await stack.stop();
+  });
+
+  const edgeGoesAway = () => {
+    bridge.links.refuse();
+    bridge.links.cut();
+  };
+  const someoneTried = async () => {
+    const before = bridge.links.refused;
+    await eventually(() => bridge.links.refused > before || undefined);
+  };
+
+  it('closes partners with 320, and answers their connects with it [C-6.3]', async () => {
+    const options = { ...stack.partnerOptions(), port: bridge.ports.amqps };
+    const connection = await openConnection(options);
+    const closed = new Promise<Error & { code?: number }>((resolve) => connection.once('close', resolve));
+    edgeGoesAway();
+    expect(await closed).toMatchObject({ code: 320 });
+    await expect(openConnection(options)).rejects.toThrow('320 (CONNECTION-FORCED)');
+
+    const partner = new ReturningPartner(options, []);
+    await someoneTried();
+    bridge.links.accept();
+    await eventually(() => partner.connected || undefined);
+    await partner.stop();
+  });
+
+  it('answers devices with CONNACK 3, and takes them back [C-3.6]', async () => {
+    const device = await Device.start(stack, stack.credentials.gateway, { port: bridge.ports.mqtts });
+    await eventually(() => device.listening || undefined);
+    edgeGoesAway();
+    await someoneTried();
+    bridge.links.accept();
+    await eventually(() => device.listening || undefined);
+    expect(new Set(device.refusals)).toEqual(new Set([3]));
+    await device.stop();
+  });
+
+  // The simulator's mqtt client gives up for good at the first CONNACK that is not 0: it wants reconnectOnConnackError.
+  it.fails('does not lose the simulated gateway', async () => {
+    const { gateway: identity } = stack.credentials;
+    const gateway = await stack.gateway(identity, () => true, bridge.ports.mqtts);
+    try {
+      await eventually(() => gateway.connected || undefined);
+      await gateway.publishTelemetry({ gridPowerKw: 1 });
+      edgeGoesAway();
+      await someoneTried();
+      bridge.links.accept();
+      await eventually(() => gateway.connected || undefined, 3_000);
+      await gateway.publishTelemetry({ gridPowerKw: 2 });
+    } finally {
+      bridge.links.accept();
+      await gateway.stop();
+    }
+  });
+});
