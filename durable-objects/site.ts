@@ -253,7 +253,7 @@ export class Site extends DurableObject<Env> {
       if ((device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= now) {
         sessions.cut(device.id, CLOSE_CODES.expired, 'token expired', now);
       } else if (device.connection_id) {
-        const lastSignMs = sessions.lastSignOfLifeMs(device.id) ?? 0;
+        const lastSignMs = sessions.lastSignOfLifeMs(device.id) ?? device.connected_at_ms ?? now;
         if (now - lastSignMs < SESSION_GONE_MS) continue;
         sessions.cut(device.id, CLOSE_CODES.takenOver, 'no sign of life', lastSignMs);
       }

@@ -53,8 +53,7 @@ describe('an edge that is away', () => {
     await device.stop();
   });
 
-  // The simulator's mqtt client gives up for good at the first CONNACK that is not 0: it wants reconnectOnConnackError.
-  it.fails('does not lose the simulated gateway', async () => {
+  it('does not lose the simulated gateway', async () => {
     const { gateway: identity } = stack.credentials;
     const gateway = await stack.gateway(identity, () => true, bridge.ports.mqtts);
     try {

@@ -52,6 +52,8 @@ export class Gateway {
       clean: true,
       keepalive: 60,
       reconnectPeriod: 500,
+      // A CONNACK of 3 means "try again"; without this the client would give up at the first.
+      reconnectOnConnackError: true,
       queueQoSZero: false,
     });
     this.#client.on('connect', () => void this.#onConnect());

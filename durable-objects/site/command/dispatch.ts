@@ -104,6 +104,11 @@ export function waitingDue(
   return row.not_before_ms > now ? row.not_before_ms : row.expires_at_ms;
 }
 
+/** When a dispatch that was sent must be looked at: its ack is late, or it is too late for it. */
+export function ackDue(expiresAtMs: number | null, now: number): number {
+  return Math.min(now + ACK_TIMEOUT_MS, expiresAtMs ?? Number.POSITIVE_INFINITY);
+}
+
 const RANK: Record<DispatchState, number> = {
   WAITING: 0,
   SENT: 1,

@@ -11,15 +11,7 @@ import { executionEvent, expiryAlarm, subjectOf } from '../events.ts';
 import type { CommandRow, DispatchRow } from '../schema.ts';
 import type { SiteState } from '../state.ts';
 import { checkItemConstraint, checkItemTarget, checkSetpointConstraint, type SiteFacts } from './checks.ts';
-import {
-  ACK_TIMEOUT_MS,
-  advance,
-  hasEnded,
-  MAX_TRIES,
-  OPEN_SETPOINT_MS,
-  outcomeOf,
-  waitingDue,
-} from './dispatch.ts';
+import { ackDue, advance, hasEnded, MAX_TRIES, OPEN_SETPOINT_MS, outcomeOf, waitingDue } from './dispatch.ts';
 
 /** A device's ack. Unknown, foreign, lower or repeated ones change nothing [C-3.9]. */
 export function applyAck(
@@ -67,7 +59,9 @@ function heldUntilMs(row: DispatchRow, command: CommandRow, now: number): number
 /** What a device that has just subscribed must get: all that is due and not acknowledged, in order. */
 export function sendUnacknowledged(state: SiteState, effects: Effects, deviceId: string, now: number): void {
   for (const row of state.storage.unacknowledged(deviceId)) {
-    if (row.not_before_ms <= now) sendAgain(state, effects, row, now);
+    // Sent before and lost with its link: that was no try of the device's.
+    const tries = row.state === 'SENT' ? row.tries : row.tries + 1;
+    if (row.not_before_ms <= now) sendAgain(state, effects, row, tries, now);
   }
 }
 
@@ -78,9 +72,9 @@ export function runDueDispatch(state: SiteState, effects: Effects, due: Dispatch
   if (!row) return;
   const live = state.sessions.isLive(row.device_id, now);
   if (row.state === 'RECEIVED' || row.state === 'IN_PROGRESS') endSetpoint(state, effects, row, now);
-  else if (row.state === 'WAITING' && isExpired(row, now)) expire(state, effects, row, now);
+  else if (isExpired(row, now)) expire(state, effects, row, now);
   else if (row.state === 'SENT' && row.tries >= MAX_TRIES) fail(state, effects, row, 'NO_ACK', now);
-  else if (live) sendAgain(state, effects, row, now);
+  else if (live) sendAgain(state, effects, row, row.tries + 1, now);
   else wait(state, row, now);
 }
 
@@ -89,7 +83,7 @@ function isExpired(row: DispatchRow, now: number): boolean {
 }
 
 /** A queued command is checked again when it goes out [C-7.6]. */
-function sendAgain(state: SiteState, effects: Effects, row: DispatchRow, now: number): void {
+function sendAgain(state: SiteState, effects: Effects, row: DispatchRow, tries: number, now: number): void {
   if (isExpired(row, now)) {
     expire(state, effects, row, now);
     return;
@@ -100,7 +94,7 @@ function sendAgain(state: SiteState, effects: Effects, row: DispatchRow, now: nu
     fail(state, effects, row, broken, now);
     return;
   }
-  const sent: DispatchRow = { ...row, state: 'SENT', tries: row.tries + 1, due_at_ms: now + ACK_TIMEOUT_MS };
+  const sent: DispatchRow = { ...row, state: 'SENT', tries, due_at_ms: ackDue(row.expires_at_ms, now) };
   state.storage.setDispatch(row.cmd_id, sent);
   state.storage.markDispatched(command.sequence, now);
   effects.send(sent);

@@ -16,13 +16,7 @@ import { acknowledgementEvent, type EventSubject, violationAlarms } from '../eve
 import type { DispatchRow } from '../schema.ts';
 import type { SiteState } from '../state.ts';
 import type { NewCommand } from '../storage.ts';
-import {
-  ACK_TIMEOUT_MS,
-  dispatchWindow,
-  type PlannedDispatch,
-  planDispatches,
-  waitingDue,
-} from './dispatch.ts';
+import { ackDue, dispatchWindow, type PlannedDispatch, planDispatches, waitingDue } from './dispatch.ts';
 import { fingerprint, type Judgement, judge, rejection, resultsOf, windowOf } from './pipeline.ts';
 
 type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix'>;
@@ -151,7 +145,7 @@ function dispatchRow(
     state: goesNow ? 'SENT' : 'WAITING',
     tries: goesNow ? 1 : 0,
     ...window,
-    due_at_ms: goesNow ? now + ACK_TIMEOUT_MS : waitingDue(window, now),
+    due_at_ms: goesNow ? ackDue(expiresAtMs, now) : waitingDue(window, now),
     reason: null,
   };
 }
