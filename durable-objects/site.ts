@@ -19,6 +19,7 @@ import {
 } from '../protocol/link.ts';
 import { commandSigningString } from '../protocol/signing.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
+import { AlarmClock } from './alarm-clock.ts';
 import type { Env } from './env.ts';
 import type { OutboxEvent, SubmissionBatch } from './exchange.ts';
 import { hmacHex } from './hmac.ts';
@@ -73,7 +74,7 @@ export interface SubmitAnswer {
 export class Site extends DurableObject<Env> {
   readonly #state: SiteState;
   readonly #outbox: Outbox;
-  #armedAtMs: number | null = null;
+  readonly #alarm: AlarmClock;
   #registryReadAtMs = 0;
   #presenceCheckedAtMs = 0;
   #presenceDueMs: number | undefined;
@@ -89,9 +90,10 @@ export class Site extends DurableObject<Env> {
     const sessions = new DeviceSessions(ctx, storage);
     this.#state = new SiteState(storage, sessions, env.DATA_KEYS);
     this.#outbox = new Outbox(this.#state, env);
+    this.#alarm = new AlarmClock(ctx.storage, () => this.#state.now());
     sessions.reconcile(this.#state.now());
     void ctx.blockConcurrencyWhile(async () => {
-      this.#armedAtMs = await ctx.storage.getAlarm();
+      await this.#alarm.load();
       this.#arm();
     });
   }
@@ -233,7 +235,7 @@ export class Site extends DurableObject<Env> {
   // agenda
 
   override async alarm(): Promise<void> {
-    this.#armedAtMs = null;
+    this.#alarm.rang();
     try {
       const now = this.#state.now();
       this.#runDue(now);
@@ -271,16 +273,8 @@ export class Site extends DurableObject<Env> {
     this.#perform(effects);
   }
 
-  /** Sets the alarm for the earliest thing due, only when it is earlier than the one that stands (rule 10). */
   #arm(): void {
-    const due = this.#nextDueMs();
-    if (due === undefined || (this.#armedAtMs !== null && this.#armedAtMs <= due)) return;
-    const at = Math.max(due, this.#state.now());
-    this.#armedAtMs = at;
-    this.ctx.storage.setAlarm(at).catch((error: unknown) => {
-      console.error('alarm not set', { error });
-      this.#armedAtMs = null;
-    });
+    this.#alarm.arm(this.#nextDueMs());
   }
 
   #nextDueMs(): number | undefined {

@@ -18,6 +18,7 @@ import {
   vhostLinkUp,
 } from '../protocol/link.ts';
 import { type CommandFamily, EVENT_QUEUES, FAMILY_RULES } from '../protocol/routing-keys.ts';
+import { AlarmClock } from './alarm-clock.ts';
 import type { Env } from './env.ts';
 import type { OutboxEvent, PassingEvent, Receipt, SignatureVerdict, Submission } from './exchange.ts';
 import { DIAL_HEADER, notFoundResponse, refusalResponse } from './refusal-response.ts';
@@ -63,13 +64,14 @@ export class Vhost extends DurableObject<Env> {
   #received: Map<string, number>;
   #flushTimer: number | null = null;
   #settleTimer: number | null = null;
-  #armedAtMs: number | null = null;
+  readonly #alarm: AlarmClock;
   #lastNowMs = 0;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
     this.#storage = new VhostStorage(ctx.storage);
+    this.#alarm = new AlarmClock(ctx.storage, () => this.#now());
     this.#sockets = new ClientSockets(ctx, this.#storage, () => this.#now());
     this.#keys = new KeyHolder(this.#storage, new SecretBox(env.DATA_KEYS));
     this.#directory = new DirectoryHolder(env.DB, this.#storage);
@@ -85,7 +87,7 @@ export class Vhost extends DurableObject<Env> {
     });
     this.#forget(this.#sockets.missing());
     void ctx.blockConcurrencyWhile(async () => {
-      this.#armedAtMs = await ctx.storage.getAlarm();
+      await this.#alarm.load();
       this.#arm();
     });
   }
@@ -202,7 +204,7 @@ export class Vhost extends DurableObject<Env> {
   // agenda
 
   override async alarm(): Promise<void> {
-    this.#armedAtMs = null;
+    this.#alarm.rang();
     try {
       const { key } = this.#keys;
       if (key && this.#hasEnded()) this.#endKey(key);
@@ -214,21 +216,14 @@ export class Vhost extends DurableObject<Env> {
     }
   }
 
-  /** The next sign of life that is due, and the key's own end; only when earlier than what stands (rule 10). */
+  /** The next sign of life that is due, and the key's own end. */
   #arm(): void {
     const candidates = this.#sockets
       .ids()
       .map((id) => this.#sockets.lastSignOfLifeMs(id) + SIGN_OF_LIFE_MS + 1);
     const expiresAtMs = this.#keys.key?.expiresAtMs ?? null;
     if (expiresAtMs !== null && !this.#hasEnded()) candidates.push(expiresAtMs);
-    if (candidates.length === 0) return;
-    const due = Math.max(Math.min(...candidates), this.#now());
-    if (this.#armedAtMs !== null && this.#armedAtMs <= due) return;
-    this.#armedAtMs = due;
-    this.ctx.storage.setAlarm(due).catch((error: unknown) => {
-      console.error('alarm not set', { error });
-      this.#armedAtMs = null;
-    });
+    this.#alarm.arm(candidates.length === 0 ? undefined : Math.min(...candidates));
   }
 
   // one batch of a client's frames
