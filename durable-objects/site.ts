@@ -141,17 +141,20 @@ export class Site extends DurableObject<Env> {
     await this.#ready(batch.siteId);
     const state = this.#state;
     const now = state.now();
-    const effects = new Effects();
     const outcomes: SubmitAnswer['outcomes'] = [];
     this.#outbox.noteReceived(batch.keyId, batch.received);
-    this.#commit(() => {
+    const effects = this.#write((all) => {
       for (const submission of batch.submissions) {
-        outcomes.push(this.#step(effects, (step) => recordSubmission(state, step, batch, submission, now)));
+        outcomes.push(this.#step(all, (step) => recordSubmission(state, step, batch, submission, now)));
       }
-      this.#writeOutbox(effects);
     });
     const { events, isAll } = this.#outbox.handOver(batch.keyId);
-    this.#perform(effects, isAll ? batch.keyId : undefined);
+    this.#arm();
+    // The partner's answer first, then the devices: both wait for the commit, and the answer has the longer way.
+    const performed = this.ctx.storage
+      .sync()
+      .then(() => this.#perform(effects, isAll ? batch.keyId : undefined));
+    this.ctx.waitUntil(performed);
     return { outcomes, events };
   }
 
@@ -219,7 +222,7 @@ export class Site extends DurableObject<Env> {
       return;
     }
     const wasLive = sessions.isLive(device.id, now);
-    sessions.noteFrame(socket, now);
+    sessions.noteFrame(device.id, now);
     this.#receive(socket, device.id, frames.value, now, wasLive);
   }
 
@@ -260,16 +263,14 @@ export class Site extends DurableObject<Env> {
         sessions.cut(device.id, CLOSE_CODES.takenOver, 'no sign of life', lastSignMs);
       }
     }
-    const effects = new Effects();
-    this.#commit(() => {
+    const effects = this.#write((all) => {
       for (const row of storage.dueDispatches(now, DUE_PER_ALARM)) {
-        const outcome = this.#step(effects, (step) => runDueDispatch(this.#state, step, row, now));
+        const outcome = this.#step(all, (step) => runDueDispatch(this.#state, step, row, now));
         if (outcome === 'failed') storage.setDispatch(row.cmd_id, { ...row, due_at_ms: now + STEP_RETRY_MS });
       }
-      this.#updatePresence(effects, now);
-      storage.insertOutbox(effects.outbox);
-      this.#outbox.deleteReceived();
+      this.#updatePresence(all, now);
     });
+    storage.reviseDispatchDue();
     this.#perform(effects);
   }
 
@@ -279,7 +280,7 @@ export class Site extends DurableObject<Env> {
 
   #nextDueMs(): number | undefined {
     const { sessions, storage } = this.#state;
-    const candidates = [storage.nextDispatchDue(), this.#outbox.nextDueMs(), this.#presenceDueMs];
+    const candidates = [storage.dispatchDueMs, this.#outbox.nextDueMs(), this.#presenceDueMs];
     for (const device of sessions.devices()) {
       if (!device.connection_id) continue;
       candidates.push(device.session_expires_at_ms ?? undefined);
@@ -311,7 +312,7 @@ export class Site extends DurableObject<Env> {
       if (frame.kind === 'subscribed') subscribed = frame.commands;
       else findings.take(state, device, frame, now);
     }
-    if (subscribed !== undefined) state.sessions.setSubscribed(socket, attachment, subscribed);
+    if (subscribed !== undefined) state.sessions.setSubscribed(deviceId, subscribed);
     // It listens now and did not before, or it was given up for silent: what waited for it goes out.
     const isBack = !wasLive && (subscribed ?? attachment.subscribed);
 
@@ -319,9 +320,8 @@ export class Site extends DurableObject<Env> {
     const { head } = state.journal;
     const hasData = findings.entries.some((finding) => finding.data);
     const eventAtMs = hasData && this.#telemetryDueMs() <= now ? now : (head?.eventAtMs ?? 0);
-    const effects = new Effects();
     let nextHead = head;
-    this.#commit(() => {
+    const effects = this.#write((all) => {
       const entries = findings.entries.map((finding) => finding.entry);
       nextHead = append(state.storage, head, entries, now, eventAtMs, () => this.#onRollover(now));
       for (const [reason, count] of findings.dropped)
@@ -331,13 +331,12 @@ export class Site extends DurableObject<Env> {
       if (reported && reported !== device.reported_status)
         state.storage.setReportedStatus(deviceId, reported);
       for (const { seq, ack } of findings.acks) {
-        const outcome = this.#step(effects, (step) =>
+        const outcome = this.#step(all, (step) =>
           applyAck(state, step, { deviceId, cmdId: ack.cmdId, status: ack.status }, now),
         );
         if (outcome === 'failed') findings.refuseAck(seq);
       }
-      if (isBack) sendUnacknowledged(state, effects, deviceId, now);
-      this.#writeOutbox(effects);
+      if (isBack) sendUnacknowledged(state, all, deviceId, now);
     });
 
     // 3. remember
@@ -434,12 +433,7 @@ export class Site extends DurableObject<Env> {
 
   /** Writes presence only when it changed. */
   #refreshPresence(now: number): void {
-    const effects = new Effects();
-    this.#commit(() => {
-      this.#updatePresence(effects, now);
-      this.#writeOutbox(effects);
-    });
-    this.#perform(effects);
+    this.#perform(this.#write((effects) => this.#updatePresence(effects, now)));
   }
 
   #updatePresence(effects: Effects, now: number): void {
@@ -487,22 +481,26 @@ export class Site extends DurableObject<Env> {
 
   // shared mechanics
 
-  /** One transaction. When it fails the object starts over from what is stored, and its clients send again. */
-  #commit(work: () => void): void {
+  /**
+   * One transaction, its events last, and what has arrived of earlier ones deleted along with it. When it fails the
+   * object starts over from what is stored, and its clients send again.
+   */
+  #write(work: (effects: Effects) => void): Effects {
+    const { storage } = this.#state;
+    const effects = new Effects();
     try {
-      this.#state.storage.transaction(work);
+      const rows = storage.transaction(() => {
+        work(effects);
+        this.#outbox.deleteReceived();
+        return storage.insertOutbox(effects.outbox);
+      });
+      this.#outbox.add(rows);
+      return effects;
     } catch (error) {
       console.error('write failed', { error });
       this.ctx.abort('write failed');
       throw error;
     }
-  }
-
-  /** The last of a transaction: new events in, and out what has arrived while there is a write anyway. */
-  #writeOutbox(effects: Effects): void {
-    if (effects.outbox.length === 0) return;
-    this.#state.storage.insertOutbox(effects.outbox);
-    this.#outbox.deleteReceived();
   }
 
   /** One item of a batch in a savepoint of its own: when it fails it alone is undone. */
@@ -524,7 +522,6 @@ export class Site extends DurableObject<Env> {
     const now = this.#state.now();
     for (const row of effects.dispatches) this.#sendCommand(row, now);
     const lanes = new Set(effects.outbox.map((row) => row.lane));
-    for (const lane of lanes) this.#outbox.touch(lane);
     if (handedOver !== undefined) lanes.delete(handedOver);
     if (lanes.size > 0) this.ctx.waitUntil(this.#outbox.drain(lanes).then(() => this.#arm()));
     this.#arm();

@@ -30,16 +30,29 @@ export interface DeviceDial {
 /** How long a bridge's connection id is remembered: its proof is good for a minute either side of its time. */
 const SEEN_CONNECTION_MS = 150_000;
 
+/** The socket of a device's newest epoch. */
+interface Newest {
+  socket: WebSocket;
+  attachment: Attachment;
+  lastFrameMs: number;
+}
+
 export class DeviceSessions {
   readonly #ctx: DurableObjectState;
   readonly #storage: SiteStorage;
-  readonly #lastFrameMs = new WeakMap<WebSocket, number>();
   #devices: Map<string, DeviceRow>;
+  readonly #newest = new Map<string, Newest>();
 
   constructor(ctx: DurableObjectState, storage: SiteStorage) {
     this.#ctx = ctx;
     this.#storage = storage;
     this.#devices = new Map(storage.devices().map((device) => [device.id, device]));
+    for (const socket of ctx.getWebSockets()) {
+      const attachment = socket.deserializeAttachment() as Attachment | null;
+      if (attachment && this.#isNewest(attachment)) {
+        this.#newest.set(attachment.deviceId, { socket, attachment, lastFrameMs: 0 });
+      }
+    }
   }
 
   devices(): DeviceRow[] {
@@ -85,6 +98,7 @@ export class DeviceSessions {
     this.#ctx.acceptWebSocket(server, [dial.deviceId]);
     const attachment: Attachment = { deviceId: dial.deviceId, epoch, connectedAtMs: now, subscribed: false };
     server.serializeAttachment(attachment);
+    this.#newest.set(dial.deviceId, { socket: server, attachment, lastFrameMs: 0 });
     for (const socket of older) closeQuietly(socket, CLOSE_CODES.takenOver, 'taken over');
     return client;
   }
@@ -102,35 +116,40 @@ export class DeviceSessions {
 
   /** The device of a socket while it is that device's newest; undefined for every other socket. */
   current(socket: WebSocket): Attachment | undefined {
-    const attachment = socket.deserializeAttachment() as Attachment | null;
-    if (!attachment) return undefined;
-    const device = this.#devices.get(attachment.deviceId);
-    return device?.epoch === attachment.epoch && device.connection_id ? attachment : undefined;
+    for (const { socket: newest, attachment } of this.#newest.values()) {
+      if (newest === socket) return this.#isNewest(attachment) ? attachment : undefined;
+    }
+    return undefined;
   }
 
-  noteFrame(socket: WebSocket, now: number): void {
-    this.#lastFrameMs.set(socket, now);
+  noteFrame(deviceId: string, now: number): void {
+    const newest = this.#newest.get(deviceId);
+    if (newest) newest.lastFrameMs = now;
   }
 
-  setSubscribed(socket: WebSocket, attachment: Attachment, subscribed: boolean): void {
-    socket.serializeAttachment({ ...attachment, subscribed });
+  setSubscribed(deviceId: string, subscribed: boolean): void {
+    const newest = this.#newest.get(deviceId);
+    if (!newest) return;
+    newest.attachment = { ...newest.attachment, subscribed };
+    newest.socket.serializeAttachment(newest.attachment);
   }
 
   /** The last moment at which a device's current socket showed life; undefined without one. */
   lastSignOfLifeMs(deviceId: string): number | undefined {
-    const socket = this.#newestSocket(deviceId);
-    return socket && this.#signOfLife(socket.socket, socket.attachment);
+    const newest = this.#open(deviceId);
+    return newest && this.#signOfLifeMs(newest);
   }
 
   /** Whether commands reach the device now: its newest socket is open, alive and subscribed. */
   isLive(deviceId: string, now: number): boolean {
-    const newest = this.#newestSocket(deviceId);
+    const newest = this.#open(deviceId);
     if (!newest?.attachment.subscribed) return false;
-    return now - this.#signOfLife(newest.socket, newest.attachment) <= SIGN_OF_LIFE_MS;
+    const oldest = now - SIGN_OF_LIFE_MS;
+    return newest.lastFrameMs >= oldest || this.#signOfLifeMs(newest) >= oldest;
   }
 
   send(deviceId: string, frames: readonly DeviceLinkDown[]): void {
-    const newest = this.#newestSocket(deviceId);
+    const newest = this.#open(deviceId);
     if (newest) sendFrames(newest.socket, frames);
   }
 
@@ -139,6 +158,7 @@ export class DeviceSessions {
     const device = this.#devices.get(deviceId);
     if (device) this.#storage.closeSession(deviceId, device.epoch, endedAtMs);
     for (const socket of this.#ctx.getWebSockets(deviceId)) closeQuietly(socket, code, reason);
+    this.#newest.delete(deviceId);
     this.reload();
   }
 
@@ -147,6 +167,7 @@ export class DeviceSessions {
     const attachment = this.current(socket);
     if (!attachment) return false;
     this.#storage.closeSession(attachment.deviceId, attachment.epoch, now);
+    this.#newest.delete(attachment.deviceId);
     this.reload();
     return true;
   }
@@ -155,23 +176,27 @@ export class DeviceSessions {
   reconcile(now: number): void {
     let changed = false;
     for (const device of this.#devices.values()) {
-      if (!device.connection_id || this.#newestSocket(device.id)) continue;
+      if (!device.connection_id || this.#open(device.id)) continue;
       this.#storage.closeSession(device.id, device.epoch, now);
       changed = true;
     }
     if (changed) this.reload();
   }
 
-  #newestSocket(deviceId: string): { socket: WebSocket; attachment: Attachment } | undefined {
-    for (const socket of this.#ctx.getWebSockets(deviceId)) {
-      const attachment = this.current(socket);
-      if (attachment && socket.readyState === WebSocket.OPEN) return { socket, attachment };
-    }
-    return undefined;
+  #isNewest(attachment: Attachment): boolean {
+    const device = this.#devices.get(attachment.deviceId);
+    return device?.epoch === attachment.epoch && device.connection_id !== null;
   }
 
-  #signOfLife(socket: WebSocket, attachment: Attachment): number {
+  #open(deviceId: string): Newest | undefined {
+    const newest = this.#newest.get(deviceId);
+    if (!newest || newest.socket.readyState !== WebSocket.OPEN) return undefined;
+    return this.#isNewest(newest.attachment) ? newest : undefined;
+  }
+
+  /** Pings are answered without waking this object. */
+  #signOfLifeMs({ socket, attachment, lastFrameMs }: Newest): number {
     const pinged = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
-    return Math.max(attachment.connectedAtMs, this.#lastFrameMs.get(socket) ?? 0, pinged);
+    return Math.max(attachment.connectedAtMs, lastFrameMs, pinged);
   }
 }

@@ -14,6 +14,8 @@ import type { OutboxRow } from './schema.ts';
 import type { SiteState } from './state.ts';
 
 const BATCH_ROWS = 256;
+/** Rows of one lane that are kept in memory; beyond it, storage alone has them. */
+const MAX_ROWS_AHEAD = 1_024;
 const CALL_TIMEOUT_MS = 8_000;
 /** How long the answer of a submit has to prove that it arrived, before its events go again. */
 const HANDOVER_MS = 5_000;
@@ -27,6 +29,8 @@ interface Lane {
   received: number;
   /** How far those are deleted. */
   deleted: number;
+  /** All rows that its destination does not have; undefined while only storage has them. */
+  ahead: OutboxRow[] | undefined;
 }
 
 export class Outbox {
@@ -37,7 +41,22 @@ export class Outbox {
   constructor(state: SiteState, env: Env) {
     this.#state = state;
     this.#env = env;
-    for (const name of state.storage.outboxLanes()) this.#lane(name).retryAtMs = state.now();
+    for (const name of state.storage.outboxLanes()) {
+      const lane = this.#lane(name);
+      lane.retryAtMs = state.now();
+      lane.ahead = undefined;
+    }
+  }
+
+  /** Rows that were just written: their lanes have a due time from here on, whatever becomes of this run. */
+  add(rows: readonly OutboxRow[]): void {
+    const dueMs = this.#state.now() + HANDOVER_MS;
+    for (const row of rows) {
+      const lane = this.#lane(row.lane);
+      if (lane.ahead && lane.ahead.length < MAX_ROWS_AHEAD) lane.ahead.push(row);
+      else lane.ahead = undefined;
+      if (lane.failures === 0) lane.retryAtMs = Math.max(lane.retryAtMs, dueMs);
+    }
   }
 
   /**
@@ -47,7 +66,7 @@ export class Outbox {
   handOver(keyId: string): { events: OutboxEvent[]; isAll: boolean } {
     const lane = this.#lane(keyId);
     lane.retryAtMs = Math.max(lane.retryAtMs, this.#state.now() + HANDOVER_MS);
-    const rows = this.#state.storage.outboxOf(keyId, lane.received, BATCH_ROWS);
+    const rows = this.#next(keyId, lane);
     return { events: rows.map(toEvent), isAll: rows.length < BATCH_ROWS };
   }
 
@@ -71,6 +90,7 @@ export class Outbox {
   noteReceived(name: string, sequence: number): void {
     const lane = this.#lane(name);
     lane.received = Math.max(lane.received, sequence);
+    while ((lane.ahead?.[0]?.sequence ?? Number.POSITIVE_INFINITY) <= lane.received) lane.ahead?.shift();
   }
 
   /** Deletes what has arrived. Inside a transaction that is there anyway: it needs none of its own. */
@@ -91,19 +111,21 @@ export class Outbox {
     return due;
   }
 
-  /** Notes that a lane has rows: it has a due time from here on, whatever becomes of this run. */
-  touch(name: string): void {
-    const lane = this.#lane(name);
-    if (lane.failures === 0) lane.retryAtMs = Math.max(lane.retryAtMs, this.#state.now() + HANDOVER_MS);
-  }
-
   #lane(name: string): Lane {
     let lane = this.#lanes.get(name);
     if (!lane) {
-      lane = { running: false, failures: 0, retryAtMs: 0, received: 0, deleted: 0 };
+      lane = { running: false, failures: 0, retryAtMs: 0, received: 0, deleted: 0, ahead: [] };
       this.#lanes.set(name, lane);
     }
     return lane;
+  }
+
+  /** The next rows that its destination does not have. */
+  #next(name: string, lane: Lane): OutboxRow[] {
+    if (lane.ahead) return lane.ahead.slice(0, BATCH_ROWS);
+    const rows = this.#state.storage.outboxOf(name, lane.received, BATCH_ROWS);
+    if (rows.length < BATCH_ROWS) lane.ahead = [...rows];
+    return rows;
   }
 
   async #drainLane(name: string): Promise<void> {
@@ -112,7 +134,7 @@ export class Outbox {
     lane.running = true;
     try {
       for (;;) {
-        const rows = this.#state.storage.outboxOf(name, lane.received, BATCH_ROWS);
+        const rows = this.#next(name, lane);
         if (rows.length === 0) {
           if (lane.received <= lane.deleted) this.#lanes.delete(name);
           else lane.retryAtMs = this.#state.now() + HANDOVER_MS;
@@ -147,8 +169,10 @@ export class Outbox {
     const stub = this.#env.VHOST.get(this.#env.VHOST.idFromName(name));
     const siteId = this.#state.siteId ?? '';
     const receipt = await within(CALL_TIMEOUT_MS, stub.receive(siteId, rows.map(toEvent)));
-    if (receipt.gone) this.#state.storage.deleteLane(name);
-    else if (receipt.received >= last) this.noteReceived(name, receipt.received);
+    if (receipt.gone) {
+      this.#state.storage.deleteLane(name);
+      this.#lane(name).ahead = [];
+    } else if (receipt.received >= last) this.noteReceived(name, receipt.received);
     else throw new Error(`the vhost has stored up to ${receipt.received} of ${last}`);
   }
 }

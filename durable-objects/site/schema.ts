@@ -17,8 +17,8 @@ export const SITE_MIGRATIONS = [
   CREATE TABLE counters (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     epoch INTEGER NOT NULL DEFAULT 0,
-    outbox_sequence INTEGER NOT NULL DEFAULT 0,
-    command_total INTEGER NOT NULL DEFAULT 0
+    -- Taken in advance, many at a time: every outbox row has a lower sequence.
+    outbox_sequence INTEGER NOT NULL DEFAULT 0
   );
   INSERT INTO counters (id) VALUES (1);
 
@@ -60,7 +60,7 @@ export const SITE_MIGRATIONS = [
     data TEXT NOT NULL
   );
 
-  -- The command log. sequence is its order and has no gaps at the new end.
+  -- The command log. sequence is its order and has no gaps: rows only ever leave at the old end.
   CREATE TABLE command (
     sequence INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
@@ -90,20 +90,18 @@ export const SITE_MIGRATIONS = [
     started_at_ms INTEGER,
     finished_at_ms INTEGER
   );
-  CREATE INDEX command_open ON command (sequence) WHERE status IN ('PENDING', 'EXECUTING');
 
-  -- One effect per messageId: what a publish was, and the acknowledgement it got.
+  -- One effect per messageId: the log row of a publish, and the acknowledgement it got.
   CREATE TABLE received_message (
     key_id TEXT NOT NULL,
     message_id TEXT NOT NULL,
-    fingerprint TEXT NOT NULL,
     command_sequence INTEGER NOT NULL,
     acknowledgement TEXT NOT NULL,
     received_at_ms INTEGER NOT NULL,
     PRIMARY KEY (key_id, message_id)
   ) WITHOUT ROWID;
 
-  -- One MQTT command per serving device and command type; gone when its command has ended.
+  -- One MQTT command per serving device and command type; gone when its command has ended, so what is open is in here.
   CREATE TABLE dispatch (
     cmd_id TEXT PRIMARY KEY,
     command_sequence INTEGER NOT NULL,
@@ -213,7 +211,6 @@ export type JournalBlockRow = {
 };
 
 export type ReceivedMessageRow = {
-  fingerprint: string;
   command_sequence: number;
   acknowledgement: string;
 };

@@ -26,24 +26,27 @@ export type FactName = 'identity' | 'registry' | 'config' | 'modeOverride' | 'pr
 export const BLOCK_MS = 5 * 60_000;
 export const BLOCK_CHARS = 64 * 1024;
 
+/** Outbox sequences that one write takes in advance; what a wake finds unused is never used. */
+const SEQUENCES_AHEAD = 1_000;
+
 export class SiteStorage {
   rowsWritten = 0;
-  #dispatchDue: { atMs: number | undefined } | undefined;
+  #dispatchDueMs: number | undefined;
+  #outboxSequence: number;
+  #outboxSequenceEnd: number;
   readonly #storage: DurableObjectStorage;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
     migrate(storage, SITE_MIGRATIONS);
+    this.reviseDispatchDue();
+    this.#outboxSequence =
+      this.#one<{ last: number }>('SELECT outbox_sequence AS last FROM counters')?.last ?? 0;
+    this.#outboxSequenceEnd = this.#outboxSequence;
   }
 
   transaction<Value>(work: () => Value): Value {
-    try {
-      return this.#storage.transactionSync(work);
-    } catch (error) {
-      // What was undone is read again.
-      this.#dispatchDue = undefined;
-      throw error;
-    }
+    return this.#storage.transactionSync(work);
   }
 
   #all<R extends Row>(sql: string, ...bindings: SqlStorageValue[]): R[] {
@@ -76,10 +79,6 @@ export class SiteStorage {
   nextEpoch(): number {
     this.#write('UPDATE counters SET epoch = epoch + 1');
     return this.#one<{ epoch: number }>('SELECT epoch FROM counters')?.epoch ?? 0;
-  }
-
-  commandTotal(): number {
-    return this.#one<{ total: number }>('SELECT command_total AS total FROM counters')?.total ?? 0;
   }
 
   // devices
@@ -232,9 +231,16 @@ export class SiteStorage {
 
   // command log
 
-  /** Adds a log row and counts it; returns its sequence. */
+  /** How many rows the log has: without gaps its ends tell, whatever its length. */
+  commandTotal(): number {
+    const ends = this.#one<{ oldest: number | null; newest: number | null }>(
+      'SELECT (SELECT min(sequence) FROM command) AS oldest, (SELECT max(sequence) FROM command) AS newest',
+    );
+    return ends?.newest == null || ends.oldest === null ? 0 : ends.newest - ends.oldest + 1;
+  }
+
+  /** Adds a log row; returns its sequence. */
   insertCommand(command: NewCommand): number {
-    this.#write('UPDATE counters SET command_total = command_total + 1');
     const columns = Object.keys(command) as (keyof NewCommand)[];
     const marks = columns.map(() => '?').join(', ');
     const row = this.#storage.sql.exec<{ sequence: number }>(
@@ -261,9 +267,10 @@ export class SiteStorage {
     );
   }
 
+  /** Newest first: those that have not ended, and so have a dispatch. */
   openCommands(limit: number): CommandRow[] {
     return this.#all<CommandRow>(
-      `SELECT * FROM command WHERE status IN ('PENDING', 'EXECUTING') ORDER BY sequence DESC LIMIT ?`,
+      `SELECT * FROM command WHERE sequence IN (SELECT command_sequence FROM dispatch) ORDER BY sequence DESC LIMIT ?`,
       limit,
     );
   }
@@ -303,7 +310,7 @@ export class SiteStorage {
 
   receivedMessage(keyId: string, messageId: string): ReceivedMessageRow | undefined {
     return this.#one<ReceivedMessageRow>(
-      'SELECT fingerprint, command_sequence, acknowledgement FROM received_message WHERE key_id = ? AND message_id = ?',
+      'SELECT command_sequence, acknowledgement FROM received_message WHERE key_id = ? AND message_id = ?',
       keyId,
       messageId,
     );
@@ -311,11 +318,10 @@ export class SiteStorage {
 
   rememberMessage(keyId: string, messageId: string, row: ReceivedMessageRow, now: number): void {
     this.#write(
-      `INSERT INTO received_message (key_id, message_id, fingerprint, command_sequence, acknowledgement, received_at_ms)
-       VALUES (?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO received_message (key_id, message_id, command_sequence, acknowledgement, received_at_ms)
+       VALUES (?, ?, ?, ?, ?)`,
       keyId,
       messageId,
-      row.fingerprint,
       row.command_sequence,
       row.acknowledgement,
       now,
@@ -329,7 +335,7 @@ export class SiteStorage {
   // dispatches
 
   insertDispatch(dispatch: DispatchRow): void {
-    this.#dispatchDue = undefined;
+    this.#noteDispatchDue(dispatch.due_at_ms);
     this.#write(
       `INSERT INTO dispatch (cmd_id, command_sequence, device_id, action, payload, state, tries, not_before_ms,
          expires_at_ms, due_at_ms, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -372,7 +378,7 @@ export class SiteStorage {
   }
 
   setDispatch(cmdId: string, change: Pick<DispatchRow, 'state' | 'tries' | 'due_at_ms' | 'reason'>): void {
-    this.#dispatchDue = undefined;
+    this.#noteDispatchDue(change.due_at_ms);
     this.#write(
       'UPDATE dispatch SET state = ?, tries = ?, due_at_ms = ?, reason = ? WHERE cmd_id = ?',
       change.state,
@@ -384,32 +390,37 @@ export class SiteStorage {
   }
 
   deleteDispatchesOf(commandSequence: number): void {
-    this.#dispatchDue = undefined;
     this.#write('DELETE FROM dispatch WHERE command_sequence = ?', commandSequence);
   }
 
-  /** Kept in memory until a dispatch is written: it is asked for at every batch. */
-  nextDispatchDue(): number | undefined {
-    this.#dispatchDue ??= {
-      atMs: this.#one<{ due: number | null }>('SELECT min(due_at_ms) AS due FROM dispatch')?.due ?? undefined,
-    };
-    return this.#dispatchDue.atMs;
+  /** No dispatch is due earlier; one may be later, or gone: whoever finds nothing due at that moment revises it. */
+  get dispatchDueMs(): number | undefined {
+    return this.#dispatchDueMs;
+  }
+
+  reviseDispatchDue(): void {
+    const row = this.#one<{ due: number | null }>('SELECT min(due_at_ms) AS due FROM dispatch');
+    this.#dispatchDueMs = row?.due ?? undefined;
+  }
+
+  #noteDispatchDue(dueMs: number | null): void {
+    if (dueMs !== null) this.#dispatchDueMs = Math.min(this.#dispatchDueMs ?? dueMs, dueMs);
   }
 
   // outbox
 
-  insertOutbox(rows: readonly NewOutboxRow[]): void {
-    if (rows.length === 0) return;
-    const counted = this.#storage.sql.exec<{ last: number }>(
-      'UPDATE counters SET outbox_sequence = outbox_sequence + ? RETURNING outbox_sequence AS last',
-      rows.length,
-    );
-    const { last } = counted.one();
-    this.rowsWritten += counted.rowsWritten;
-    rows.forEach((row, index) => {
+  /** The rows with their sequences. */
+  insertOutbox(rows: readonly NewOutboxRow[]): OutboxRow[] {
+    if (rows.length === 0) return [];
+    const numbered = rows.map((row) => ({ ...row, sequence: ++this.#outboxSequence }));
+    if (this.#outboxSequence > this.#outboxSequenceEnd) {
+      this.#outboxSequenceEnd = this.#outboxSequence + SEQUENCES_AHEAD;
+      this.#write('UPDATE counters SET outbox_sequence = ?', this.#outboxSequenceEnd);
+    }
+    for (const row of numbered) {
       this.#write(
         'INSERT INTO outbox (sequence, lane, kind, message_id, correlation_id, at_ms, payload) VALUES (?, ?, ?, ?, ?, ?, ?)',
-        last - rows.length + 1 + index,
+        row.sequence,
         row.lane,
         row.kind,
         row.message_id,
@@ -417,7 +428,8 @@ export class SiteStorage {
         row.at_ms,
         row.payload,
       );
-    });
+    }
+    return numbered;
   }
 
   outboxLanes(): string[] {

@@ -23,13 +23,18 @@ export interface ClientDial {
 
 const SEEN_CONNECTION_MS = 150_000;
 
+interface Client {
+  socket: WebSocket;
+  connectedAtMs: number;
+  lastFrameMs: number;
+  window: Window;
+}
+
 export class ClientSockets implements Connections {
   readonly #ctx: DurableObjectState;
   readonly #storage: VhostStorage;
   readonly #now: () => number;
-  readonly #sockets = new Map<string, WebSocket>();
-  readonly #windows = new Map<string, Window>();
-  readonly #lastFrameMs = new Map<string, number>();
+  readonly #clients = new Map<string, Client>();
 
   constructor(ctx: DurableObjectState, storage: VhostStorage, now: () => number) {
     this.#ctx = ctx;
@@ -39,20 +44,18 @@ export class ClientSockets implements Connections {
     for (const socket of ctx.getWebSockets()) {
       const attachment = socket.deserializeAttachment() as Attachment | null;
       if (!attachment || !rows.has(attachment.connectionId) || socket.readyState !== WebSocket.OPEN) continue;
-      this.#sockets.set(attachment.connectionId, socket);
-      this.#windows.set(attachment.connectionId, {
-        sentBytes: attachment.sentBytes,
-        drainedBytes: attachment.drainedBytes,
-      });
+      const { connectionId, connectedAtMs, sentBytes, drainedBytes } = attachment;
+      const window = { sentBytes, drainedBytes };
+      this.#clients.set(connectionId, { socket, connectedAtMs, lastFrameMs: 0, window });
     }
   }
 
   get count(): number {
-    return this.#sockets.size;
+    return this.#clients.size;
   }
 
   ids(): string[] {
-    return [...this.#sockets.keys()];
+    return [...this.#clients.keys()];
   }
 
   /** Connections that storage still lists and that have no socket any more (rule 8). */
@@ -60,7 +63,7 @@ export class ClientSockets implements Connections {
     return this.#storage
       .connections()
       .map((row) => row.id)
-      .filter((id) => !this.#sockets.has(id));
+      .filter((id) => !this.#clients.has(id));
   }
 
   /** Connections of earlier boots of a bridge that dials now. */
@@ -87,72 +90,69 @@ export class ClientSockets implements Connections {
   open(dial: ClientDial, now: number): WebSocket {
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     this.#ctx.acceptWebSocket(server);
-    this.#sockets.set(dial.connection, server);
-    this.#windows.set(dial.connection, { sentBytes: 0, drainedBytes: 0 });
-    const attachment: Attachment = {
-      connectionId: dial.connection,
-      connectedAtMs: now,
-      sentBytes: 0,
-      drainedBytes: 0,
-    };
-    server.serializeAttachment(attachment);
+    const window = { sentBytes: 0, drainedBytes: 0 };
+    this.#clients.set(dial.connection, { socket: server, connectedAtMs: now, lastFrameMs: 0, window });
+    this.storeWindow(dial.connection);
     return client;
   }
 
   /** The connection of a socket while it counts; undefined for one that is closed, replaced or unknown. */
   current(socket: WebSocket): string | undefined {
-    const attachment = socket.deserializeAttachment() as Attachment | null;
-    const id = attachment?.connectionId;
-    return id !== undefined && this.#sockets.get(id) === socket ? id : undefined;
+    for (const [id, known] of this.#clients) if (known.socket === socket) return id;
+    return undefined;
   }
 
   noteFrame(connectionId: string, now: number): void {
-    this.#lastFrameMs.set(connectionId, now);
+    const known = this.#clients.get(connectionId);
+    if (known) known.lastFrameMs = now;
   }
 
   isConnected(connectionId: string): boolean {
-    return this.#sockets.has(connectionId);
+    return this.#clients.has(connectionId);
   }
 
   lastSignOfLifeMs(connectionId: string): number {
-    const socket = this.#sockets.get(connectionId);
-    if (!socket) return 0;
-    const attachment = socket.deserializeAttachment() as Attachment;
-    const pinged = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
-    return Math.max(attachment.connectedAtMs, this.#lastFrameMs.get(connectionId) ?? 0, pinged);
+    const known = this.#clients.get(connectionId);
+    return known ? this.#signOfLifeMs(known) : 0;
   }
 
+  /** Pings are answered without waking this object: they are asked for only when frames do not tell. */
   window(connectionId: string): Window | undefined {
-    const window = this.#windows.get(connectionId);
-    if (!window) return undefined;
-    return this.#now() - this.lastSignOfLifeMs(connectionId) <= SIGN_OF_LIFE_MS ? window : undefined;
+    const known = this.#clients.get(connectionId);
+    if (!known) return undefined;
+    const oldest = this.#now() - SIGN_OF_LIFE_MS;
+    return known.lastFrameMs >= oldest || this.#signOfLifeMs(known) >= oldest ? known.window : undefined;
   }
 
   /** In memory at once; onto the socket with the frames that it counts. */
   saveWindow(connectionId: string, window: Window): void {
-    this.#windows.set(connectionId, window);
+    const known = this.#clients.get(connectionId);
+    if (known) known.window = window;
   }
 
   send(connectionId: string, frames: readonly VhostLinkDown[]): void {
-    const socket = this.#sockets.get(connectionId);
-    if (!socket) return;
-    sendFrames(socket, frames);
+    const known = this.#clients.get(connectionId);
+    if (!known) return;
+    sendFrames(known.socket, frames);
     this.storeWindow(connectionId);
   }
 
   storeWindow(connectionId: string): void {
-    const socket = this.#sockets.get(connectionId);
-    const window = this.#windows.get(connectionId);
-    if (!socket || !window) return;
-    socket.serializeAttachment({ ...(socket.deserializeAttachment() as Attachment), ...window });
+    const known = this.#clients.get(connectionId);
+    if (!known) return;
+    const attachment: Attachment = { connectionId, connectedAtMs: known.connectedAtMs, ...known.window };
+    known.socket.serializeAttachment(attachment);
   }
 
   /** Forgets a connection; closes its socket when that is still open. */
   drop(connectionId: string, code?: number, reason?: string): void {
-    const socket = this.#sockets.get(connectionId);
-    this.#sockets.delete(connectionId);
-    this.#windows.delete(connectionId);
-    this.#lastFrameMs.delete(connectionId);
-    if (socket && code !== undefined) closeQuietly(socket, code, reason ?? '');
+    const known = this.#clients.get(connectionId);
+    this.#clients.delete(connectionId);
+    if (known && code !== undefined) closeQuietly(known.socket, code, reason ?? '');
+  }
+
+  #signOfLifeMs({ socket, connectedAtMs, lastFrameMs }: Client): number {
+    const pinged = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+    return Math.max(connectedAtMs, lastFrameMs, pinged);
   }
 }

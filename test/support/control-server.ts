@@ -10,16 +10,13 @@ import type { Step } from './step.ts';
 export interface Hold {
   /** Resolves when something stands at the step. */
   reached: Promise<void>;
-  /** How many stand there now. */
-  standing(): number;
-  /** Lets all go on that stand there, and holds no more. */
+  /** Lets it go on; if nothing has come yet, nothing will be held. */
   release(): void;
 }
 
 interface Held extends Hold {
   step: Step;
   subject: string | undefined;
-  once: boolean;
   arrive(response: ServerResponse): void;
 }
 
@@ -45,23 +42,21 @@ export class ControlServer {
     return { CONTROL_URL: `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` };
   }
 
-  /** Holds who comes to a step next; with `every`, all that come until the release. `subject`: only of that site. */
-  hold(step: Step, options: { subject?: string; every?: boolean } = {}): Hold {
-    const waiting: ServerResponse[] = [];
+  /** Holds who comes to a step next. `subject`: only for that site. */
+  hold(step: Step, options: { subject?: string } = {}): Hold {
+    let waiting: ServerResponse | undefined;
     const { promise, resolve } = Promise.withResolvers<void>();
     const held: Held = {
       step,
       subject: options.subject,
-      once: options.every !== true,
       reached: promise,
-      standing: () => waiting.filter((response) => !response.destroyed).length,
       arrive: (response) => {
-        waiting.push(response);
+        waiting = response;
         resolve();
       },
       release: () => {
         this.#holds.delete(held);
-        for (const response of waiting.splice(0)) response.end();
+        waiting?.end();
       },
     };
     this.#holds.add(held);
@@ -70,20 +65,14 @@ export class ControlServer {
 
   /** Makes the step fail for who comes there next. */
   failOnce(step: Step): void {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const held: Held = {
+    const failing: Held = {
       step,
       subject: undefined,
-      once: true,
-      reached: promise,
-      standing: () => 0,
-      arrive: (response) => {
-        response.writeHead(500).end();
-        resolve();
-      },
-      release: () => this.#holds.delete(held),
+      reached: Promise.resolve(),
+      arrive: (response) => response.writeHead(500).end(),
+      release: () => this.#holds.delete(failing),
     };
-    this.#holds.add(held);
+    this.#holds.add(failing);
   }
 
   async stop(): Promise<void> {
@@ -99,7 +88,7 @@ export class ControlServer {
     const subject = url.searchParams.get('subject');
     for (const held of this.#holds) {
       if (held.step !== step || (held.subject !== undefined && held.subject !== subject)) continue;
-      if (held.once) this.#holds.delete(held);
+      this.#holds.delete(held);
       held.arrive(response);
       return;
     }

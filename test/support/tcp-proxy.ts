@@ -33,10 +33,6 @@ export class TcpProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  get connections(): number {
-    return this.#pairs.size;
-  }
-
   /** Bytes in these directions stay where they are, of connections there are and those to come. */
   hold(...directions: Direction[]): void {
     for (const direction of directions) this.#held.add(direction);

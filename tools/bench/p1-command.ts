@@ -8,11 +8,12 @@ import { connectInstantDevice } from './instant-device.ts';
 
 const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 100);
 const ROUNDS: { inFlight: number; commands: number }[] = [
-  { inFlight: 1, commands: 1_500 },
+  { inFlight: 1, commands: 3_000 },
   { inFlight: 10, commands: 4_000 },
   { inFlight: 100, commands: 8_000 },
 ];
-const WARM_UP = 500;
+/** Until the runtime has compiled what is hot: figures settle after some thousands. */
+const WARM_UP = 6_000;
 
 interface Timing {
   sentAt: number;
@@ -94,7 +95,7 @@ async function measure(stack: BenchStack, partner: Partner, plants: readonly Pla
     return { ...samples, seconds: (performance.now() - startedAt) / 1_000 };
   };
 
-  await run(10, WARM_UP);
+  await run(1, WARM_UP);
   const figures: Figure[] = [];
   for (const { inFlight, commands } of ROUNDS) {
     const cpuBefore = cpuMs(stack);

@@ -11,7 +11,6 @@ import { parseInstant } from '../../../protocol/ids.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import { TIMESTAMP_TOLERANCE_MS } from '../../../protocol/signing.ts';
 import type { Submission } from '../../exchange.ts';
-import { sha256Hex } from '../../hmac.ts';
 import {
   batteryDemand,
   checkItemAsset,
@@ -28,7 +27,9 @@ import { type Refusal, refusal, type Violation } from './refusal.ts';
 
 /** An earlier publish with the same messageId. */
 export interface EarlierMessage {
-  fingerprint: string;
+  routingKey: string;
+  /** Compact. */
+  payloadText: string;
   acknowledgement: Acknowledgement;
 }
 
@@ -94,11 +95,6 @@ export function judge(
   };
 }
 
-/** What makes two publishes the same one: routing key, site (the object itself) and compact payload [C-7.3]. */
-export function fingerprint(submission: Submission): string {
-  return sha256Hex(`${submission.routingKey}|${compact(submission.payloadText)}`);
-}
-
 function rejected(why: Refusal, binding = true): Judgement {
   return { verdict: 'rejected', refusal: why, violations: why.violation ? [why.violation] : [], binding };
 }
@@ -109,10 +105,11 @@ function signature({ submission }: State): Outcome {
   return rejected(refusal('INVALID_PAYLOAD', `signature ${verdict}`), false);
 }
 
-/** [C-7.3] Looked up after the HMAC and before freshness. */
+/** [C-7.3] Looked up after the HMAC and before freshness: the same routing key, site (the object itself) and payload. */
 function repeat({ submission, earlier }: State): Outcome {
   if (!earlier) return undefined;
-  if (earlier.fingerprint === fingerprint(submission)) {
+  const { routingKey, payloadText } = submission;
+  if (earlier.routingKey === routingKey && earlier.payloadText === compact(payloadText)) {
     return { verdict: 'repeat', acknowledgement: earlier.acknowledgement };
   }
   return rejected(refusal('INVALID_PAYLOAD', 'messageId reused'), false);

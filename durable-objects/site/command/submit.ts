@@ -17,7 +17,7 @@ import type { DispatchRow } from '../schema.ts';
 import type { SiteState } from '../state.ts';
 import type { NewCommand } from '../storage.ts';
 import { ackDue, dispatchWindow, type PlannedDispatch, planDispatches, waitingDue } from './dispatch.ts';
-import { fingerprint, type Judgement, judge, rejection, resultsOf, windowOf } from './pipeline.ts';
+import { type Judgement, judge, rejection, resultsOf, windowOf } from './pipeline.ts';
 
 type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix'>;
 
@@ -29,8 +29,10 @@ export function recordSubmission(
   now: number,
 ): void {
   const received = state.storage.receivedMessage(sender.keyId, submission.messageId);
-  const earlier = received && {
-    fingerprint: received.fingerprint,
+  const logged = received && state.storage.command(received.command_sequence);
+  const earlier = logged && {
+    routingKey: logged.routing_key,
+    payloadText: logged.payload,
     acknowledgement: JSON.parse(received.acknowledgement) as Acknowledgement,
   };
   const judgement = judge(submission, earlier, state.facts(now), now);
@@ -189,7 +191,6 @@ function bind(
     sender.keyId,
     submission.messageId,
     {
-      fingerprint: fingerprint(submission),
       command_sequence: sequence,
       acknowledgement: signableJson(acknowledgement),
     },
