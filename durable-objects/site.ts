@@ -7,7 +7,6 @@ import { DurableObject } from 'cloudflare:workers';
 import type { SiteConfig } from '../protocol/config.ts';
 import { commandMessage } from '../protocol/device.ts';
 import type { DeviceType } from '../protocol/enums.ts';
-import { formatInstant } from '../protocol/ids.ts';
 import {
   CLOSE_CODES,
   type DeviceLinkDown,
@@ -29,26 +28,24 @@ import { recordSubmission } from './site/command/submit.ts';
 import { BatchFindings } from './site/device-frames.ts';
 import { type DeviceDial, DeviceSessions } from './site/device-session.ts';
 import { Effects } from './site/effects.ts';
-import { registryRow, telemetryEvent } from './site/events.ts';
 import { Outbox } from './site/outbox.ts';
-import { presenceAt, SESSION_GONE_MS } from './site/presence.ts';
+import { SESSION_GONE_MS } from './site/presence.ts';
+import { PresenceKeeper } from './site/presence-keeper.ts';
 import { type CommandPage, type ConfigSnapshot, readCommands, readConfig } from './site/reads.ts';
-import { REGISTRY_REFRESH_MS, readRegistry } from './site/registry.ts';
+import { RegistryHolder } from './site/registry.ts';
 import type { DispatchRow } from './site/schema.ts';
 import { SiteState } from './site/state.ts';
 import { SiteStorage } from './site/storage.ts';
+import { TelemetryFeed } from './site/telemetry/feed.ts';
 import { append } from './site/telemetry/journal.ts';
-import { canonicalTelemetry } from './site/telemetry/snapshot.ts';
 import { closeQuietly, sendFrames } from './sockets.ts';
 
 /** Dispatches that one alarm looks at; the rest follow at once in the next. */
 const DUE_PER_ALARM = 200;
 /** When a due dispatch that could not be handled is looked at again. */
 const STEP_RETRY_MS = 60_000;
-/** How often a plant that is online and silent still tells its latest values [C-8.2]. */
-const TELEMETRY_HEARTBEAT_MS = 60_000;
-/** A wait for the next telemetry event that is no longer than this keeps the object awake; a longer one does not. */
-const MAX_TIMER_MS = 15_000;
+/** How often a busy plant's presence is looked at. */
+const PRESENCE_CHECK_MS = 1_000;
 const JOURNAL_RETENTION_MS = 92 * 24 * 3_600_000;
 /** [C-7.3] */
 const MESSAGE_MEMORY_MS = 7 * 24 * 3_600_000;
@@ -74,13 +71,10 @@ export interface SubmitAnswer {
 export class Site extends DurableObject<Env> {
   readonly #state: SiteState;
   readonly #outbox: Outbox;
+  readonly #registry: RegistryHolder;
+  readonly #presence: PresenceKeeper;
+  readonly #feed: TelemetryFeed;
   readonly #alarm: AlarmClock;
-  #registryReadAtMs = 0;
-  #presenceCheckedAtMs = 0;
-  #presenceDueMs: number | undefined;
-  #telemetryTimer: number | null = null;
-  /** A value came that partners have not been told. */
-  #telemetryPending = false;
   #messagesForgottenAtMs = 0;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -90,6 +84,9 @@ export class Site extends DurableObject<Env> {
     const sessions = new DeviceSessions(ctx, storage);
     this.#state = new SiteState(storage, sessions, env.DATA_KEYS);
     this.#outbox = new Outbox(this.#state, env);
+    this.#registry = new RegistryHolder(this.#state, env.DB, (work) => ctx.waitUntil(work));
+    this.#presence = new PresenceKeeper(this.#state);
+    this.#feed = new TelemetryFeed(this.#state, ctx, env);
     this.#alarm = new AlarmClock(ctx.storage, () => this.#state.now());
     sessions.reconcile(this.#state.now());
     void ctx.blockConcurrencyWhile(async () => {
@@ -172,9 +169,7 @@ export class Site extends DurableObject<Env> {
 
   async readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }> {
     await this.#ready(siteId);
-    const now = this.#state.now();
-    const timestamp = formatInstant(this.#state.journal.snapshot.latestAtMs() ?? now);
-    return { timestamp, payload: this.#canonicalTelemetry(now) };
+    return this.#feed.latest(this.#state.now());
   }
 
   /** Messages dropped, by reason: what a device is never told [C-3.8]; and the rows written since this wake. */
@@ -242,7 +237,7 @@ export class Site extends DurableObject<Env> {
     try {
       const now = this.#state.now();
       this.#runDue(now);
-      this.#emitTelemetryIfDue(now);
+      this.#feed.emitIfDue(now);
       // Not awaited: a slow destination delays no other due time.
       this.ctx.waitUntil(this.#outbox.drainDue(now).then(() => this.#arm()));
     } catch (error) {
@@ -268,7 +263,7 @@ export class Site extends DurableObject<Env> {
         const outcome = this.#step(all, (step) => runDueDispatch(this.#state, step, row, now));
         if (outcome === 'failed') storage.setDispatch(row.cmd_id, { ...row, due_at_ms: now + STEP_RETRY_MS });
       }
-      this.#updatePresence(all, now);
+      this.#presence.update(all, now);
     });
     storage.reviseDispatchDue();
     this.#perform(effects);
@@ -280,13 +275,13 @@ export class Site extends DurableObject<Env> {
 
   #nextDueMs(): number | undefined {
     const { sessions, storage } = this.#state;
-    const candidates = [storage.dispatchDueMs, this.#outbox.nextDueMs(), this.#presenceDueMs];
+    const candidates = [storage.dispatchDueMs, this.#outbox.nextDueMs(), this.#presence.dueMs];
     for (const device of sessions.devices()) {
       if (!device.connection_id) continue;
       candidates.push(device.session_expires_at_ms ?? undefined);
       candidates.push((sessions.lastSignOfLifeMs(device.id) ?? 0) + SESSION_GONE_MS);
     }
-    candidates.push(this.#telemetryAgendaMs());
+    candidates.push(this.#feed.agendaMs());
     const known = candidates.filter((candidate) => candidate !== undefined);
     return known.length === 0 ? undefined : Math.min(...known);
   }
@@ -319,7 +314,7 @@ export class Site extends DurableObject<Env> {
     // 2. write once
     const { head } = state.journal;
     const hasData = findings.entries.some((finding) => finding.data);
-    const eventAtMs = hasData && this.#telemetryDueMs() <= now ? now : (head?.eventAtMs ?? 0);
+    const eventAtMs = hasData && this.#feed.isDue(now) ? now : (head?.eventAtMs ?? 0);
     let nextHead = head;
     const effects = this.#write((all) => {
       const entries = findings.entries.map((finding) => finding.entry);
@@ -352,9 +347,13 @@ export class Site extends DurableObject<Env> {
     if (findings.stored.length > 0) answers.push({ kind: 'stored', seqs: findings.stored });
     for (const { seq, reason } of findings.refused) answers.push({ kind: 'refused', seq, reason });
     if (answers.length > 0) sendFrames(socket, answers);
+    if (hasData) {
+      this.#feed.note(eventAtMs === now, now);
+      this.#registry.refreshInBackground();
+    }
+    const isChecked = hasData && now - this.#presence.checkedAtMs < PRESENCE_CHECK_MS;
+    if (findings.entries.length > 0 && !isChecked) this.#refreshPresence(now);
     this.#perform(effects);
-    if (hasData) this.#afterTelemetry(eventAtMs === now, now);
-    else if (findings.entries.length > 0) this.#refreshPresence(now);
   }
 
   #onRollover(now: number): void {
@@ -363,65 +362,6 @@ export class Site extends DurableObject<Env> {
     if (now - this.#messagesForgottenAtMs < FORGET_INTERVAL_MS) return;
     this.#messagesForgottenAtMs = now;
     this.#state.storage.forgetMessagesBefore(now - MESSAGE_MEMORY_MS);
-  }
-
-  // telemetry to partners: coalesced, latest wins
-
-  #telemetryDueMs(): number {
-    const intervalMs = (this.#state.registry?.settings.telemetryIntervalSeconds ?? 10) * 1_000;
-    return (this.#state.journal.head?.eventAtMs ?? 0) + intervalMs;
-  }
-
-  #afterTelemetry(isDue: boolean, now: number): void {
-    if (now - this.#presenceCheckedAtMs >= 1_000) this.#refreshPresence(now);
-    if (isDue) {
-      this.#emitTelemetry(now);
-      return;
-    }
-    const waitMs = this.#telemetryDueMs() - now;
-    this.#telemetryPending = true;
-    if (waitMs > MAX_TIMER_MS) this.#arm();
-    if (this.#telemetryTimer !== null || waitMs > MAX_TIMER_MS) return;
-    this.#telemetryTimer = setTimeout(() => this.#emitTelemetry(this.#state.now()), Math.max(0, waitMs));
-  }
-
-  /** When telemetry is due that no timer brings: what waits for its interval, and the pulse of a silent plant. */
-  #telemetryAgendaMs(): number | undefined {
-    const { head } = this.#state.journal;
-    const connected = this.#state.sessions.devices().some((device) => device.connection_id);
-    if (!head || !connected || !this.#state.registry?.plantId) return undefined;
-    const due = this.#telemetryDueMs();
-    if (this.#telemetryPending && this.#telemetryTimer === null) return due;
-    return Math.max(due, head.eventAtMs + TELEMETRY_HEARTBEAT_MS);
-  }
-
-  #emitTelemetryIfDue(now: number): void {
-    const due = this.#telemetryAgendaMs();
-    if (due !== undefined && due <= now) this.#emitTelemetry(now);
-  }
-
-  #emitTelemetry(now: number): void {
-    clearTimeout(this.#telemetryTimer);
-    this.#telemetryTimer = null;
-    this.#telemetryPending = false;
-    const { siteId, registry, journal } = this.#state;
-    if (!siteId || !registry?.plantId) return;
-    if (journal.head) journal.head = { ...journal.head, eventAtMs: now };
-    const event = telemetryEvent(siteId, this.#canonicalTelemetry(now), now);
-    for (const keyId of registry.keyIds) {
-      const stub = this.env.VHOST.get(this.env.VHOST.idFromName(keyId));
-      this.ctx.waitUntil(
-        stub.receivePassing(siteId, [event]).catch((error: unknown) => {
-          console.warn('telemetry event lost', { keyId, error: String(error) });
-        }),
-      );
-    }
-    this.#refreshRegistryInBackground();
-  }
-
-  #canonicalTelemetry(now: number): CanonicalTelemetry {
-    const state = this.#state;
-    return canonicalTelemetry(state.journal.snapshot, state.subDevices(), state.operatingMode(now), now);
   }
 
   // presence
@@ -433,50 +373,7 @@ export class Site extends DurableObject<Env> {
 
   /** Writes presence only when it changed. */
   #refreshPresence(now: number): void {
-    this.#perform(this.#write((effects) => this.#updatePresence(effects, now)));
-  }
-
-  #updatePresence(effects: Effects, now: number): void {
-    const state = this.#state;
-    const { sessions } = state;
-    const devices = sessions.devices();
-    const { presence, nextChangeMs } = presenceAt(
-      {
-        previous: state.presence,
-        connected: devices.some((device) => device.connection_id),
-        lastSessionEndMs: latest(devices.map((device) => device.disconnected_at_ms)),
-        subDevices: state.subDevices().map((asset) => ({
-          id: asset.externalId,
-          lastSampleAtMs: state.journal.snapshot.lastSampleAtMs(asset.externalId),
-          inError: state.inFault(asset),
-        })),
-        devices: devices.map((device) => ({
-          id: device.id,
-          connected: device.connection_id !== null,
-          everConnected: device.connected_at_ms !== null,
-          reported: device.reported_status,
-        })),
-      },
-      now,
-    );
-    this.#presenceCheckedAtMs = now;
-    this.#presenceDueMs = nextChangeMs;
-    if (JSON.stringify(presence) === JSON.stringify(state.presence)) return;
-    if (state.registry?.plantId && presence.plant !== state.presence.plant) {
-      effects.emit(registryRow('plant', state.registry.plantId, { status: presence.plant }, now));
-    }
-    for (const asset of state.subDevices()) {
-      const status = presence.subDevices[asset.externalId];
-      if (status && status !== state.presence.subDevices[asset.externalId]) {
-        effects.emit(registryRow('sub-device', asset.id, { status }, now));
-      }
-    }
-    for (const [id, status] of Object.entries(presence.devices)) {
-      if (status === state.presence.devices[id]) continue;
-      effects.emit(registryRow('device', id, { connectionStatus: status, lastSeenAtMs: now }, now));
-    }
-    state.storage.setFact('presence', presence);
-    state.presence = presence;
+    this.#perform(this.#write((effects) => this.#presence.update(effects, now)));
   }
 
   // shared mechanics
@@ -547,33 +444,6 @@ export class Site extends DurableObject<Env> {
   /** The site knows who it is and what it consists of before it decides anything. */
   async #ready(siteId: string): Promise<void> {
     this.#identify(siteId);
-    if (!this.#state.registry) await this.#refreshRegistry();
-    else this.#refreshRegistryInBackground();
+    await this.#registry.ready();
   }
-
-  #refreshRegistryInBackground(): void {
-    const now = this.#state.now();
-    if (now - this.#registryReadAtMs < REGISTRY_REFRESH_MS) return;
-    this.#registryReadAtMs = now;
-    this.ctx.waitUntil(
-      this.#refreshRegistry().catch((error: unknown) => {
-        console.warn('registry not read', { error: String(error) });
-      }),
-    );
-  }
-
-  async #refreshRegistry(): Promise<void> {
-    const { siteId, storage } = this.#state;
-    if (!siteId) return;
-    const registry = await readRegistry(this.env.DB, siteId, this.#state.now());
-    this.#registryReadAtMs = this.#state.now();
-    if (!registry || JSON.stringify(registry) === JSON.stringify(this.#state.registry)) return;
-    storage.setFact('registry', registry);
-    this.#state.registry = registry;
-  }
-}
-
-function latest(values: readonly (number | null)[]): number | undefined {
-  const known = values.filter((value) => value !== null);
-  return known.length === 0 ? undefined : Math.max(...known);
 }

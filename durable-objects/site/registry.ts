@@ -7,8 +7,9 @@ import { drizzle } from 'drizzle-orm/d1';
 import { apiKeys, organizations, plants, subDevices } from '../../migrations/schema.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/config.ts';
 import type { SubDevice } from './schema.ts';
+import type { SiteState } from './state.ts';
 
-export const REGISTRY_REFRESH_MS = 60_000;
+const REFRESH_MS = 60_000;
 
 export interface SiteRegistry {
   plantId: string | null;
@@ -19,8 +20,49 @@ export interface SiteRegistry {
   keyIds: string[];
 }
 
+/** The copy that a site keeps, and how old it is. */
+export class RegistryHolder {
+  readonly #state: SiteState;
+  readonly #database: D1Database;
+  readonly #keepAlive: (work: Promise<void>) => void;
+  #readAtMs = 0;
+
+  constructor(state: SiteState, database: D1Database, keepAlive: (work: Promise<void>) => void) {
+    this.#state = state;
+    this.#database = database;
+    this.#keepAlive = keepAlive;
+  }
+
+  /** Resolves once there is a copy to decide by; one that is old is read again meanwhile. */
+  async ready(): Promise<void> {
+    if (!this.#state.registry) await this.#refresh();
+    else this.refreshInBackground();
+  }
+
+  refreshInBackground(): void {
+    const now = this.#state.now();
+    if (now - this.#readAtMs < REFRESH_MS) return;
+    this.#readAtMs = now;
+    this.#keepAlive(
+      this.#refresh().catch((error: unknown) => {
+        console.warn('registry not read', { error: String(error) });
+      }),
+    );
+  }
+
+  async #refresh(): Promise<void> {
+    const { siteId, storage } = this.#state;
+    if (!siteId) return;
+    const registry = await readRegistry(this.#database, siteId, this.#state.now());
+    this.#readAtMs = this.#state.now();
+    if (!registry || JSON.stringify(registry) === JSON.stringify(this.#state.registry)) return;
+    storage.setFact('registry', registry);
+    this.#state.registry = registry;
+  }
+}
+
 /** Undefined when the registry has no such plant. */
-export async function readRegistry(
+async function readRegistry(
   database: D1Database,
   plantId: string,
   now: number,
