@@ -12,12 +12,16 @@ interface Target {
   params?: { powerKw?: number; percent?: number };
 }
 
-/** The new orders, or undefined for an action that this plant does not know. */
+/** What a plant that an emergency has stopped still obeys: only a change of mode sets it going again [C-7.7]. */
+const OBEYED_WHEN_STOPPED = ['EMERGENCY_STOP', 'EMERGENCY_HOLD', 'MODE_CHANGE'];
+
+/** The new orders, or undefined for what this plant does not obey: it does not know it, or is stopped. */
 export function obey(
   orders: PlantOrders,
   command: SiteCommand,
   limits: PlantLimits,
 ): PlantOrders | undefined {
+  if (orders.stopped && !OBEYED_WHEN_STOPPED.includes(command.action)) return undefined;
   const [target] = (command.payload.targets as Target[] | undefined) ?? [];
   const powerKw = target?.params?.powerKw ?? limits.batteryPowerKw;
   switch (command.action) {
