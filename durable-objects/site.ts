@@ -238,6 +238,7 @@ export class Site extends DurableObject<Env> {
       const now = this.#state.now();
       this.#runDue(now);
       this.#feed.emitIfDue(now);
+      this.#registry.refreshInBackground();
       // Not awaited: a slow destination delays no other due time.
       this.ctx.waitUntil(this.#outbox.drainDue(now).then(() => this.#arm()));
     } catch (error) {
