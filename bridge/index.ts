@@ -1,4 +1,4 @@
-/** Starts a bridge from its environment; SIGTERM and SIGINT stop it gracefully. */
+/** Starts a bridge from its environment; SIGTERM and SIGINT stop it gracefully, and so does the end of a parent that forked it. */
 import { pino } from 'pino';
 import { Bridge } from './bridge.ts';
 import { readConfig } from './config.ts';
@@ -21,6 +21,7 @@ async function stop(signal: string): Promise<void> {
 
 process.on('SIGTERM', () => void stop('SIGTERM'));
 process.on('SIGINT', () => void stop('SIGINT'));
+process.on('disconnect', () => void stop('disconnect'));
 
 try {
   const ports = await bridge.start();

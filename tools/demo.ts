@@ -23,12 +23,26 @@ async function untilTelemetryMoved(stack: Stack, siteId: string, wantedKw: numbe
   }
 }
 
-const stack = readStack();
+const { stack, partner } = await connect();
 const [plant] = stack.plants;
 if (!plant) throw new Error('the stack has no plant');
 const battery = plant.subDevices.find((asset) => asset.assetType === 'BESS')?.deviceId ?? '';
-const partner = await Partner.connect({ ...stack.amqp, ...stack.apiKey, slug: stack.organization.slug });
-for (const queue of ['event.status', 'event.execution', 'event.alarm']) await partner.consume(queue);
+
+async function connect(): Promise<{ stack: Stack; partner: Partner }> {
+  try {
+    const running = readStack();
+    const connected = await Partner.connect({
+      ...running.amqp,
+      ...running.apiKey,
+      slug: running.organization.slug,
+    });
+    for (const queue of ['event.status', 'event.execution', 'event.alarm']) await connected.consume(queue);
+    return { stack: running, partner: connected };
+  } catch (error) {
+    console.error(`The demo cannot begin: ${error instanceof Error ? error.message : String(error)}`);
+    process.exit(1);
+  }
+}
 
 let startedAt = performance.now();
 function show(step: string, detail: string, atMs = performance.now()): void {

@@ -8,6 +8,8 @@ import { ensureCertificates } from './certificates.ts';
 import { Child } from './child.ts';
 import { ensureCredentials, signDeviceToken } from './credentials.ts';
 import { startEdge } from './edge.ts';
+import { endLeftover } from './leftover.ts';
+import { assertFree, portOf } from './ports.ts';
 import { ASSETS, seedApiKey, seedOrganization, seedPlant, VCP_SCOPES } from './seed.ts';
 import type { SimulatorStart } from './simulator/index.ts';
 import { dataFolder, removeStack, type Stack, writeStack } from './stack-file.ts';
@@ -18,22 +20,9 @@ const WATCH_MS = 250;
 const SIMULATOR_INTERVAL_MS = 2_000;
 const PLANT = { name: 'Acme Dairy', eanCons: '859182400000000001', eanProd: '859182400000000002' };
 
-function portOf(name: string, fallback: number): number {
-  const text = process.env[name];
-  const port = text === undefined ? fallback : Number(text);
-  if (!Number.isInteger(port) || port < 0 || port > 65_535)
-    throw new Error(`${name} must be a port, not "${text}"`);
-  return port;
-}
-
 const folder = dataFolder();
 mkdirSync(folder, { recursive: true });
-const ports = {
-  http: portOf('SITEWIRE_HTTP_PORT', 8787),
-  amqps: portOf('SITEWIRE_AMQPS_PORT', 5671),
-  mqtts: portOf('SITEWIRE_MQTTS_PORT', 8885),
-  metrics: portOf('SITEWIRE_METRICS_PORT', 9464),
-};
+const ports = await choosePorts();
 const credentials = ensureCredentials(folder);
 const certificates = await ensureCertificates(join(folder, 'certificates'));
 
@@ -140,6 +129,26 @@ function describe(): Stack {
   };
 }
 
+async function choosePorts() {
+  try {
+    endLeftover(folder);
+    const http = portOf('SITEWIRE_HTTP_PORT', 8787);
+    const amqps = portOf('SITEWIRE_AMQPS_PORT', 5671);
+    const mqtts = portOf('SITEWIRE_MQTTS_PORT', 8885);
+    const metrics = portOf('SITEWIRE_METRICS_PORT', 9464);
+    await assertFree({
+      SITEWIRE_HTTP_PORT: http,
+      SITEWIRE_AMQPS_PORT: amqps,
+      SITEWIRE_MQTTS_PORT: mqtts,
+      SITEWIRE_METRICS_PORT: metrics,
+    });
+    return { http, amqps, mqtts, metrics };
+  } catch (error) {
+    console.error(`Sitewire cannot start: ${error instanceof Error ? error.message : String(error)}`);
+    process.exit(1);
+  }
+}
+
 let written = '';
 function publish(): void {
   const stack = describe();
@@ -190,5 +199,8 @@ async function stop(): Promise<void> {
   await edge.stop();
   process.exit(0);
 }
-process.on('SIGINT', () => void stop());
-process.on('SIGTERM', () => void stop());
+// The runtime's own handlers end the process at once, before its children have stopped.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.removeAllListeners(signal);
+  process.on(signal, () => void stop());
+}
