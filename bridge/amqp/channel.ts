@@ -4,12 +4,13 @@
  * close-ok counts.
  */
 import { randomBytes } from 'node:crypto';
-import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../protocol/link.ts';
+import type { Delivery, VhostLinkDown } from '../../protocol/link.ts';
 import { deliveryBytes } from '../../protocol/link.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import { Confirms } from './confirms.ts';
 import { ContentAssembly, type Publish, readPublish, unexpected } from './content.ts';
 import { Unacked } from './unacked.ts';
+import type { Uplink } from './uplink.ts';
 import { AmqpError, channelError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { decodeMethod, encodeMethod, type Fields, isKnownMethod, METHOD } from './wire/codec.ts';
 import { encodeDelivery } from './wire/delivery.ts';
@@ -22,22 +23,17 @@ export interface ChannelHost {
   write(bytes: Buffer, onTaken?: () => void): void;
   /** Asks for a flush at the end of this turn. */
   schedule(): void;
-  send(frame: VhostLinkUp): void;
-  /** Sends a frame that carries its own sequence and hands its answer over. */
-  request(build: (seq: number) => VhostLinkUp, onAnswer: (answer: VhostLinkDown) => void): void;
-  publish(publish: Publish, onOutcome: (outcome: PublishOutcome) => void): void;
-  settle(outcome: 'ack' | 'requeue' | 'discard', leases: readonly number[]): void;
-  drained(bytes: number): void;
+  /** Counts a publish. */
+  published(): void;
   closed(channel: number): void;
 }
-
-export type PublishOutcome = 'stored' | 'unstored' | AmqpError;
 
 type Handler = (channel: Channel, fields: Fields, method: number) => void;
 
 export class Channel {
   readonly id: number;
   readonly #host: ChannelHost;
+  readonly #uplink: Uplink;
   #state: 'open' | 'closing' = 'open';
   #content: ContentAssembly | undefined;
   #confirms: Confirms | undefined;
@@ -46,9 +42,10 @@ export class Channel {
   readonly #unacked = new Unacked();
   readonly #tags = new Set<string>();
 
-  constructor(id: number, host: ChannelHost) {
+  constructor(id: number, host: ChannelHost, uplink: Uplink) {
     this.id = id;
     this.#host = host;
+    this.#uplink = uplink;
   }
 
   // frames from the client
@@ -88,7 +85,8 @@ export class Channel {
     if (!publish) return;
     this.#content = undefined;
     const tag = this.#confirms?.next();
-    this.#host.publish(publish, (outcome) => {
+    this.#host.published();
+    this.#uplink.publish(publish, (outcome) => {
       if (this.#state === 'closing') return;
       if (outcome instanceof AmqpError && outcome.severity === 'connection') throw outcome;
       if (outcome instanceof AmqpError) this.fail(outcome);
@@ -116,13 +114,13 @@ export class Channel {
     const bytes = deliveryBytes(delivery);
     if (this.#state === 'closing') {
       // Its lease went back when the channel closed; its bytes are off the window.
-      this.#host.drained(bytes);
+      this.#uplink.drained(bytes);
       return;
     }
     if (!this.#tags.has(tag)) {
       // Cancelled while it was under way: it goes back.
-      this.#host.settle('requeue', delivery.lease === 0 ? [] : [delivery.lease]);
-      this.#host.drained(bytes);
+      this.#uplink.settle('requeue', delivery.lease === 0 ? [] : [delivery.lease]);
+      this.#uplink.drained(bytes);
       return;
     }
     const fields = {
@@ -138,7 +136,7 @@ export class Channel {
       delivery,
       this.#host.frameMax,
     );
-    this.#host.write(frames, () => this.#host.drained(bytes));
+    this.#host.write(frames, () => this.#uplink.drained(bytes));
   }
 
   // ends
@@ -155,13 +153,13 @@ export class Channel {
       classId: error.classId,
       methodId: error.methodId,
     });
-    this.#host.send({ kind: 'close-channel', channel: this.id });
+    this.#uplink.send({ kind: 'close-channel', channel: this.id });
   }
 
   close(): void {
     this.#state = 'closing';
     this.flushConfirms();
-    this.#host.send({ kind: 'close-channel', channel: this.id });
+    this.#uplink.send({ kind: 'close-channel', channel: this.id });
     this.#reply(METHOD.channelCloseOk, {});
     this.#host.closed(this.id);
   }
@@ -180,7 +178,7 @@ export class Channel {
       global: boolean;
     };
     if (prefetchSize !== 0) throw connectionError(540, `prefetch_size!=0 (${prefetchSize})`, method);
-    if (global) this.#host.send({ kind: 'qos', channel: this.id, prefetch: prefetchCount });
+    if (global) this.#uplink.send({ kind: 'qos', channel: this.id, prefetch: prefetchCount });
     else this.#prefetch = prefetchCount;
     this.#reply(METHOD.basicQosOk, {});
   }
@@ -192,7 +190,7 @@ export class Channel {
     this.#tags.add(tag);
     const { noAck, exclusive } = fields as { noAck: boolean; exclusive: boolean };
     const prefetch = this.#prefetch;
-    this.#host.request(
+    this.#uplink.request(
       (seq) => ({ kind: 'consume', seq, channel: this.id, tag, queue, noAck, exclusive, prefetch }),
       (answer) => {
         if (this.#refused(answer, method)) this.#tags.delete(tag);
@@ -210,7 +208,7 @@ export class Channel {
       reply();
       return;
     }
-    this.#host.request(
+    this.#uplink.request(
       (seq) => ({ kind: 'cancel', seq, channel: this.id, tag }),
       () => {
         this.#tags.delete(tag);
@@ -222,7 +220,7 @@ export class Channel {
   get(fields: Fields, method: number): void {
     const queue = this.#queueName(fields, method);
     const noAck = fields.noAck === true;
-    this.#host.request(
+    this.#uplink.request(
       (seq) => ({ kind: 'get', seq, channel: this.id, queue, noAck }),
       (answer) => {
         if (this.#refused(answer, method) || answer.kind !== 'got') return;
@@ -249,13 +247,13 @@ export class Channel {
     const leases = this.#unacked.take(tag, fields.multiple === true);
     if (!leases) throw channelError(406, `unknown delivery tag ${tag}`, method);
     const outcome = method === METHOD.basicAck ? 'ack' : fields.requeue === true ? 'requeue' : 'discard';
-    this.#host.settle(outcome, leases);
+    this.#uplink.settle(outcome, leases);
   }
 
   recover(fields: Fields, method: number): void {
     if (fields.requeue !== true) throw connectionError(540, 'requeue=false', method);
     this.#unacked.takeAll();
-    this.#host.request(
+    this.#uplink.request(
       (seq) => ({ kind: 'recover', seq, channel: this.id }),
       () => {
         if (this.#state === 'open' && method === METHOD.basicRecover) this.#reply(METHOD.basicRecoverOk, {});
@@ -278,7 +276,7 @@ export class Channel {
     const flags = fields as { passive: boolean; durable: boolean; exclusive: boolean; autoDelete: boolean };
     const { passive, durable, exclusive, autoDelete } = flags;
     const argumentNames = Object.keys((fields.arguments as Fields | undefined) ?? {}).slice(0, 64);
-    this.#host.request(
+    this.#uplink.request(
       (seq) => ({ kind: 'declare', seq, queue, passive, durable, exclusive, autoDelete, argumentNames }),
       (answer) => {
         if (this.#refused(answer, method) || answer.kind !== 'ok') return;

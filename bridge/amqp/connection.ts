@@ -5,10 +5,8 @@
  *   header ─► handshake ─► running ─► closing (close sent, close-ok awaited) ─► closed
  */
 import type { Duplex } from 'node:stream';
-import { CLOSE_CODES, deliveryBytes, type VhostLinkDown, type VhostLinkUp } from '../../protocol/link.ts';
-import type { Link } from '../link.ts';
-import { Channel, type ChannelHost, type PublishOutcome } from './channel.ts';
-import type { Publish } from './content.ts';
+import { CLOSE_CODES, deliveryBytes, type VhostLinkDown } from '../../protocol/link.ts';
+import { Channel, type ChannelHost } from './channel.ts';
 import {
   FRAME_MAX,
   FRAME_MIN,
@@ -17,6 +15,7 @@ import {
   type Session,
   type VhostDial,
 } from './handshake.ts';
+import { Uplink } from './uplink.ts';
 import { AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { decodeMethod, encodeMethod, type Fields, isKnownMethod, METHOD } from './wire/codec.ts';
 import { FRAME, type Frame, FrameReader } from './wire/frame-reader.ts';
@@ -24,15 +23,6 @@ import { Output } from './wire/output.ts';
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 3_000;
-/** Publishes under way before the client's socket is paused. */
-const MAX_OPEN_PUBLISHES = 2_048;
-const MAX_OPEN_PUBLISH_BYTES = 8 * 1024 * 1024;
-/** Other requests under way: a basic.get may bring a whole body each. */
-const MAX_OPEN_REQUESTS = 32;
-/** Drained bytes are told in steps: an eighth of the delivery window. */
-const CREDIT_STEP_BYTES = 128 * 1024;
-/** A frame of them stays far below what a link message may hold. */
-const MAX_LEASES_PER_FRAME = 5_000;
 const HEARTBEAT_FRAME = Buffer.from([FRAME.heartbeat, 0, 0, 0, 0, 0, 0, FRAME.end]);
 
 /** What the process wants to know of a connection. */
@@ -55,8 +45,6 @@ export class AmqpConnection implements ChannelHost {
   readonly #reader = new FrameReader(FRAME_MIN);
   readonly #handshake: Handshake;
   readonly #channels = new Map<number, Channel>();
-  readonly #answers = new Map<number, (answer: VhostLinkDown) => void>();
-  readonly #publishes = new Map<number, { bytes: number; onOutcome: (outcome: PublishOutcome) => void }>();
   #state: State = 'header';
   #why = 'client closed';
   #header = Buffer.alloc(0);
@@ -65,13 +53,9 @@ export class AmqpConnection implements ChannelHost {
   #isBusy = false;
   /** What still comes in is not read: there are no frames in it any more. */
   #isDeaf = false;
-  #link: Link<VhostLinkUp, VhostLinkDown> | undefined;
+  #uplink: Uplink | undefined;
   #channelMax = 0;
   #heartbeatSeconds = 0;
-  #openPublishBytes = 0;
-  #settling: { outcome: 'ack' | 'requeue' | 'discard'; leases: number[] } | undefined;
-  #drainedBytes = 0;
-  #toldDrainedBytes = 0;
   #lastReadMs = Date.now();
   #lastWriteMs = Date.now();
   #timer: NodeJS.Timeout;
@@ -134,13 +118,7 @@ export class AmqpConnection implements ChannelHost {
   /** A handshake step under way, too much unanswered, or a client that does not read what it asked for. */
   #isHeld(): boolean {
     if (this.#state === 'closing' || this.#state === 'closed') return false;
-    return (
-      this.#isBusy ||
-      this.#answers.size >= MAX_OPEN_REQUESTS ||
-      this.#publishes.size >= MAX_OPEN_PUBLISHES ||
-      this.#openPublishBytes >= MAX_OPEN_PUBLISH_BYTES ||
-      this.#stream.writableNeedDrain
-    );
+    return this.#isBusy || this.#uplink?.isFull === true || this.#stream.writableNeedDrain;
   }
 
   /** What follows the protocol header, once it is whole and right. */
@@ -202,7 +180,7 @@ export class AmqpConnection implements ChannelHost {
   #run(session: Session): void {
     clearTimeout(this.#timer);
     this.#state = 'running';
-    this.#link = session.link;
+    this.#uplink = new Uplink(session.link, () => this.#output.schedule());
     this.vhost = session.vhost;
     this.username = session.username;
     this.frameMax = session.frameMax;
@@ -244,7 +222,8 @@ export class AmqpConnection implements ChannelHost {
     // A close or close-ok may cross ours.
     if (method === METHOD.channelCloseOk) return;
     if (method !== METHOD.channelOpen) throw connectionError(504, "expected 'channel.open'", method);
-    this.#channels.set(frame.channel, new Channel(frame.channel, this));
+    if (!this.#uplink) return;
+    this.#channels.set(frame.channel, new Channel(frame.channel, this, this.#uplink));
     this.write(encodeMethod(METHOD.channelOpenOk, frame.channel, { channelId: Buffer.alloc(0) }));
   }
 
@@ -283,49 +262,20 @@ export class AmqpConnection implements ChannelHost {
   }
 
   #takeFromLink(frame: VhostLinkDown): void {
-    switch (frame.kind) {
-      case 'stored':
-      case 'unstored':
-        for (const seq of frame.seqs) this.#publishEnded(seq, frame.kind);
-        // A confirm goes out before the acknowledgement event that came with it.
-        for (const channel of this.#channels.values()) channel.flushConfirms();
-        return;
-      case 'deliver':
-        this.#events.delivered(1);
-        this.#deliver(frame);
-        return;
-      case 'refused':
-        if (this.#publishes.has(frame.seq)) {
-          const { severity, code, text, seq } = frame;
-          this.#publishEnded(seq, new AmqpError(severity, code, text, METHOD.basicPublish));
-          return;
-        }
-        this.#answer(frame.seq, frame);
-        return;
-      case 'ok':
-      case 'got':
-        this.#answer(frame.seq, frame);
+    if (frame.kind === 'deliver') {
+      this.#deliver(frame);
+      return;
     }
+    this.#uplink?.take(frame);
+    // A confirm goes out before the acknowledgement event that came with it.
+    if (frame.kind === 'stored' || frame.kind === 'unstored') this.#flushConfirms();
   }
 
   #deliver(frame: Extract<VhostLinkDown, { kind: 'deliver' }>): void {
+    this.#events.delivered(1);
     const channel = this.#channels.get(frame.channel);
     if (channel) channel.deliver(frame.tag, frame.delivery);
-    else this.drained(deliveryBytes(frame.delivery));
-  }
-
-  #answer(seq: number, frame: VhostLinkDown): void {
-    const onAnswer = this.#answers.get(seq);
-    this.#answers.delete(seq);
-    onAnswer?.(frame);
-  }
-
-  #publishEnded(seq: number, outcome: PublishOutcome): void {
-    const publish = this.#publishes.get(seq);
-    if (!publish) return;
-    this.#publishes.delete(seq);
-    this.#openPublishBytes -= publish.bytes;
-    publish.onOutcome(outcome);
+    else this.#uplink?.drained(deliveryBytes(frame.delivery));
   }
 
   #linkClosed(code: number, reason: string): void {
@@ -350,62 +300,20 @@ export class AmqpConnection implements ChannelHost {
     this.#output.schedule();
   }
 
-  send(frame: VhostLinkUp): void {
-    this.#flushSettlements();
-    this.#link?.send(frame);
-  }
-
-  request(build: (seq: number) => VhostLinkUp, onAnswer: (answer: VhostLinkDown) => void): void {
-    if (!this.#link) return;
-    this.#flushSettlements();
-    const seq = this.#link.nextSeq();
-    this.#answers.set(seq, onAnswer);
-    this.#link.send(build(seq), seq);
-  }
-
-  publish(publish: Publish, onOutcome: (outcome: PublishOutcome) => void): void {
-    if (!this.#link) return;
+  published(): void {
     this.#events.published(1);
-    const seq = this.#link.nextSeq();
-    const { exchange, routingKey, properties } = publish;
-    const { body, encoding } = readBody(publish.body);
-    this.#publishes.set(seq, { bytes: publish.body.length, onOutcome });
-    this.#openPublishBytes += publish.body.length;
-    this.#link.send({ kind: 'publish', seq, exchange, routingKey, properties, body, encoding }, seq);
-  }
-
-  /** Gathered until the turn ends: one frame for a whole read's acks. */
-  settle(outcome: 'ack' | 'requeue' | 'discard', leases: readonly number[]): void {
-    if (leases.length === 0) return;
-    if (this.#settling?.outcome !== outcome) this.#flushSettlements();
-    this.#settling ??= { outcome, leases: [] };
-    this.#settling.leases.push(...leases);
-    this.#output.schedule();
-  }
-
-  drained(bytes: number): void {
-    this.#drainedBytes += bytes;
-    if (this.#drainedBytes - this.#toldDrainedBytes < CREDIT_STEP_BYTES) return;
-    this.#toldDrainedBytes = this.#drainedBytes;
-    this.send({ kind: 'credit', drainedBytes: this.#drainedBytes });
   }
 
   closed(channel: number): void {
     this.#channels.delete(channel);
   }
 
-  #flushSettlements(): void {
-    const settling = this.#settling;
-    this.#settling = undefined;
-    if (!settling) return;
-    for (let start = 0; start < settling.leases.length; start += MAX_LEASES_PER_FRAME) {
-      const leases = settling.leases.slice(start, start + MAX_LEASES_PER_FRAME);
-      this.#link?.send({ kind: 'settle', outcome: settling.outcome, leases });
-    }
+  #beforeFlush(): void {
+    this.#uplink?.flush();
+    this.#flushConfirms();
   }
 
-  #beforeFlush(): void {
-    this.#flushSettlements();
+  #flushConfirms(): void {
     for (const channel of this.#channels.values()) channel.flushConfirms();
   }
 
@@ -444,7 +352,7 @@ export class AmqpConnection implements ChannelHost {
       this.#destroy(this.#why);
       return;
     }
-    for (const channel of this.#channels.values()) channel.flushConfirms();
+    this.#flushConfirms();
     this.#sendMethod(METHOD.connectionClose, {
       replyCode: close.code,
       replyText: close.text,
@@ -456,25 +364,25 @@ export class AmqpConnection implements ChannelHost {
 
   /** Nothing more reaches the object; the socket gets a while for its goodbye. */
   #enterClosing(timeoutMs = CLOSE_TIMEOUT_MS): void {
-    this.#flushSettlements();
+    this.#uplink?.flush();
     this.#state = 'closing';
     clearTimeout(this.#timer);
     clearInterval(this.#heartbeat);
     this.#handshake.abandon();
-    this.#link?.close();
+    this.#uplink?.close();
     this.#stream.resume();
     this.#timer = setTimeout(() => this.#destroy(this.#why), timeoutMs);
   }
 
   #destroy(why: string): void {
     if (this.#state === 'closed') return;
-    const wasRunning = this.#link !== undefined;
-    if (this.#state !== 'closing') this.#flushSettlements();
+    const wasRunning = this.#uplink !== undefined;
+    if (this.#state !== 'closing') this.#uplink?.flush();
     this.#state = 'closed';
     clearTimeout(this.#timer);
     clearInterval(this.#heartbeat);
     this.#handshake.abandon();
-    this.#link?.close();
+    this.#uplink?.close();
     this.#stream.destroy();
     this.#events.closed(wasRunning || this.#why === 'client closed' ? why : this.#why);
   }
@@ -496,11 +404,4 @@ function readMethod(frame: Frame): { method: number; fields: Fields } {
   const method = frame.payload.readUInt32BE(0);
   if (!isKnownMethod(method)) throw new SilentClose(`unknown method ${method}`);
   return { method, fields: decodeMethod(method, frame.payload.subarray(4)) };
-}
-
-/** UTF-8 travels as text; other bytes as base64, so that nothing is lost on the way to the dead-letter queue. */
-function readBody(bytes: Buffer): { body: string; encoding: 'utf8' | 'base64' } {
-  const text = bytes.toString('utf8');
-  const isUtf8 = !text.includes('\ufffd') || Buffer.from(text, 'utf8').equals(bytes);
-  return isUtf8 ? { body: text, encoding: 'utf8' } : { body: bytes.toString('base64'), encoding: 'base64' };
 }

@@ -1,0 +1,141 @@
+/** What a connection has under way to its object: publishes and requests without an answer, acks that gather, credit. */
+import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link.ts';
+import type { ObjectLink } from '../link.ts';
+import type { Publish } from './content.ts';
+import { AmqpError } from './wire/amqp-error.ts';
+import { METHOD } from './wire/codec.ts';
+
+/** Publishes under way before the client's socket is paused. */
+const MAX_OPEN_PUBLISHES = 2_048;
+const MAX_OPEN_PUBLISH_BYTES = 8 * 1024 * 1024;
+/** Other requests under way: a basic.get may bring a whole body each. */
+const MAX_OPEN_REQUESTS = 32;
+/** Drained bytes are told in steps: an eighth of the delivery window. */
+const CREDIT_STEP_BYTES = 128 * 1024;
+/** A frame of them stays far below what a link message may hold. */
+const MAX_LEASES_PER_FRAME = 5_000;
+
+export type PublishOutcome = 'stored' | 'unstored' | AmqpError;
+export type SettleOutcome = 'ack' | 'requeue' | 'discard';
+
+export class Uplink {
+  readonly #link: ObjectLink<VhostLinkUp>;
+  readonly #schedule: () => void;
+  readonly #answers = new Map<number, (answer: VhostLinkDown) => void>();
+  readonly #publishes = new Map<number, { bytes: number; onOutcome: (outcome: PublishOutcome) => void }>();
+  #openPublishBytes = 0;
+  #settling: { outcome: SettleOutcome; leases: number[] } | undefined;
+  #drainedBytes = 0;
+  #toldDrainedBytes = 0;
+
+  /** `schedule` asks for a `flush` at the end of this turn. */
+  constructor(link: ObjectLink<VhostLinkUp>, schedule: () => void) {
+    this.#link = link;
+    this.#schedule = schedule;
+  }
+
+  /** So much is unanswered that no more of the client should be read. */
+  get isFull(): boolean {
+    return (
+      this.#answers.size >= MAX_OPEN_REQUESTS ||
+      this.#publishes.size >= MAX_OPEN_PUBLISHES ||
+      this.#openPublishBytes >= MAX_OPEN_PUBLISH_BYTES
+    );
+  }
+
+  send(frame: VhostLinkUp): void {
+    this.flush();
+    this.#link.send(frame);
+  }
+
+  /** Sends a frame that carries its own sequence and hands its answer over. */
+  request(build: (seq: number) => VhostLinkUp, onAnswer: (answer: VhostLinkDown) => void): void {
+    this.flush();
+    const seq = this.#link.nextSeq();
+    this.#answers.set(seq, onAnswer);
+    this.#link.send(build(seq), seq);
+  }
+
+  publish(publish: Publish, onOutcome: (outcome: PublishOutcome) => void): void {
+    const seq = this.#link.nextSeq();
+    const { exchange, routingKey, properties } = publish;
+    const { body, encoding } = readBody(publish.body);
+    this.#publishes.set(seq, { bytes: publish.body.length, onOutcome });
+    this.#openPublishBytes += publish.body.length;
+    this.#link.send({ kind: 'publish', seq, exchange, routingKey, properties, body, encoding }, seq);
+  }
+
+  /** Gathered until the turn ends: one frame for a whole read's acks. */
+  settle(outcome: SettleOutcome, leases: readonly number[]): void {
+    if (leases.length === 0) return;
+    if (this.#settling?.outcome !== outcome) this.flush();
+    this.#settling ??= { outcome, leases: [] };
+    this.#settling.leases.push(...leases);
+    this.#schedule();
+  }
+
+  /** Sends the acks that have gathered. */
+  flush(): void {
+    const settling = this.#settling;
+    this.#settling = undefined;
+    if (!settling) return;
+    for (let start = 0; start < settling.leases.length; start += MAX_LEASES_PER_FRAME) {
+      const leases = settling.leases.slice(start, start + MAX_LEASES_PER_FRAME);
+      this.#link.send({ kind: 'settle', outcome: settling.outcome, leases });
+    }
+  }
+
+  /** Bytes of deliveries that are off the window: the client's socket took them, or they went nowhere. */
+  drained(bytes: number): void {
+    this.#drainedBytes += bytes;
+    if (this.#drainedBytes - this.#toldDrainedBytes < CREDIT_STEP_BYTES) return;
+    this.#toldDrainedBytes = this.#drainedBytes;
+    this.send({ kind: 'credit', drainedBytes: this.#drainedBytes });
+  }
+
+  /** Hands an answer to who waits for it. */
+  take(frame: Exclude<VhostLinkDown, { kind: 'deliver' }>): void {
+    switch (frame.kind) {
+      case 'stored':
+      case 'unstored':
+        for (const seq of frame.seqs) this.#publishEnded(seq, frame.kind);
+        return;
+      case 'refused':
+        if (this.#publishes.has(frame.seq)) {
+          const { severity, code, text, seq } = frame;
+          this.#publishEnded(seq, new AmqpError(severity, code, text, METHOD.basicPublish));
+          return;
+        }
+        this.#answer(frame.seq, frame);
+        return;
+      case 'ok':
+      case 'got':
+        this.#answer(frame.seq, frame);
+    }
+  }
+
+  close(): void {
+    this.#link.close();
+  }
+
+  #answer(seq: number, frame: VhostLinkDown): void {
+    const onAnswer = this.#answers.get(seq);
+    this.#answers.delete(seq);
+    onAnswer?.(frame);
+  }
+
+  #publishEnded(seq: number, outcome: PublishOutcome): void {
+    const publish = this.#publishes.get(seq);
+    if (!publish) return;
+    this.#publishes.delete(seq);
+    this.#openPublishBytes -= publish.bytes;
+    publish.onOutcome(outcome);
+  }
+}
+
+/** UTF-8 travels as text; other bytes as base64, so that nothing is lost on the way to the dead-letter queue. */
+function readBody(bytes: Buffer): { body: string; encoding: 'utf8' | 'base64' } {
+  const text = bytes.toString('utf8');
+  const isUtf8 = !text.includes('\ufffd') || Buffer.from(text, 'utf8').equals(bytes);
+  return isUtf8 ? { body: text, encoding: 'utf8' } : { body: bytes.toString('base64'), encoding: 'base64' };
+}
