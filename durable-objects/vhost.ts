@@ -4,7 +4,6 @@
  * clients: a key revoked here is dead here, whatever D1 says (rule 6).
  */
 import { DurableObject } from 'cloudflare:workers';
-import type { Envelope } from '../protocol/envelope.ts';
 import {
   CLOSE_CODES,
   PING,
@@ -17,23 +16,21 @@ import {
   type VhostLinkUp,
   vhostLinkUp,
 } from '../protocol/link.ts';
-import { type CommandFamily, EVENT_QUEUES, FAMILY_RULES } from '../protocol/routing-keys.ts';
 import { AlarmClock } from './alarm-clock.ts';
 import type { Env } from './env.ts';
-import type { OutboxEvent, PassingEvent, Receipt, SignatureVerdict, Submission } from './exchange.ts';
+import type { OutboxEvent, PassingEvent, Receipt } from './exchange.ts';
 import { DIAL_HEADER, notFoundResponse, refusalResponse } from './refusal-response.ts';
 import { SecretBox } from './secret-box.ts';
-import type { SubmitAnswer } from './site.ts';
 import { closeQuietly } from './sockets.ts';
 import { authorizePublish } from './vhost/authorize.ts';
 import { Broker } from './vhost/broker.ts';
 import { applyFrame, deadLetter, isMemoryOnly, refusedFrame } from './vhost/client-frames.ts';
 import { type ClientDial, ClientSockets } from './vhost/client-sockets.ts';
-import { DIRECTORY_REFRESH_MS, DIRECTORY_RETRY_MS, DirectoryHolder, findSite } from './vhost/directory.ts';
-import { eventMessage } from './vhost/event-message.ts';
+import { DIRECTORY_REFRESH_MS, DirectoryHolder } from './vhost/directory.ts';
+import { EventIntake } from './vhost/intake.ts';
 import { KeyHolder, type VhostGrant } from './vhost/key-holder.ts';
-import { Lanes, type Pending } from './vhost/lanes.ts';
-import { confirms, judgeSignature, readEnvelope, toSubmission, unknownSiteEvent } from './vhost/publish.ts';
+import { readEnvelope } from './vhost/publish.ts';
+import { type Publish, Publisher } from './vhost/publisher.ts';
 import type { VhostKey } from './vhost/schema.ts';
 import { VhostStorage } from './vhost/storage.ts';
 
@@ -44,13 +41,6 @@ const TELEMETRY_FLUSH_MS = 60_000;
 /** How long acknowledgements wait for a transaction to ride in, before they get one of their own. */
 const SETTLE_FLUSH_MS = 100;
 
-/** A publish that may go to its Site. */
-interface Publish {
-  frame: PublishFrame;
-  family: CommandFamily;
-  envelope: Envelope;
-}
-
 /** What of a batch is decided here, in its order: a frame, or a publish for the dead-letter queue. */
 type Write = { frame: Exclude<VhostLinkUp, PublishFrame> } | { malformed: PublishFrame; reason: string };
 
@@ -59,9 +49,9 @@ export class Vhost extends DurableObject<Env> {
   readonly #sockets: ClientSockets;
   readonly #keys: KeyHolder;
   readonly #directory: DirectoryHolder;
-  readonly #lanes: Lanes;
+  readonly #intake: EventIntake;
+  readonly #publisher: Publisher;
   #broker: Broker;
-  #received: Map<string, number>;
   #flushTimer: number | null = null;
   #settleTimer: number | null = null;
   readonly #alarm: AlarmClock;
@@ -76,15 +66,23 @@ export class Vhost extends DurableObject<Env> {
     this.#keys = new KeyHolder(this.#storage, new SecretBox(env.DATA_KEYS));
     this.#directory = new DirectoryHolder(env.DB, this.#storage);
     this.#broker = this.#newBroker();
-    this.#received = this.#storage.received();
-    this.#lanes = new Lanes({
-      now: () => this.#now(),
-      site: (siteId) => env.SITE.get(env.SITE.idFromName(siteId)),
-      submit: (stub, siteId, submissions) => this.#submit(stub, siteId, submissions),
-      finish: (siteId, answer, batch) => this.#finish(siteId, answer, batch),
-      giveUp: (batch) => this.#sendDeliveries(confirms(batch, () => false)),
-      hasEnded: () => this.#hasEnded(),
-    });
+    this.#intake = new EventIntake(this.#storage, this.#keys, (queue, message) =>
+      this.#broker.push(queue, message, this.#now()),
+    );
+    this.#publisher = new Publisher(
+      {
+        now: () => this.#now(),
+        hasEnded: () => this.#hasEnded(),
+        keepAlive: (work) => this.#keepAlive(work),
+        receivedFrom: (siteId) => this.#intake.receivedFrom(siteId),
+        store: (siteId, events, answers) => this.#store(() => this.#intake.store(siteId, events), answers),
+        reject: (siteId, event, answers) => this.#store(() => this.#intake.tell(siteId, event), answers),
+        answer: (answers) => this.#sendDeliveries(answers),
+      },
+      this.#keys,
+      this.#directory,
+      env.SITE,
+    );
     this.#forget(this.#sockets.missing());
     void ctx.blockConcurrencyWhile(async () => {
       await this.#alarm.load();
@@ -109,7 +107,7 @@ export class Vhost extends DurableObject<Env> {
     this.#storage.setFact('revoked', now);
     const { key } = this.#keys;
     if (key) this.#endKey({ ...key, revokedAtMs: key.revokedAtMs ?? now });
-    await this.#lanes.idle();
+    await this.#publisher.idle();
   }
 
   /** The end of a key, by revocation or time: nothing of its queues is left [C-5.6]. */
@@ -121,7 +119,7 @@ export class Vhost extends DurableObject<Env> {
       this.#storage.deleteQueues();
     });
     this.#broker = this.#newBroker();
-    this.#received = new Map();
+    this.#intake.clear();
   }
 
   // RPC: events from Sites
@@ -129,21 +127,16 @@ export class Vhost extends DurableObject<Env> {
   /** Stores events of a Site's outbox, each once, in order. */
   receive(siteId: string, events: OutboxEvent[]): Receipt {
     if (this.#hasEnded()) return { received: 0, gone: true };
-    this.#commit(() => {
-      this.#storeEvents(siteId, events);
-      this.#broker.pump(this.#now());
-    });
-    this.#sendDeliveries();
-    return { received: this.#received.get(siteId) ?? 0, gone: false };
+    this.#store(() => this.#intake.store(siteId, events));
+    return { received: this.#intake.receivedFrom(siteId), gone: false };
   }
 
   /** Takes events that a crash may lose. */
   receivePassing(siteId: string, events: PassingEvent[]): 'taken' | 'gone' {
     if (this.#hasEnded()) return 'gone';
-    this.#commit(() => {
-      for (const event of events) this.#pushEvent(siteId, event);
+    this.#store(() => {
+      for (const event of events) this.#intake.pass(siteId, event);
     });
-    this.#sendDeliveries();
     return 'taken';
   }
 
@@ -258,7 +251,7 @@ export class Vhost extends DurableObject<Env> {
     // 3. answer, deliver, and hand on
     this.#sendDeliveries(new Map([[connectionId, answers]]));
     this.#refreshDirectoryInBackground(key);
-    for (const publish of publishes) this.#publish(connectionId, key, publish, now);
+    for (const publish of publishes) this.#publisher.publish(connectionId, key, publish, now);
   }
 
   /** One transaction, each frame in a savepoint of its own. False when one of them failed. */
@@ -288,107 +281,15 @@ export class Vhost extends DurableObject<Env> {
     return allDone;
   }
 
-  // publishes
+  // events and deliveries
 
-  #publish(connectionId: string, key: VhostKey, publish: Publish, now: number): void {
-    const { seq } = publish.frame;
-    const siteId = findSite(this.#directory.current, key.allowedPlantIds, publish.envelope.siteId);
-    if (siteId) {
-      const pending: Pending = {
-        submission: this.#toSubmission(publish),
-        acceptedAtMs: now,
-        connectionId,
-        seq,
-      };
-      this.#keepAlive(this.#lanes.submit(siteId, pending));
-    } else {
-      this.#keepAlive(this.#resolve(connectionId, key, publish, now));
-    }
-  }
-
-  /** A site that the directory does not know: asked for once more, then rejected without a site to log it. */
-  async #resolve(connectionId: string, key: VhostKey, publish: Publish, acceptedAtMs: number): Promise<void> {
-    const { seq } = publish.frame;
-    const wanted = publish.envelope.siteId;
-    try {
-      await this.#directory.refresh(key.organizationId, DIRECTORY_RETRY_MS, () => this.#now());
-    } catch (error) {
-      console.warn('directory not read', { error: String(error) });
-      this.#sockets.send(connectionId, [{ kind: 'unstored', seqs: [seq] }]);
-      return;
-    }
-    if (this.#hasEnded()) return;
-    const submission = this.#toSubmission(publish);
-    const pending: Pending = { submission, acceptedAtMs, connectionId, seq };
-    const siteId = findSite(this.#directory.current, key.allowedPlantIds, wanted);
-    if (siteId) {
-      await this.#lanes.submit(siteId, pending);
-      return;
-    }
-    this.#commit(() => this.#pushMessage(key, wanted, unknownSiteEvent(key.keyId, submission, this.#now())));
-    this.#sendDeliveries(confirms([pending], () => true));
-  }
-
-  /** The organization's settings decide whether a signature is needed: the directory must be there. */
-  #toSubmission({ frame, family, envelope }: Publish): Submission {
-    const isRequired =
-      FAMILY_RULES[family].signed || (this.#directory.current?.requireSignedCommands ?? false);
-    const verdict: SignatureVerdict = judgeSignature(
-      envelope,
-      frame.routingKey,
-      this.#keys.signingKey(),
-      isRequired,
-    );
-    return toSubmission(envelope, frame.routingKey, family, verdict);
-  }
-
-  async #submit(
-    stub: ReturnType<Env['SITE']['get']>,
-    siteId: string,
-    submissions: Submission[],
-  ): Promise<SubmitAnswer> {
-    const { keyId = '', keyPrefix = '' } = this.#keys.key ?? {};
-    const received = this.#received.get(siteId) ?? 0;
-    return await stub.submit({ siteId, keyId, keyPrefix, received, submissions });
-  }
-
-  /** The acknowledgements are stored before their publishes are confirmed (rule 5). */
-  #finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): void {
-    if (this.#hasEnded()) return;
+  /** Stores events and hands out, in one transaction; then sends what that left, `answers` first (rule 5). */
+  #store(events: () => void, answers?: Map<string, VhostLinkDown[]>): void {
     this.#commit(() => {
-      this.#storeEvents(siteId, answer.events);
+      events();
       this.#broker.pump(this.#now());
     });
-    this.#sendDeliveries(confirms(batch, (index) => answer.outcomes[index] === 'recorded'));
-  }
-
-  // events
-
-  /** Inside the caller's transaction. Drops what came before, by (site, sequence). */
-  #storeEvents(siteId: string, events: readonly OutboxEvent[]): void {
-    const before = this.#received.get(siteId) ?? 0;
-    let last = before;
-    for (const event of events) {
-      if (event.sequence <= last) continue;
-      this.#pushEvent(siteId, event);
-      last = event.sequence;
-    }
-    if (last === before) return;
-    this.#storage.setReceived(siteId, last);
-    this.#received.set(siteId, last);
-  }
-
-  /** Queues start to fill at the key's first connection [C-6.1], and hold only what the key may see. */
-  #pushEvent(siteId: string, event: PassingEvent): void {
-    const { key } = this.#keys;
-    if (!key || key.firstConnectedAtMs === null) return;
-    if (key.allowedPlantIds && !key.allowedPlantIds.includes(siteId)) return;
-    this.#pushMessage(key, siteId, event);
-  }
-
-  #pushMessage(key: VhostKey, siteId: string, event: PassingEvent): void {
-    const message = eventMessage(key.slug, this.#keys.signingKey(), siteId, event);
-    this.#broker.push(EVENT_QUEUES[event.kind], message, this.#now());
+    this.#sendDeliveries(answers);
   }
 
   /** Delivers what may be delivered now, and sends it together with `answers`, answers first. */
