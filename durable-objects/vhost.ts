@@ -44,6 +44,16 @@ const SETTLE_FLUSH_MS = 100;
 /** What of a batch is decided here, in its order: a frame, or a publish for the dead-letter queue. */
 type Write = { frame: Exclude<VhostLinkUp, PublishFrame> } | { malformed: PublishFrame; reason: string };
 
+/** Frames for connections. */
+type Answers = Map<string, VhostLinkDown[]>;
+
+/** Events that wait for their transaction, and what is answered once they are in. */
+interface Waiting {
+  take: () => void;
+  answers: Answers;
+  done: (isStored: boolean) => void;
+}
+
 export class Vhost extends DurableObject<Env> {
   readonly #storage: VhostStorage;
   readonly #sockets: ClientSockets;
@@ -52,6 +62,8 @@ export class Vhost extends DurableObject<Env> {
   readonly #intake: EventIntake;
   readonly #publisher: Publisher;
   #broker: Broker;
+  #waiting: Waiting[] = [];
+  #isStoring = false;
   #flushTimer: number | null = null;
   #settleTimer: number | null = null;
   readonly #alarm: AlarmClock;
@@ -125,19 +137,20 @@ export class Vhost extends DurableObject<Env> {
   // RPC: events from Sites
 
   /** Stores events of a Site's outbox, each once, in order. */
-  receive(siteId: string, events: OutboxEvent[]): Receipt {
-    if (this.#hasEnded()) return { received: 0, gone: true };
-    this.#store(() => this.#intake.store(siteId, events));
-    return { received: this.#intake.receivedFrom(siteId), gone: false };
+  async receive(siteId: string, events: OutboxEvent[]): Promise<Receipt> {
+    const isStored = !this.#hasEnded() && (await this.#store(() => this.#intake.store(siteId, events)));
+    return isStored
+      ? { received: this.#intake.receivedFrom(siteId), gone: false }
+      : { received: 0, gone: true };
   }
 
   /** Takes events that a crash may lose. */
-  receivePassing(siteId: string, events: PassingEvent[]): 'taken' | 'gone' {
+  async receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'> {
     if (this.#hasEnded()) return 'gone';
-    this.#store(() => {
+    const isTaken = await this.#store(() => {
       for (const event of events) this.#intake.pass(siteId, event);
     });
-    return 'taken';
+    return isTaken ? 'taken' : 'gone';
   }
 
   // client sockets
@@ -283,17 +296,48 @@ export class Vhost extends DurableObject<Env> {
 
   // events and deliveries
 
-  /** Stores events and hands out, in one transaction; then sends what that left, `answers` first (rule 5). */
-  #store(events: () => void, answers?: Map<string, VhostLinkDown[]>): void {
+  /**
+   * Stores events and hands out in one transaction, then sends what that left, `answers` first (rule 5). The first
+   * goes at once; what comes while its write is under way shares the next transaction. False when the key has ended.
+   */
+  #store(take: () => void, answers: Answers = new Map()): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ take, answers, done: resolve });
+      if (this.#isStoring) return;
+      this.#isStoring = true;
+      this.#keepAlive(this.#storeWaiting());
+    });
+  }
+
+  async #storeWaiting(): Promise<void> {
+    try {
+      while (this.#waiting.length > 0) {
+        const batch = this.#waiting;
+        this.#waiting = [];
+        const isAlive = !this.#hasEnded();
+        if (isAlive) this.#storeBatch(batch);
+        for (const { done } of batch) done(isAlive);
+        await this.ctx.storage.sync();
+      }
+    } finally {
+      this.#isStoring = false;
+    }
+  }
+
+  #storeBatch(batch: readonly Waiting[]): void {
     this.#commit(() => {
-      events();
+      for (const { take } of batch) take();
       this.#broker.pump(this.#now());
     });
+    const answers: Answers = new Map();
+    for (const [connectionId, frames] of batch.flatMap((waiting) => [...waiting.answers])) {
+      answers.set(connectionId, [...(answers.get(connectionId) ?? []), ...frames]);
+    }
     this.#sendDeliveries(answers);
   }
 
   /** Delivers what may be delivered now, and sends it together with `answers`, answers first. */
-  #sendDeliveries(answers: Map<string, VhostLinkDown[]> = new Map()): void {
+  #sendDeliveries(answers: Answers = new Map()): void {
     if (this.#broker.hasDeliverable) this.#commit(() => this.#broker.pump(this.#now()));
     const frames = this.#broker.takeFrames();
     for (const [connectionId, first] of answers) {

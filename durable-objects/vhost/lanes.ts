@@ -30,7 +30,7 @@ export interface LaneHost {
   site(siteId: string): DurableObjectStub<Site>;
   submit(stub: DurableObjectStub<Site>, siteId: string, submissions: Submission[]): Promise<SubmitAnswer>;
   /** Stores the events of an answer, then reports each publish; in this order (rule 5). */
-  finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): void;
+  finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void>;
   /** The Site did not answer in time: nobody knows whether the publishes are recorded, so they are not confirmed. */
   giveUp(batch: readonly Pending[]): void;
   /** The key has ended: nothing more goes out. */
@@ -129,7 +129,7 @@ class Lane {
         const limitMs = Math.max(1, giveUpAtMs - this.#host.now());
         const submissions = batch.map((pending) => pending.submission);
         const answer = await within(limitMs, this.#host.submit(this.#stub, this.#siteId, submissions));
-        this.#host.finish(this.#siteId, answer, batch);
+        await this.#host.finish(this.#siteId, answer, batch);
         return;
       } catch (error) {
         this.#stub = undefined;

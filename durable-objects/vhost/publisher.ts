@@ -31,9 +31,9 @@ export interface PublisherHost {
   /** How far a site's outbox has been stored here. */
   receivedFrom(siteId: string): number;
   /** Stores a site's events and then answers, in this order (rule 5). */
-  store(siteId: string, events: readonly OutboxEvent[], answers: Answers): void;
+  store(siteId: string, events: readonly OutboxEvent[], answers: Answers): Promise<unknown>;
   /** Stores the acknowledgement of a publish for no site, and then answers. */
-  reject(siteId: string, event: PassingEvent, answers: Answers): void;
+  reject(siteId: string, event: PassingEvent, answers: Answers): Promise<unknown>;
   answer(answers: Answers): void;
 }
 
@@ -89,10 +89,9 @@ export class Publisher implements LaneHost {
     return await stub.submit({ siteId, keyId, keyPrefix, received, submissions });
   }
 
-  finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): void {
-    if (this.hasEnded()) return;
+  async finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void> {
     const answers = confirms(batch, (index) => answer.outcomes[index] === 'recorded');
-    this.#host.store(siteId, answer.events, answers);
+    await this.#host.store(siteId, answer.events, answers);
   }
 
   giveUp(batch: readonly Pending[]): void {
@@ -119,7 +118,7 @@ export class Publisher implements LaneHost {
       return;
     }
     const event = unknownSiteEvent(key.keyId, pending.submission, this.now());
-    this.#host.reject(
+    await this.#host.reject(
       wanted,
       event,
       confirms([pending], () => true),

@@ -41,7 +41,7 @@ async function newSite() {
 /** The Vhost answers, and has stored nothing. Returns the times at which it was asked. */
 function refuseEvents(): { askedAt: number[]; end: () => void } {
   const askedAt: number[] = [];
-  const spy = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(() => {
+  const spy = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async () => {
     askedAt.push(Date.now());
     return { received: 0, gone: false };
   });

@@ -1,6 +1,8 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { PassingEvent } from '../../durable-objects/exchange.ts';
+import { VhostStorage } from '../../durable-objects/vhost/storage.ts';
+import type { Vhost } from '../../durable-objects/vhost.ts';
 import { hand, numberOf, outboxEvents, range } from '../support/workerd/outbox-events.ts';
 import { commandLog, eventOf, Partner, vhostRows } from '../support/workerd/partner.ts';
 import {
@@ -44,6 +46,49 @@ async function breakStorage(key: Key): Promise<void> {
 async function mendStorage(key: Key): Promise<void> {
   await vhostRows(key, 'DROP TRIGGER broken');
 }
+
+describe('events of many sites at once', () => {
+  /** Calls that all come before the first of them is durable. */
+  async function handTogether(key: Key, siteIds: readonly string[], meanwhile?: (vhost: Vhost) => void) {
+    const transactions = vi.spyOn(VhostStorage.prototype, 'transaction');
+    return await runInDurableObject(vhostOf(key.id), async (vhost: Vhost) => {
+      const before = transactions.mock.calls.length;
+      const calls = siteIds.map((siteId) => vhost.receive(siteId, outboxEvents(1, 2)));
+      meanwhile?.(vhost);
+      const receipts = await Promise.all(calls);
+      return { receipts, transactions: transactions.mock.calls.length - before };
+    });
+  }
+
+  it('share a transaction, all but those of the first, and are all there once, in order (rule 5)', async () => {
+    const { key, partner } = await openPartner();
+    await partner.consume('event.status', { noAck: true });
+    const siteIds = Array.from({ length: 20 }, () => crypto.randomUUID());
+    const { receipts, transactions } = await handTogether(key, siteIds);
+    expect(receipts).toEqual(siteIds.map(() => ({ received: 2, gone: false })));
+    expect(transactions).toBe(2);
+    const told = (await partner.delivered(40)).map((delivery) => [
+      eventOf(delivery).siteId,
+      numberOf(delivery),
+    ]);
+    expect(told).toEqual(siteIds.flatMap((siteId) => [1, 2].map((number) => [siteId, number])));
+    for (const siteId of siteIds) expect(await hand(key, siteId, 1, 2)).toEqual(receipts[0]);
+    await partner.quiet();
+    expect(partner.deliveries()).toHaveLength(40);
+  });
+
+  it('are not stored when the key ends while they wait, and their sites learn that [C-5.6]', async () => {
+    const { key } = await openPartner();
+    const siteIds = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
+    const { receipts } = await handTogether(key, siteIds, (vhost) => void vhost.revoke());
+    expect(receipts.slice(1)).toEqual([
+      { received: 0, gone: true },
+      { received: 0, gone: true },
+    ]);
+    expect(await vhostRows(key, 'SELECT * FROM message')).toEqual([]);
+    expect(await vhostRows(key, 'SELECT * FROM received')).toEqual([]);
+  });
+});
 
 describe("events from a site's outbox", () => {
   it('are stored once each, in order, whatever comes again (rule 5)', async () => {
