@@ -331,7 +331,9 @@ export class Vhost extends DurableObject<Env> {
     });
     const answers: Answers = new Map();
     for (const [connectionId, frames] of batch.flatMap((waiting) => [...waiting.answers])) {
-      answers.set(connectionId, [...(answers.get(connectionId) ?? []), ...frames]);
+      const own = answers.get(connectionId);
+      if (own) own.push(...frames);
+      else answers.set(connectionId, [...frames]);
     }
     this.#sendDeliveries(answers);
   }

@@ -79,6 +79,33 @@ describe('an event whose Vhost does not take it', () => {
     expect(listener.statuses('ack')).toEqual(['ACCEPTED']);
   });
 
+  it('is one of many more than memory keeps: all arrive once, in order, and so does what follows [rule 10]', async () => {
+    const { organization, plant, key } = await newSite();
+    const { end } = refuseEvents();
+    const sent: string[] = [];
+    const reject = async (count: number) => {
+      const submissions = Array.from({ length: count }, () =>
+        submission('site-setpoint', { nonsense: true }),
+      );
+      sent.push(...submissions.map(({ messageId }) => messageId));
+      const call = { siteId: plant.id, keyId: key.id, keyPrefix: 'sw_', received: 0, submissions };
+      await siteOf(plant.id).submit(call);
+    };
+    for (let call = 0; call < 13; call++) await reject(100);
+    expect(await waiting(plant.id, key.id)).toBeGreaterThanOrEqual(1_300);
+    end();
+    await passMinutes(plant.id, 3);
+    await reject(1);
+    await passMinutes(plant.id, 1);
+    expect(await waiting(plant.id, key.id)).toBe(0);
+    const listener = await listen(organization, key);
+    await listener.link.next(() =>
+      listener.events('ack').some((event) => event.correlationId === sent.at(-1)),
+    );
+    const told = listener.events('ack').filter((event) => event.payload.status === 'REJECTED');
+    expect(told.map((event) => event.correlationId)).toEqual(sent);
+  });
+
   it('does not hold up what goes elsewhere: the registry hears of the plant [rule 10]', async () => {
     const { plant, ack } = await newSite();
     refuseEvents();

@@ -17,7 +17,6 @@ const WARM_UP = 6_000;
 
 interface Timing {
   sentAt: number;
-  ackMs?: number;
   done: () => void;
 }
 
