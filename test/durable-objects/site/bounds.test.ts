@@ -1,0 +1,131 @@
+/** What a hostile device can make a site keep: bounded, whatever its frames hold [rule 9]. */
+import { describe, expect, it } from 'vitest';
+import { type DeviceLinkDown, MAX_BATCH_FRAMES, MAX_MESSAGE_CHARS } from '../../../protocol/link.ts';
+import { connectDevice, type DeviceTestLink } from '../../support/workerd/links.ts';
+import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
+import {
+  connectTo,
+  type DeviceCredential,
+  droppedOf,
+  publish,
+  publishAll,
+  rawTelemetry,
+} from '../../support/workerd/site-devices.ts';
+import { evictSite, numberOf } from '../../support/workerd/site-rows.ts';
+import { createOrganization, createPlant, siteOf } from '../../support/workerd/world.ts';
+
+holdClock();
+
+const MAX_ROW_BYTES = 1024 * 1024;
+const LONGEST_ROW = {
+  journal: 'SELECT max(length(CAST(data AS BLOB))) FROM journal_block',
+  facts: 'SELECT max(length(CAST(value AS BLOB))) FROM fact',
+};
+
+async function connected() {
+  const plant = await createPlant(await createOrganization());
+  return { plant, link: await connectDevice(plant), gateway: plant.gateway };
+}
+
+/** 1 000 signals that nobody sent before, in about 100 KB. */
+function inventedSignals(round: number): string {
+  const signals = Array.from({ length: 1_000 }, (_none, index) => [
+    `${'x'.repeat(80)}-${round}-${index}`,
+    index,
+  ]);
+  return JSON.stringify(Object.fromEntries(signals));
+}
+
+/** One message of a megabyte; the link answers it, closes over it, or is lost with the object. */
+async function sendHuge(link: DeviceTestLink, gateway: DeviceCredential): Promise<'answered' | 'lost'> {
+  const payload = rawTelemetry(gateway, { data: `{"gridPowerKw":1.${'0'.repeat(MAX_ROW_BYTES)}}` });
+  link.send({ kind: 'publish', seq: 70_000, topic: 'telemetry', payload });
+  const isAnswer = (frame: DeviceLinkDown) =>
+    frame.kind === 'refused' ? frame.seq === 70_000 : frame.kind === 'stored' && frame.seqs.includes(70_000);
+  const closed = link.untilClosed().then(({ code }) => (code === 1006 ? 'lost' : 'answered'));
+  return await Promise.race([link.next(isAnswer).then(() => 'answered' as const), closed]);
+}
+
+describe('one link message', () => {
+  it('may hold 256 frames, all stored [rule 9]', async () => {
+    const { plant, link, gateway } = await connected();
+    const data = '{"gridPowerKw":1}';
+    const messages = Array.from({ length: MAX_BATCH_FRAMES }, () => rawTelemetry(gateway, { data }));
+    expect(await publishAll(link, messages)).toEqual(Array(MAX_BATCH_FRAMES).fill(true));
+    expect(await droppedOf(plant.id, gateway.id)).toEqual({});
+  });
+
+  it('longer than any that a bridge sends closes the link unread [rule 1]', async () => {
+    const { plant, link, gateway } = await connected();
+    const payload = rawTelemetry(gateway, { data: '{"gridPowerKw":1}' });
+    link.send({
+      kind: 'publish',
+      seq: 1,
+      topic: 'telemetry',
+      payload: payload + ' '.repeat(MAX_MESSAGE_CHARS),
+    });
+    expect(await link.untilClosed()).toMatchObject({ code: 4400 });
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBe(0);
+  });
+});
+
+describe('one telemetry message', () => {
+  it.each([
+    ['1 000 signals', 1_000, 1, 1],
+    ['1 001 signals', 1_001, 1, 0],
+    ['a name of 200 characters', 1, 200, 1],
+    ['a name of 201 characters', 1, 201, 0],
+  ])('with %s [spec: Limits]', async (_what, count, nameLength, kept) => {
+    const { plant, link, gateway } = await connected();
+    const names = Array.from({ length: count }, (_none, index) => String(index).padStart(nameLength, 'n'));
+    const data = JSON.stringify(Object.fromEntries(names.map((name) => [name, 1])));
+    expect(await publish(link, rawTelemetry(gateway, { data }))).toBe(true);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBe(kept);
+    expect(await droppedOf(plant.id, gateway.id)).toEqual(kept ? {} : { MALFORMED: 1 });
+  });
+
+  it('never makes a row of over 1 MB [rule 9]', async () => {
+    const { plant, link, gateway } = await connected();
+    await sendHuge(link, gateway);
+    expect(await numberOf(plant.id, LONGEST_ROW.journal)).toBeLessThanOrEqual(MAX_ROW_BYTES);
+  });
+
+  it('that is too long for a row is refused alone [rule 3]', async () => {
+    const { link, gateway } = await connected();
+    await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":1}' }));
+    expect(await sendHuge(link, gateway)).toBe('answered');
+  });
+});
+
+describe('what adds up', () => {
+  it('the latest values stay under 1 MB, however many signals a device invents [rule 9]', async () => {
+    const { plant, link, gateway } = await connected();
+    for (let round = 0; round < 14; round++) {
+      setClock(START_MS + round * 10 * SECOND);
+      await publish(link, rawTelemetry(gateway, { data: inventedSignals(round) }));
+    }
+    expect(await numberOf(plant.id, LONGEST_ROW.facts)).toBeLessThanOrEqual(MAX_ROW_BYTES);
+  });
+
+  it('connection ids are forgotten when their proof is long stale [rule 1]', async () => {
+    const { plant } = await connected();
+    for (let minute = 1; minute <= 10; minute++) {
+      setClock(START_MS + minute * MINUTE);
+      await connectTo(plant.id, plant.gateway.id);
+    }
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM seen_connection')).toBeLessThanOrEqual(4);
+  });
+
+  it('the journal is kept for 92 days, and read back from its last ten minutes alone [C-4.5]', async () => {
+    const { plant, link, gateway } = await connected();
+    const day = 24 * 60 * MINUTE;
+    for (const at of [0, 1, 91, 91.5, 93, 94, 184, 185]) {
+      setClock(START_MS + at * day);
+      await publish(link, rawTelemetry(gateway, { data: `{"gridPowerKw":${at}}` }));
+    }
+    const oldest = await numberOf(plant.id, 'SELECT min(opened_at_ms) FROM journal_block');
+    expect((oldest - START_MS) / day).toBeGreaterThanOrEqual(93);
+    await evictSite(plant.id);
+    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(185);
+  });
+});

@@ -1,0 +1,199 @@
+/** A batch of device commands: item by item, then the sum per direction, and what its acknowledgement says. */
+import { describe, expect, it } from 'vitest';
+import type { DeviceCommandItem } from '../../../../protocol/command.ts';
+import { holdClock } from '../../../support/workerd/site-clock.ts';
+import { addLinkedAsset, connectListening, nthCommand } from '../../../support/workerd/site-devices.ts';
+import { listen } from '../../../support/workerd/site-listener.ts';
+import { newestCommand } from '../../../support/workerd/site-reads.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '../../../support/workerd/site-submissions.ts';
+import {
+  type Asset,
+  createDevice,
+  createKey,
+  createOrganization,
+  createPlant,
+  DEFAULT_ASSETS,
+} from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const ASSETS: Asset[] = [
+  ...DEFAULT_ASSETS,
+  { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 30 },
+  { externalId: 'BESS-3', assetType: 'BESS' },
+];
+
+function item(n: number, powerKw?: number, changes: Partial<DeviceCommandItem> = {}): DeviceCommandItem {
+  return batteryCommand(powerKw, { deviceId: `BESS-${n}`, ...changes });
+}
+
+const DISCHARGE: Partial<DeviceCommandItem> = { command: 'BESS_DISCHARGE' };
+
+async function newSite() {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization, { assets: ASSETS });
+  return { organization, plant, partner: new Submitter(plant.id) };
+}
+
+/** Submits a batch; the codes of its items, ok where an item stands. */
+async function codesOf(partner: Submitter, ...items: DeviceCommandItem[]) {
+  const ack = await partner.acknowledge(submission('device', batch(...items)));
+  const codes = ack.results?.map((result) => result.rejectionCode ?? 'ok');
+  return { status: ack.status, rejectionCode: ack.rejectionCode, codes };
+}
+
+const ALL_OVER = ['CONSTRAINT_VIOLATION', 'CONSTRAINT_VIOLATION'];
+
+describe('the sum of a batch', () => {
+  it('over the limit of a direction takes every item of that direction, and no other [C-7.4]', async () => {
+    const { partner } = await newSite();
+    const answer = await codesOf(partner, item(1, 30), item(2, 21), item(3, 20, DISCHARGE));
+    expect(answer).toEqual({ status: 'PARTIAL', rejectionCode: undefined, codes: [...ALL_OVER, 'ok'] });
+    expect(partner.alarms()).toMatchObject([{ constraint: 'maxChargeKw', limit: 50, value: 51, unit: 'kW' }]);
+  });
+
+  it('at the limit stands, and charge is not set off against discharge [C-7.4]', async () => {
+    const { partner } = await newSite();
+    const answer = await codesOf(partner, item(1, 30), item(2, 20), item(3, 50, DISCHARGE));
+    expect(answer.codes).toEqual(['ok', 'ok', 'ok']);
+    expect(partner.alarms()).toEqual([]);
+  });
+
+  it('counts the rated power where powerKw is absent [C-7.4]', async () => {
+    const { partner } = await newSite();
+    expect(await codesOf(partner, item(1), item(2))).toEqual({
+      status: 'REJECTED',
+      rejectionCode: 'CONSTRAINT_VIOLATION',
+      codes: ALL_OVER,
+    });
+  });
+
+  it('leaves out what was refused for itself [C-7.4]', async () => {
+    const { partner } = await newSite();
+    const answer = await codesOf(partner, item(1, 30), item(2, 60), item(9, 40), item(3, 20));
+    expect(answer.codes).toEqual(['ok', 'CONSTRAINT_VIOLATION', 'DEVICE_OFFLINE', 'ok']);
+  });
+});
+
+describe('the results of a batch', () => {
+  it('name each item by its index, with its own code, and the rest is dispatched [C-7.5]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    const wrong = item(2, 5, { assetType: 'FVE' });
+    const ack = await partner.acknowledge(submission('device', batch(item(1, 5), wrong, item(9, 5))));
+    expect(ack.status).toBe('PARTIAL');
+    expect(ack.rejectionCode).toBeUndefined();
+    expect(ack.results).toMatchObject([
+      { index: 0, deviceId: 'BESS-1', command: 'BESS_CHARGE', status: 'ACCEPTED' },
+      { index: 1, deviceId: 'BESS-2', status: 'REJECTED', rejectionCode: 'INVALID_COMMAND' },
+      { index: 2, deviceId: 'BESS-9', status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' },
+    ]);
+    const { payload } = await nthCommand(link, 1);
+    expect(payload.targets).toEqual([
+      { deviceId: 'BESS-1', assetType: 'BESS', params: { powerKw: 5, respectLimits: true } },
+    ]);
+    expect((await newestCommand(plant.id)).results).toEqual(ack.results);
+  });
+
+  it('come with every batch, of one item too: ACCEPTED, QUEUED or REJECTED [C-7.5]', async () => {
+    const { plant, partner } = await newSite();
+    const submit = (one: DeviceCommandItem) => partner.acknowledge(submission('device', batch(one)));
+    expect(await submit(item(1, 5))).toMatchObject({ status: 'QUEUED', results: [{ status: 'QUEUED' }] });
+    expect(await submit(item(9, 5))).toMatchObject({
+      status: 'REJECTED',
+      rejectionCode: 'DEVICE_OFFLINE',
+      results: [{ index: 0, status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' }],
+    });
+    await connectListening(plant);
+    expect(await submit(item(1, 5))).toMatchObject({ status: 'ACCEPTED', results: [{ status: 'ACCEPTED' }] });
+  });
+
+  it('all rejected is REJECTED with the first code [C-7.5]', async () => {
+    const { partner } = await newSite();
+    const answer = await codesOf(partner, item(1, 5, { assetType: 'FVE' }), item(9, 5), item(2, 51));
+    expect(answer).toEqual({
+      status: 'REJECTED',
+      rejectionCode: 'INVALID_COMMAND',
+      codes: ['INVALID_COMMAND', 'DEVICE_OFFLINE', 'CONSTRAINT_VIOLATION'],
+    });
+  });
+
+  it('a deviceId named again: the later item is INVALID_COMMAND, the first stands [C-7.4]', async () => {
+    const { partner } = await newSite();
+    const answer = await codesOf(partner, item(1, 5), item(1, 6, DISCHARGE), item(1, 5), item(2, 5));
+    expect(answer).toMatchObject({
+      status: 'PARTIAL',
+      codes: ['ok', 'INVALID_COMMAND', 'INVALID_COMMAND', 'ok'],
+    });
+  });
+
+  it('tell which items wait while another device is there: QUEUED as a whole [C-7.5]', async () => {
+    const { organization, plant, partner } = await newSite();
+    const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
+    await addLinkedAsset(plant.id, { externalId: 'FVE-2', assetType: 'FVE' }, inverter.id);
+    await connectListening(plant);
+    const stop: DeviceCommandItem = { deviceId: 'FVE-2', assetType: 'FVE', command: 'FVE_STOP' };
+    const ack = await partner.acknowledge(submission('device', batch(item(1, 5), stop)));
+    expect(ack.status).toBe('QUEUED');
+    expect(ack.results?.map((result) => result.status)).toEqual(['ACCEPTED', 'QUEUED']);
+  });
+
+  it('a batch of 32 becomes one MQTT command per serving device and command type [C-7.8]', async () => {
+    const assets: Asset[] = Array.from({ length: 32 }, (_none, n) => ({
+      externalId: `BESS-${n}`,
+      assetType: 'BESS',
+    }));
+    const plant = await createPlant(await createOrganization(), { assets });
+    const link = await connectListening(plant);
+    const items = assets.map((_asset, n) => item(n, 1, n % 2 === 0 ? {} : DISCHARGE));
+    const ack = await new Submitter(plant.id).acknowledge(submission('device', batch(...items)));
+    expect(ack).toMatchObject({ status: 'ACCEPTED' });
+    const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];
+    expect(commands.map((command) => command.action).sort()).toEqual(['BESS_CHARGE', 'BESS_DISCHARGE']);
+    for (const { payload } of commands) expect(payload.targets).toHaveLength(16);
+  });
+});
+
+describe('the alarm of a broken limit', () => {
+  it('goes to every key that may see the plant, once, and to no other [C-8.1]', async () => {
+    const organization = await createOrganization();
+    const plant = await createPlant(organization);
+    const foreign = await createPlant(organization);
+    const [submitter, watcher, blind] = [
+      await createKey(organization),
+      await createKey(organization, { allowedPlantIds: [plant.id] }),
+      await createKey(organization, { allowedPlantIds: [foreign.id] }),
+    ];
+    const watching = await listen(organization, watcher);
+    const blinded = await listen(organization, blind);
+    const partner = new Submitter(plant.id, submitter.id);
+    const one = submission('site-setpoint', powerSetpoint(101), { correlationId: 'corr-7' });
+    await partner.submit(one);
+    expect(partner.alarms()).toMatchObject([
+      {
+        type: 'CONSTRAINT_VIOLATION',
+        status: 'RAISED',
+        commandType: 'SITE_SETPOINT',
+        constraint: 'maxImportKw',
+        limit: 100,
+        value: 101,
+        unit: 'kW',
+      },
+    ]);
+    const heard = await watching.event('alarm', 'RAISED');
+    expect(heard).toMatchObject({ siteId: plant.id });
+    expect(heard.correlationId).not.toBe('corr-7');
+    expect(partner.events.find((event) => event.kind === 'alarm')?.correlationId).toBe('corr-7');
+    expect(heard.messageId).toBe(partner.events.find((event) => event.kind === 'alarm')?.messageId);
+    await partner.submit(one);
+    expect(partner.alarms()).toHaveLength(1);
+    expect(watching.events('alarm')).toHaveLength(1);
+    expect(blinded.events('alarm')).toEqual([]);
+  });
+});

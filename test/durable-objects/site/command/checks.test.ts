@@ -1,0 +1,190 @@
+/** The checks of a submission, in their order: target, constraint, asset, topology, fault [C-7.4]. */
+import { describe, expect, it } from 'vitest';
+import { UNLIMITED } from '../../../../protocol/config.ts';
+import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
+import { holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
+import {
+  addLinkedAsset,
+  connectListening,
+  connectTo,
+  sendStatus,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '../../../support/workerd/site-submissions.ts';
+import {
+  type Asset,
+  createDevice,
+  createOrganization,
+  createPlant,
+  DEFAULT_ASSETS,
+  LIMITED,
+  siteOf,
+} from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const SECOND_BATTERY: Asset = { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 45 };
+
+async function newSite(options: Parameters<typeof createPlant>[1] = {}) {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization, options);
+  return { organization, plant, partner: new Submitter(plant.id) };
+}
+
+async function rejectionOf(partner: Submitter, family: CommandFamily, payload: unknown): Promise<string> {
+  const { status, rejectionCode } = await partner.acknowledge(submission(family, payload));
+  return status === 'REJECTED' ? (rejectionCode ?? 'no code') : status;
+}
+
+describe('a target', () => {
+  it('that is not in the topology is DEVICE_OFFLINE, whatever else is wrong with the item [C-7.4]', async () => {
+    const { partner } = await newSite();
+    const item = batteryCommand(1_000, { deviceId: 'BESS-9', assetType: 'FVE' });
+    expect(await rejectionOf(partner, 'device', batch(item))).toBe('DEVICE_OFFLINE');
+  });
+
+  it.each<[CommandFamily, unknown]>([
+    ['site-setpoint', powerSetpoint(1_000)],
+    ['mode', { mode: 'STANDARD' }],
+    ['emergency', { type: 'STOP' }],
+    ['device', batch(batteryCommand(1_000))],
+  ])('of %s without any device that serves the plant is DEVICE_OFFLINE [C-2.4]', async (family, payload) => {
+    const { plant, partner } = await newSite();
+    await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED');
+    expect(await rejectionOf(partner, family, payload)).toBe('DEVICE_OFFLINE');
+  });
+
+  it('that is silent is DEVICE_OFFLINE while its device is connected, QUEUED while that is away too [C-7.4]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    await passTime(plant.id, 2_000);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    for (let minute = 0; minute < 16; minute++) {
+      await passTime(plant.id, MINUTE);
+      await sendTelemetry(link, plant.gateway, { 'FVE-1/powerKw': 1 });
+    }
+    const item = batch(batteryCommand(5));
+    expect(await rejectionOf(partner, 'device', item)).toBe('DEVICE_OFFLINE');
+    await passTime(plant.id, 2 * MINUTE);
+    expect(await rejectionOf(partner, 'device', item)).toBe('QUEUED');
+  });
+});
+
+describe('a constraint', () => {
+  const hardened = { ...LIMITED, hardLimits: { ...UNLIMITED, maxImportKw: 60, maxDischargeKw: 20 } };
+
+  const over = 'CONSTRAINT_VIOLATION';
+  const energy = { type: 'ENERGY', intervalMinutes: 15 } as const;
+  const { targetValueKw: _kw, ...withoutPower } = powerSetpoint(0);
+
+  it.each([
+    ['import at the limit', 'QUEUED', powerSetpoint(100)],
+    ['import over it', over, powerSetpoint(100.001)],
+    ['export at the limit', 'QUEUED', powerSetpoint(80, { direction: 'EXPORT' })],
+    ['export over it', over, powerSetpoint(80.5, { direction: 'EXPORT' })],
+    ['an EMERGENCY over it', over, powerSetpoint(101, { priority: 'EMERGENCY' })],
+    ['25 kWh in 15 min', 'QUEUED', { ...withoutPower, ...energy, targetValueKwh: 25 }],
+    ['25.1 kWh in 15 min', over, { ...withoutPower, ...energy, targetValueKwh: 25.1 }],
+  ])('of a setpoint: %s is %s [C-7.8]', async (_what, expected, payload) => {
+    const { partner } = await newSite();
+    expect(await rejectionOf(partner, 'site-setpoint', payload)).toBe(expected);
+  });
+
+  it.each([
+    ['charge at the limit', 'QUEUED', batteryCommand(50)],
+    ['charge over it', over, batteryCommand(50.5)],
+    ['discharge over it', over, batteryCommand(51, { command: 'BESS_DISCHARGE' })],
+    [
+      'charge over it without respectLimits',
+      over,
+      batteryCommand(51, { params: { powerKw: 51, respectLimits: false } }),
+    ],
+    ['no powerKw, rated 45,', 'QUEUED', batteryCommand(undefined, { deviceId: 'BESS-2' })],
+    ['a wrong type over the limit', over, batteryCommand(51, { deviceId: 'FVE-1', assetType: 'FVE' })],
+  ])('of a device command: %s is %s [C-7.4]', async (_what, expected, item) => {
+    const { partner } = await newSite({ assets: [...DEFAULT_ASSETS, SECOND_BATTERY] });
+    expect(await rejectionOf(partner, 'device', batch(item))).toBe(expected);
+  });
+
+  it('hard limits hold beside the constraints, and are named [C-2.3]', async () => {
+    const { partner } = await newSite({ config: hardened });
+    expect(await rejectionOf(partner, 'site-setpoint', powerSetpoint(61))).toBe('CONSTRAINT_VIOLATION');
+    const discharge = batteryCommand(undefined, { command: 'BESS_DISCHARGE' });
+    expect(await rejectionOf(partner, 'device', batch(discharge))).toBe('CONSTRAINT_VIOLATION');
+    expect(partner.alarms().map((alarm) => [alarm.constraint, alarm.limit, alarm.value])).toEqual([
+      ['hardLimits.maxImportKw', 60, 61],
+      ['hardLimits.maxDischargeKw', 20, 40],
+    ]);
+  });
+
+  it('without limits nothing is too much [C-2.3]', async () => {
+    const { partner } = await newSite({ config: { ...LIMITED, constraints: null } });
+    expect(await rejectionOf(partner, 'site-setpoint', powerSetpoint(1e9))).toBe('QUEUED');
+  });
+});
+
+describe('an asset, the topology, a fault', () => {
+  it.each([
+    ['a battery command for a meter', batteryCommand(5, { deviceId: 'METER-1', assetType: 'METER' })],
+    ['a plant command for a battery', batteryCommand(undefined, { command: 'FVE_STOP' })],
+    ["a stated type that is not the topology's", batteryCommand(5, { assetType: 'FVE' })],
+  ])('%s is INVALID_COMMAND [C-7.4]', async (_what, item) => {
+    const { partner } = await newSite();
+    expect(await rejectionOf(partner, 'device', batch(item))).toBe('INVALID_COMMAND');
+  });
+
+  const exporting = powerSetpoint(5, { direction: 'EXPORT' });
+  const unsupported = 'UNSUPPORTED_FOR_TOPOLOGY';
+  it.each<[string, Asset['assetType'], string, CommandFamily, unknown]>([
+    ['EXPORT', 'METER', unsupported, 'site-setpoint', exporting],
+    [
+      'EXPORT over the limit',
+      'METER',
+      'CONSTRAINT_VIOLATION',
+      'site-setpoint',
+      { ...exporting, targetValueKw: 81 },
+    ],
+    ['EXPORT', 'INVERTER', 'QUEUED', 'site-setpoint', exporting],
+    ['MAX_EXPORT', 'HEAT_PUMP', unsupported, 'mode', { mode: 'MAX_EXPORT' }],
+    ['ZERO_EXPORT', 'FVE', 'QUEUED', 'mode', { mode: 'ZERO_EXPORT' }],
+    ['PEAK_SHAVING', 'FVE', unsupported, 'mode', { mode: 'PEAK_SHAVING' }],
+    ['GRID_TARGET', 'FVE', unsupported, 'mode', { mode: 'GRID_TARGET' }],
+    ['LDS_SUPPORT', 'BESS', 'QUEUED', 'mode', { mode: 'LDS_SUPPORT' }],
+    ['STANDARD', 'METER', 'QUEUED', 'mode', { mode: 'STANDARD' }],
+  ])('%s where there is a %s alone is %s [C-7.4]', async (_what, assetType, expected, family, payload) => {
+    const { partner } = await newSite({ assets: [{ externalId: 'ONE', assetType }] });
+    expect(await rejectionOf(partner, family, payload)).toBe(expected);
+  });
+
+  it('the signal fault ≠ 0 is DEVICE_FAULT, after every other check, until it is 0 again [C-7.4]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 3 });
+    const submit = (item: ReturnType<typeof batteryCommand>) => rejectionOf(partner, 'device', batch(item));
+    expect(await submit(batteryCommand(5))).toBe('DEVICE_FAULT');
+    expect(await submit(batteryCommand(51))).toBe('CONSTRAINT_VIOLATION');
+    expect(await submit(batteryCommand(5, { command: 'FVE_STOP' }))).toBe('INVALID_COMMAND');
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 0 });
+    expect(await submit(batteryCommand(5))).toBe('ACCEPTED');
+  });
+
+  it('a linked device that reports ERROR is DEVICE_FAULT for its asset alone [C-7.4]', async () => {
+    const { organization, plant, partner } = await newSite();
+    const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
+    await addLinkedAsset(plant.id, SECOND_BATTERY, inverter.id);
+    const link = await connectTo(plant.id, inverter.id);
+    await sendStatus(link, inverter, 'ERROR');
+    const second = batteryCommand(5, { deviceId: 'BESS-2' });
+    expect(await rejectionOf(partner, 'device', batch(second))).toBe('DEVICE_FAULT');
+    expect(await rejectionOf(partner, 'device', batch(batteryCommand(5)))).toBe('QUEUED');
+    await sendStatus(link, inverter, 'ONLINE');
+    expect(await rejectionOf(partner, 'device', batch(second))).toBe('QUEUED');
+  });
+});

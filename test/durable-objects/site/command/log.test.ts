@@ -1,0 +1,163 @@
+/** What the command log and the configuration snapshot say: every submission once, newest first; the mode in force. */
+import { describe, expect, it } from 'vitest';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
+import { newestCommand, readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
+import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '../../../support/workerd/site-submissions.ts';
+import { createOrganization, createPlant, LIMITED, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+async function newSite() {
+  const plant = await createPlant(await createOrganization());
+  return { plant, partner: new Submitter(plant.id) };
+}
+
+describe('the command log', () => {
+  it('is empty at first, with a total of 0 [spec: Command-log page]', async () => {
+    const { plant } = await newSite();
+    expect(await readCommands(plant.id)).toEqual({ items: [], total: 0 });
+  });
+
+  it('pages newest first, within one instant too, and the total is all of it [C-4.3]', async () => {
+    const { plant, partner } = await newSite();
+    const sent: string[] = [];
+    for (let round = 0; round < 3; round++) {
+      setClock(START_MS + round * SECOND);
+      const submissions = Array.from({ length: 40 }, (_none, index) =>
+        submission('site-setpoint', powerSetpoint(index % 4 === 0 ? 101 : 1)),
+      );
+      sent.unshift(...submissions.map((one) => one.messageId).reverse());
+      await partner.submit(...submissions);
+    }
+    await evictSite(plant.id);
+    const pages = await Promise.all([1, 2, 3, 4].map((page) => readCommands(plant.id, page, 50)));
+    expect(pages.map((page) => page.items.length)).toEqual([50, 50, 20, 0]);
+    expect(pages.map((page) => page.total)).toEqual([120, 120, 120, 120]);
+    expect(pages.flatMap((page) => page.items.map((row) => row.messageId))).toEqual(sent);
+    const all = await readCommands(plant.id, 1, 500);
+    expect(all.items.map((row) => row.messageId)).toEqual(sent);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(all.total);
+    expect((await readCommands(plant.id, 1_000_000, 500)).items).toEqual([]);
+  });
+
+  it('keeps the fields of a command, and leaves out those without a value [C-4.3]', async () => {
+    const { plant, partner } = await newSite();
+    const validUntil = formatInstant(START_MS + HOUR);
+    const payload = powerSetpoint(5, { direction: 'EXPORT', validUntil, priority: 'NORMAL' });
+    const one = submission('site-setpoint', payload, { correlationId: 'corr-1', source: 'trader' });
+    await partner.submit(one);
+    const row = await newestCommand(plant.id);
+    expect(row).toEqual({
+      id: row.id,
+      messageId: one.messageId,
+      correlationId: 'corr-1',
+      siteId: plant.id,
+      commandType: 'SITE_SETPOINT',
+      routingKey: 'acme.command.site-setpoint',
+      status: 'PENDING',
+      priority: 'NORMAL',
+      target: 'SITE',
+      payload,
+      source: 'trader',
+      keyPrefix: 'sw_test',
+      validFrom: payload.validFrom,
+      validUntil,
+      targetValueKw: -5,
+      createdAt: formatInstant(START_MS),
+      ackedAt: formatInstant(START_MS),
+    });
+    expect(row.id).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  it('records the reason of an emergency [spec: Command payloads]', async () => {
+    const { plant, partner } = await newSite();
+    const reason = '😀'.repeat(500);
+    await partner.submit(submission('emergency', { type: 'HOLD', reason }));
+    expect((await newestCommand(plant.id)).payload).toEqual({ type: 'HOLD', reason });
+  });
+
+  it('open commands are in the snapshot: at most 100, the newest, until they end [spec: Limits]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    await partner.submit(
+      ...Array.from({ length: 103 }, () => submission('device', batch(batteryCommand(1)))),
+    );
+    await partner.submit(submission('site-setpoint', powerSetpoint(101)));
+    const before = await readConfig(plant.id);
+    expect(before.pendingCommands).toHaveLength(100);
+    const newest = (await readCommands(plant.id, 1, 101)).items.slice(1);
+    expect(before.pendingCommands).toEqual(newest);
+
+    const { cmdId } = await nthCommand(link, 103);
+    await sendAck(link, plant.gateway, cmdId, 'FAILED');
+    const ended = (await readConfig(plant.id)).pendingCommands.map((row) => row.messageId);
+    expect(ended).not.toContain(newest[0]?.messageId);
+    expect(ended).toHaveLength(100);
+  });
+});
+
+describe('the mode of a site', () => {
+  it('without validUntil sets operatingMode and clears the override [C-7.7]', async () => {
+    const { plant, partner } = await newSite();
+    const validUntil = formatInstant(START_MS + HOUR);
+    await partner.submit(submission('mode', { mode: 'ZERO_EXPORT', validUntil }));
+    await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
+    await evictSite(plant.id);
+    expect(await readConfig(plant.id)).toMatchObject({ operatingMode: 'PEAK_SHAVING', modeOverride: null });
+  });
+
+  it('with validUntil is the override, above operatingMode, until that moment [C-2.3]', async () => {
+    const { plant, partner } = await newSite();
+    const validUntil = formatInstant(START_MS + HOUR);
+    const one = submission('mode', { mode: 'MAX_EXPORT', validUntil, reason: 'price' });
+    await partner.submit(one);
+    const { id: commandId } = await newestCommand(plant.id);
+    const expected = {
+      operatingMode: 'STANDARD',
+      modeOverride: {
+        mode: 'MAX_EXPORT',
+        reason: 'price',
+        validFrom: formatInstant(START_MS),
+        validUntil,
+        commandId,
+        setBy: 'sw_test',
+      },
+    };
+    expect(await readConfig(plant.id)).toMatchObject(expected);
+    await evictSite(plant.id);
+    expect(await readConfig(plant.id)).toMatchObject(expected);
+    const { payload } = await siteOf(plant.id).readLatestTelemetry(plant.id);
+    expect(payload.currentOperatingMode).toBe('MAX_EXPORT');
+    setClock(START_MS + HOUR);
+    expect((await readConfig(plant.id)).modeOverride).toBeNull();
+    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.currentOperatingMode).toBe(
+      'STANDARD',
+    );
+  });
+
+  it('that is rejected changes nothing [C-7.4]', async () => {
+    const { plant, partner } = await newSite();
+    await partner.submit(
+      submission('mode', { mode: 'MAX_EXPORT', validUntil: formatInstant(START_MS - MINUTE) }),
+      submission('mode', { mode: 'MAX_EXPORT' }, { signature: 'missing' }),
+    );
+    expect(await readConfig(plant.id)).toMatchObject({ operatingMode: 'STANDARD', modeOverride: null });
+  });
+
+  it('stands beside the constraints, the fallback and what is pending [C-2.3]', async () => {
+    const { plant, partner } = await newSite();
+    await partner.submit(submission('device', batch(batteryCommand(1))));
+    const config = await readConfig(plant.id);
+    expect(config).toMatchObject({ siteId: plant.id, constraints: LIMITED.constraints, fallback: null });
+    expect(config.pendingCommands).toMatchObject([{ commandType: 'DEVICE_COMMAND', target: 'BESS-1' }]);
+  });
+});

@@ -1,0 +1,89 @@
+/** A payload that does not fit its command type: refused with the reason, and logged. */
+import { describe, expect, it } from 'vitest';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
+import { HOUR, holdClock, START_MS } from '../../../support/workerd/site-clock.ts';
+import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '../../../support/workerd/site-submissions.ts';
+import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+describe('an invalid payload', () => {
+  const invalid: [string, CommandFamily, unknown][] = [
+    ['an unknown field', 'site-setpoint', { ...powerSetpoint(5), watts: 1 }],
+    ['a negative target', 'site-setpoint', powerSetpoint(-1)],
+    ['1e308', 'site-setpoint', powerSetpoint(1e308)],
+    ['a number over 1e9', 'site-setpoint', powerSetpoint(1e9 + 1)],
+    ['no target for POWER', 'site-setpoint', { ...powerSetpoint(5), targetValueKw: undefined }],
+    [
+      'ENERGY without intervalMinutes',
+      'site-setpoint',
+      { ...powerSetpoint(5), type: 'ENERGY', targetValueKwh: 1 },
+    ],
+    ['validFrom without a zone', 'site-setpoint', powerSetpoint(5, { validFrom: '2030-03-05T09:00:00' })],
+    ['validUntil that is now', 'site-setpoint', powerSetpoint(5, { validUntil: formatInstant(START_MS) })],
+    ['validUntil in the past', 'mode', { mode: 'STANDARD', validUntil: formatInstant(START_MS - 1) }],
+    [
+      'validUntil that is validFrom',
+      'site-setpoint',
+      powerSetpoint(5, {
+        validFrom: formatInstant(START_MS + HOUR),
+        validUntil: formatInstant(START_MS + HOUR),
+      }),
+    ],
+    ['no items', 'device', batch()],
+    ['33 items', 'device', batch(...Array.from({ length: 33 }, () => batteryCommand(1)))],
+    ['negative powerKw', 'device', batch(batteryCommand(-1))],
+    ['percent missing', 'device', batch(batteryCommand(1, { command: 'FVE_REDUCE_PERCENT' }))],
+    ['an unknown command', 'device', { commands: [{ ...batteryCommand(1), command: 'BESS_EXPLODE' }] }],
+    ['an unknown mode', 'mode', { mode: 'TURBO' }],
+    ['a reason of 501 characters', 'emergency', { type: 'STOP', reason: '😀'.repeat(501) }],
+    ['an array', 'emergency', []],
+  ];
+  it.each([
+    ['a power of 0', 'site-setpoint', powerSetpoint(0)],
+    ['-0', 'site-setpoint', powerSetpoint(-0)],
+    ['100 percent', 'device', batch(batteryCommand(0, { command: 'BESS_STOP', params: { percent: 100 } }))],
+    [
+      '32 items',
+      'device',
+      batch(...Array.from({ length: 32 }, (_none, n) => batteryCommand(1, { deviceId: `B-${n}` }))),
+    ],
+    ['a reason of 500 characters', 'emergency', { type: 'STOP', reason: '😀'.repeat(500) }],
+  ] satisfies [string, CommandFamily, unknown][])(
+    '%s is a valid payload [C-7.4]',
+    async (_what, family, payload) => {
+      const plant = await createPlant(await createOrganization());
+      await new Submitter(plant.id).submit(submission(family, payload));
+      expect((await readCommands(plant.id)).items[0]?.rejectionCode).not.toBe('INVALID_PAYLOAD');
+    },
+  );
+
+  it.each(invalid)(
+    '%s: REJECTED INVALID_PAYLOAD, and a log row that says so [spec: Command processing]',
+    async (_what, family, payload) => {
+      const plant = await createPlant(await createOrganization());
+      const partner = new Submitter(plant.id);
+      const one = submission(family, payload);
+      const ack = await partner.acknowledge(one);
+      expect(ack).toMatchObject({ status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD' });
+      expect(ack.message).toBeTruthy();
+      expect(await newestCommand(plant.id)).toMatchObject({
+        messageId: one.messageId,
+        commandType: ack.commandType,
+        status: 'REJECTED',
+        rejectionCode: 'INVALID_PAYLOAD',
+        message: ack.message,
+        payload: JSON.parse(one.payloadText),
+        finishedAt: formatInstant(START_MS),
+      });
+    },
+  );
+});

@@ -1,0 +1,195 @@
+/** Signature, repeat and freshness: one effect per messageId, whatever comes how often [C-7.2], [C-7.3]. */
+import { describe, expect, it } from 'vitest';
+import { DAY, holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import {
+  commandsOf,
+  connectListening,
+  nthCommand,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
+import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
+import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '../../../support/workerd/site-submissions.ts';
+import { createOrganization, createPlant, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+async function newSite() {
+  const plant = await createPlant(await createOrganization());
+  return { plant, link: await connectListening(plant), partner: new Submitter(plant.id) };
+}
+
+function charge(powerKw: number, changes: Parameters<typeof submission>[2] = {}) {
+  return submission('device', batch(batteryCommand(powerKw)), changes);
+}
+
+const REUSED = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: 'messageId reused' };
+
+describe('the signature of a submission', () => {
+  it.each(['missing', 'mismatch'] as const)(
+    '%s: REJECTED INVALID_PAYLOAD, logged, not dispatched [C-7.2]',
+    async (signature) => {
+      const { plant, link, partner } = await newSite();
+      const message = `signature ${signature}`;
+      const expected = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message };
+      expect(await partner.acknowledge(charge(5, { signature }))).toMatchObject(expected);
+      expect(await newestCommand(plant.id)).toMatchObject(expected);
+      await partner.submit(charge(5));
+      await nthCommand(link, 1);
+      expect(commandsOf(link)).toHaveLength(1);
+    },
+  );
+
+  it('comes before everything else: payload, target and limits are not looked at [C-7.4]', async () => {
+    const { partner } = await newSite();
+    const broken = submission('device', { commands: 'none' }, { signature: 'mismatch' });
+    expect(await partner.acknowledge(broken)).toMatchObject({ message: 'signature mismatch' });
+    expect(await partner.acknowledge(charge(5_000, { signature: 'missing' }))).toMatchObject({
+      message: 'signature missing',
+    });
+    expect(partner.alarms()).toEqual([]);
+  });
+
+  it('that fails does not take the messageId: its true sender still has it [C-7.3]', async () => {
+    const { partner } = await newSite();
+    const forged = charge(49, { signature: 'mismatch' });
+    await partner.submit(forged);
+    const honest = charge(5, { messageId: forged.messageId });
+    expect(await partner.acknowledge(honest)).toMatchObject({ status: 'ACCEPTED' });
+  });
+
+  it.each([
+    [-300_000, 'ACCEPTED'],
+    [300_000, 'ACCEPTED'],
+    [-300_001, 'REJECTED'],
+    [300_001, 'REJECTED'],
+  ])('with a timestamp %i ms off the clock is %s [C-7.2]', async (offsetMs, status) => {
+    const { partner } = await newSite();
+    const ack = await partner.acknowledge(charge(5, { timestampMs: Date.now() + offsetMs }));
+    expect(ack.status).toBe(status);
+    if (status === 'REJECTED') {
+      expect(ack).toMatchObject({
+        rejectionCode: 'INVALID_PAYLOAD',
+        message: 'signature timestamp outside tolerance',
+      });
+    }
+  });
+
+  it('where there is none, an old timestamp is no reason to refuse [C-7.2]', async () => {
+    const { partner } = await newSite();
+    const old = submission('site-setpoint', powerSetpoint(5), { timestampMs: START_MS - DAY });
+    expect(await partner.acknowledge(old)).toMatchObject({ status: 'ACCEPTED' });
+  });
+});
+
+describe('the same messageId again', () => {
+  it('with the same content is the same acknowledgement, and nothing is done [C-7.3]', async () => {
+    const { plant, link, partner } = await newSite();
+    const one = charge(5, { correlationId: 'corr-1' });
+    const first = await partner.acknowledgeEvent(one);
+    setClock(START_MS + SECOND);
+    const spaced = one.payloadText.replaceAll(':', ' : ').replaceAll(',', ',\n');
+    for (const payloadText of [one.payloadText, spaced]) {
+      const again = await partner.acknowledgeEvent({ ...one, payloadText });
+      expect(again.messageId).toBe(first.messageId);
+      expect(again.payloadText).toBe(first.payloadText);
+      expect(again.correlationId).toBe('corr-1');
+    }
+    await nthCommand(link, 1);
+    expect(commandsOf(link)).toHaveLength(1);
+    expect((await readCommands(plant.id)).total).toBe(1);
+  });
+
+  it('of a rejection is that rejection again: one log row, one alarm [C-7.3]', async () => {
+    const { plant, partner } = await newSite();
+    const one = charge(51);
+    const first = await partner.acknowledgeEvent(one);
+    const again = await partner.acknowledgeEvent(one);
+    expect(again.messageId).toBe(first.messageId);
+    expect(JSON.parse(again.payloadText)).toMatchObject({ rejectionCode: 'CONSTRAINT_VIOLATION' });
+    expect((await readCommands(plant.id)).total).toBe(1);
+    expect(partner.alarms()).toHaveLength(1);
+  });
+
+  it('is looked up before freshness: a late re-send gets its acknowledgement [C-7.3]', async () => {
+    const { partner } = await newSite();
+    const one = charge(5);
+    const first = await partner.acknowledgeEvent(one);
+    setClock(START_MS + 10 * MINUTE);
+    const again = await partner.acknowledgeEvent(one);
+    expect(again.messageId).toBe(first.messageId);
+    expect(JSON.parse(again.payloadText)).toMatchObject({ status: 'ACCEPTED' });
+  });
+
+  it('with another payload, routing key or family is "messageId reused"; the first stands [C-7.3]', async () => {
+    const { plant, link, partner } = await newSite();
+    const one = charge(5);
+    const first = await partner.acknowledgeEvent(one);
+    const others = [
+      charge(6, { messageId: one.messageId }),
+      { ...one, routingKey: 'acme.command.device.BESS-1' },
+      submission('site-setpoint', powerSetpoint(5), { messageId: one.messageId }),
+      submission('device', { commands: 'none' }, { messageId: one.messageId }),
+    ];
+    for (const other of others) {
+      const ack = await partner.acknowledgeEvent(other);
+      expect(JSON.parse(ack.payloadText)).toMatchObject(REUSED);
+      expect(ack.messageId).not.toBe(first.messageId);
+      expect(await newestCommand(plant.id)).toMatchObject(REUSED);
+    }
+    expect((await partner.acknowledgeEvent(one)).messageId).toBe(first.messageId);
+    await nthCommand(link, 1);
+    expect(commandsOf(link)).toHaveLength(1);
+  });
+
+  it('with a signature that fails is refused for that, and learns nothing of the first [C-7.4]', async () => {
+    const { partner } = await newSite();
+    const one = charge(5);
+    await partner.submit(one);
+    const ack = await partner.acknowledge({ ...one, signature: 'mismatch' });
+    expect(ack).toMatchObject({ status: 'REJECTED', message: 'signature mismatch' });
+  });
+
+  it('in parallel calls and inside one batch has one effect and one acknowledgement id [C-7.3]', async () => {
+    const { plant, link, partner } = await newSite();
+    const one = charge(5);
+    const calls = Array.from({ length: 8 }, () => siteOf(plant.id).submit(partner.batchOf([one, one, one])));
+    const answers = await Promise.all(calls);
+    const events = answers.flatMap((answer) => answer.events);
+    expect(new Set(events.map((event) => event.messageId)).size).toBe(1);
+    expect(answers.flatMap((answer) => answer.outcomes)).toEqual(Array(24).fill('recorded'));
+    expect((await readCommands(plant.id)).total).toBe(1);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(1);
+    await nthCommand(link, 1);
+    expect(commandsOf(link)).toHaveLength(1);
+  });
+
+  it('from another key is another message [C-7.3]', async () => {
+    const { plant, partner } = await newSite();
+    const one = charge(5);
+    const first = await partner.acknowledgeEvent(one);
+    const other = await new Submitter(plant.id).acknowledgeEvent(one);
+    expect(other.messageId).not.toBe(first.messageId);
+    expect((await readCommands(plant.id)).total).toBe(2);
+  });
+
+  it('is known for seven days, across evictions and block rollovers, and is new after that [C-7.3]', async () => {
+    const { plant, link, partner } = await newSite();
+    const one = submission('site-setpoint', powerSetpoint(5, { validUntil: '2030-12-31T00:00:00Z' }));
+    const first = await partner.acknowledgeEvent(one);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
+    setClock(START_MS + 7 * DAY - MINUTE);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 2 });
+    await evictSite(plant.id);
+    expect((await partner.acknowledgeEvent(one)).messageId).toBe(first.messageId);
+    setClock(START_MS + 7 * DAY + 10 * MINUTE);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 3 });
+    expect((await partner.acknowledgeEvent(one)).messageId).not.toBe(first.messageId);
+  });
+});

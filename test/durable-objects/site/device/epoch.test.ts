@@ -1,0 +1,205 @@
+/** Whose socket counts: the newest of each device, of the newest boot of its bridge, while its credential lives. */
+import { runInDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import { CLOSE_CODES } from '../../../../protocol/link.ts';
+import { dialSite, telemetryMessage } from '../../../support/workerd/links.ts';
+import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import {
+  commandsOf,
+  connectListening,
+  connectTo,
+  nthCommand,
+  publish,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
+import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
+import { powerSetpoint, Submitter, submission } from '../../../support/workerd/site-submissions.ts';
+import {
+  createDevice,
+  createOrganization,
+  createPlant,
+  type Plant,
+  siteOf,
+} from '../../../support/workerd/world.ts';
+
+holdClock();
+
+async function newPlant() {
+  const organization = await createOrganization();
+  return { organization, plant: await createPlant(organization) };
+}
+
+async function gridPowerKw(plant: Plant): Promise<number | null> {
+  return (await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw;
+}
+
+async function openSessions(siteId: string): Promise<number> {
+  return await numberOf(siteId, 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL');
+}
+
+describe('two links of one device', () => {
+  it('the newest stays, the older is closed as taken over [C-3.6]', async () => {
+    const { plant } = await newPlant();
+    const older = await connectListening(plant, plant.gateway, { bridge: 'bridge-1' });
+    const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2', boot: 'boot-9' });
+    expect(await older.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
+    expect(await sendTelemetry(newer, plant.gateway, { gridPowerKw: 3 })).toBe(true);
+    expect(newer.closed).toBeUndefined();
+    expect(await openSessions(plant.id)).toBe(1);
+  });
+
+  it('frames that the older had under way have no effect and get no answer [rule 2]', async () => {
+    const { plant } = await newPlant();
+    const older = await connectListening(plant);
+    const answered = older.received.length;
+    const kept: WebSocket[] = [];
+    await runInDurableObject(siteOf(plant.id), (_site, state) => {
+      kept.push(...state.getWebSockets(plant.gateway.id));
+    });
+    const newer = await connectTo(plant.id, plant.gateway.id, { bridge: 'bridge-2' });
+    await older.untilClosed();
+
+    const payload = telemetryMessage(plant.gateway, '{"gridPowerKw":666}');
+    const frames = [
+      { kind: 'publish', seq: 900, topic: 'telemetry', payload },
+      { kind: 'subscribed', commands: true },
+    ];
+    await runInDurableObject(siteOf(plant.id), (site) => {
+      for (const socket of kept) site.webSocketMessage(socket, JSON.stringify(frames));
+    });
+    expect(kept).toHaveLength(1);
+    expect(older.received).toHaveLength(answered);
+    expect(await sendTelemetry(newer, plant.gateway, { fvePowerKw: 1 })).toBe(true);
+    expect(await gridPowerKw(plant)).toBeNull();
+    const partner = new Submitter(plant.id);
+    const ack = await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)));
+    expect(ack.status).toBe('QUEUED');
+  });
+
+  it('commands go to the newest alone, and only once it listens [rule 2]', async () => {
+    const { plant } = await newPlant();
+    const older = await connectListening(plant);
+    const newer = await connectTo(plant.id, plant.gateway.id, { bridge: 'bridge-2' });
+    const partner = new Submitter(plant.id);
+    const ack = await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)));
+    expect(ack.status).toBe('QUEUED');
+    newer.send({ kind: 'subscribed', commands: true });
+    expect((await nthCommand(newer, 1)).action).toBe('SITE_SETPOINT');
+    expect(commandsOf(older)).toEqual([]);
+  });
+
+  it('the end of the older does not end the session of the newer [rule 2]', async () => {
+    const { plant } = await newPlant();
+    const older = await connectListening(plant);
+    const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2' });
+    older.socket.close(1000, 'late');
+    await older.untilClosed();
+    await evictSite(plant.id);
+    expect(await publish(newer, telemetryMessage(plant.gateway, '{"gridPowerKw":5}'))).toBe(true);
+    expect(await openSessions(plant.id)).toBe(1);
+  });
+
+  it('twenty cuts, each answered by a new link: one session, the last, and nothing lost of it [C-3.6]', async () => {
+    const { plant } = await newPlant();
+    const links = [];
+    for (let cut = 0; cut < 20; cut++) {
+      setClock(START_MS + cut * SECOND);
+      const link = await connectListening(plant, plant.gateway, { bridge: `bridge-${cut % 3}` });
+      links.push(link);
+      if (cut % 2 === 0) link.socket.close(1000, 'cut');
+    }
+    const last = links.pop();
+    if (!last) throw new Error('twenty links');
+    for (const link of links.filter((_link, cut) => cut % 2 === 1)) await link.untilClosed();
+    expect(last.closed).toBeUndefined();
+    expect(await openSessions(plant.id)).toBe(1);
+    expect(await numberOf(plant.id, 'SELECT epoch FROM device')).toBe(20);
+    const partner = new Submitter(plant.id);
+    expect((await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)))).status).toBe(
+      'ACCEPTED',
+    );
+    expect((await nthCommand(last, 1)).action).toBe('SITE_SETPOINT');
+    expect(links.flatMap(commandsOf)).toEqual([]);
+  });
+});
+
+describe('a link that its bridge closes', () => {
+  it('ends the session at once [C-3.10]', async () => {
+    const { plant } = await newPlant();
+    const link = await connectListening(plant);
+    link.socket.close(1000, 'disconnected');
+    let open = 1;
+    for (let looks = 0; looks < 50 && open > 0; looks++) open = await openSessions(plant.id);
+    expect(open).toBe(0);
+  });
+
+  it('is closed from both sides at once [architecture: one idea]', async () => {
+    const { plant } = await newPlant();
+    const link = await connectListening(plant);
+    link.socket.close(1000, 'disconnected');
+    for (let looks = 0; looks < 50 && !link.closed; looks++) await openSessions(plant.id);
+    expect(link.closed).toMatchObject({ code: 1000 });
+  });
+});
+
+describe('a bridge that booted anew', () => {
+  it('frees the sessions of its older boot at once, and no others [rule 8]', async () => {
+    const { organization, plant } = await newPlant();
+    const second = await createDevice(organization, plant.id, 'SENSOR');
+    const third = await createDevice(organization, plant.id, 'SENSOR');
+    const stale = await connectListening(plant, second, { bridge: 'bridge-1', boot: 'boot-1' });
+    const foreign = await connectListening(plant, third, { bridge: 'bridge-2', boot: 'boot-1' });
+    await connectListening(plant, plant.gateway, { bridge: 'bridge-1', boot: 'boot-2' });
+    expect(await stale.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
+    const sessions = await rowsOf<{ id: string }>(
+      plant.id,
+      'SELECT id FROM device WHERE connection_id IS NOT NULL ORDER BY id',
+    );
+    expect(sessions.map((row) => row.id)).toEqual([plant.gateway.id, third.id].sort());
+    expect(await sendTelemetry(foreign, third, { powerKw: 1 })).toBe(true);
+  });
+});
+
+describe('a dial', () => {
+  it('with a connection id that opened a link before is answered as a path that does not exist [rule 1]', async () => {
+    const { plant } = await newPlant();
+    const connection = crypto.randomUUID();
+    const link = await connectTo(plant.id, plant.gateway.id, { connection });
+    const replayed = await dialSite(plant.id, plant.gateway.id, { connection });
+    expect(replayed.status).toBe(404);
+    expect(await replayed.json()).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 })).toBe(true);
+
+    setClock(START_MS + 2 * MINUTE);
+    await evictSite(plant.id);
+    expect((await dialSite(plant.id, plant.gateway.id, { connection })).status).toBe(404);
+    expect(await openSessions(plant.id)).toBe(1);
+  });
+
+  it('twice at once with one connection id opens one link [rule 1]', async () => {
+    const { plant } = await newPlant();
+    const connection = crypto.randomUUID();
+    const dials = Array.from({ length: 5 }, () => dialSite(plant.id, plant.gateway.id, { connection }));
+    const statuses = (await Promise.all(dials)).map((response) => response.status);
+    expect(statuses.sort()).toEqual([101, 404, 404, 404, 404]);
+  });
+
+  it('without the header that the Worker sets, or without an upgrade, does not exist [rule 1]', async () => {
+    const { plant } = await newPlant();
+    const site = siteOf(plant.id);
+    expect((await site.fetch('https://site/link', { headers: { upgrade: 'websocket' } })).status).toBe(404);
+    expect((await site.fetch('https://site/link', { headers: { 'sitewire-dial': '{}' } })).status).toBe(404);
+  });
+
+  it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)(
+    'of a %s device is refused, and writes nothing [rule 6]',
+    async (status) => {
+      const { plant } = await newPlant();
+      await siteOf(plant.id).setDeviceStatus(plant.gateway.id, status);
+      const response = await dialSite(plant.id, plant.gateway.id);
+      expect(response.status).toBe(401);
+      expect(await response.json()).toMatchObject({ code: 'UNAUTHORIZED' });
+      expect(await numberOf(plant.id, 'SELECT count(*) FROM seen_connection')).toBe(0);
+    },
+  );
+});

@@ -1,0 +1,191 @@
+/** One thing that fails, among others that do not: a frame that cannot be judged, a write that the disk refuses. */
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { type DeviceTestLink, telemetryMessage } from '../../../support/workerd/links.ts';
+import { holdClock, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import {
+  commandsOf,
+  connectListening,
+  nthCommand,
+  publish,
+  publishAll,
+  sendAck,
+} from '../../../support/workerd/site-devices.ts';
+import { readConfig } from '../../../support/workerd/site-reads.ts';
+import { breakWrites, numberOf, repair } from '../../../support/workerd/site-rows.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '../../../support/workerd/site-submissions.ts';
+import { createOrganization, createPlant, type Plant, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+beforeEach(() => {
+  vi.spyOn(console, 'error').mockReturnValue(undefined);
+});
+
+async function connected() {
+  const plant = await createPlant(await createOrganization());
+  return { plant, link: await connectListening(plant), gateway: plant.gateway };
+}
+
+async function gridPowerKw(plant: Plant): Promise<number | null> {
+  return (await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw;
+}
+
+/** Makes the judge throw on a message with exactly this data: its text is read a second time after it was sliced. */
+function poison(dataText: string): void {
+  const parse = JSON.parse;
+  vi.spyOn(JSON, 'parse').mockImplementation((text: string, reviver?: Parameters<typeof parse>[1]) => {
+    if (text === dataText) throw new Error('poison');
+    return parse(text, reviver) as unknown;
+  });
+}
+
+async function journalLines(plant: Plant, text: string): Promise<number> {
+  const removed = `sum(length(data) - length(replace(data, '${text}', '')))`;
+  return (await numberOf(plant.id, `SELECT ${removed} FROM journal_block`)) / text.length;
+}
+
+describe('a frame that makes the judge throw', () => {
+  it('is refused alone: nine of ten are stored and the link lives [rule 3]', async () => {
+    const { plant, link, gateway } = await connected();
+    const bad = '{"poison":1}';
+    poison(bad);
+    const messages = Array.from({ length: 10 }, (_none, index) =>
+      telemetryMessage(gateway, index === 4 ? bad : `{"gridPowerKw":${index}}`),
+    );
+    const answers = await publishAll(link, messages);
+    expect(answers.map((stored, index) => (stored ? -1 : index)).filter((index) => index >= 0)).toEqual([4]);
+    expect(await gridPowerKw(plant)).toBe(9);
+    expect(await journalLines(plant, '"gridPowerKw"')).toBe(9);
+    expect(await journalLines(plant, 'poison')).toBe(0);
+
+    expect(link.closed).toBeUndefined();
+    expect(await publish(link, telemetryMessage(gateway, '{"gridPowerKw":11}'))).toBe(true);
+    vi.mocked(JSON.parse).mockRestore();
+    expect(await publish(link, messages[4] ?? '')).toBe(true);
+    expect(await journalLines(plant, 'poison')).toBe(1);
+  });
+
+  it('an acknowledgement whose effect cannot be written is refused alone, and taken when it comes again [rule 3]', async () => {
+    const { plant, link, gateway } = await connected();
+    const partner = new Submitter(plant.id);
+    await partner.submit(submission('device', batch(batteryCommand(5))));
+    const { cmdId } = await nthCommand(link, 1);
+    await breakWrites(plant.id, 'UPDATE ON dispatch');
+    expect(await sendAck(link, gateway, cmdId, 'RECEIVED')).toBe(false);
+    expect(await publish(link, telemetryMessage(gateway, '{"gridPowerKw":1}'))).toBe(true);
+    expect(await numberOf(plant.id, `SELECT count(*) FROM command WHERE status = 'PENDING'`)).toBe(1);
+    await repair(plant.id);
+    expect(await sendAck(link, gateway, cmdId, 'RECEIVED')).toBe(true);
+    expect(await numberOf(plant.id, `SELECT count(*) FROM command WHERE status = 'EXECUTING'`)).toBe(1);
+  });
+});
+
+describe('a submission whose rows cannot be written', () => {
+  it('fails alone, leaves nothing, and is taken when it comes again [rule 3]', async () => {
+    const { plant, link } = await connected();
+    const partner = new Submitter(plant.id);
+    const submissions = Array.from({ length: 10 }, () => submission('device', batch(batteryCommand(5))));
+    const bad = submissions[3];
+    if (!bad) throw new Error('ten submissions');
+    await breakWrites(
+      plant.id,
+      'INSERT ON dispatch',
+      `(SELECT message_id FROM command
+      WHERE sequence = NEW.command_sequence) = '${bad.messageId}'`,
+    );
+    const { outcomes } = await partner.submit(...submissions);
+    expect(outcomes.filter((outcome) => outcome === 'recorded')).toHaveLength(9);
+    expect(outcomes[3]).toBe('failed');
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(9);
+    expect(await numberOf(plant.id, 'SELECT max(sequence) FROM command')).toBe(9);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM received_message')).toBe(9);
+    expect(partner.events.filter((event) => event.kind === 'ack')).toHaveLength(9);
+    await nthCommand(link, 9);
+
+    await repair(plant.id);
+    expect(await partner.acknowledge(bad)).toMatchObject({ status: 'ACCEPTED' });
+    await nthCommand(link, 10);
+    expect(commandsOf(link)).toHaveLength(10);
+  });
+
+  it('that failed as a mode leaves the mode as it was, in memory too [rule 3]', async () => {
+    const { plant } = await connected();
+    const partner = new Submitter(plant.id);
+    await breakWrites(plant.id, 'INSERT ON dispatch');
+    const { outcomes } = await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
+    expect(outcomes).toEqual(['failed']);
+    expect((await readConfig(plant.id)).operatingMode).toBe('STANDARD');
+  });
+});
+
+describe('a transaction that fails', () => {
+  /** The abort has no close frame; what the link was sent until then stays in `received`. */
+  async function untilAborted(link: DeviceTestLink): Promise<void> {
+    expect((await link.untilClosed()).code).toBe(1006);
+  }
+
+  it.each([
+    ['the first message of a block', 'INSERT ON journal_block', 0],
+    ['a later one', 'UPDATE ON journal_block', 1],
+  ])(
+    'aborts the object at %s; the re-send is stored once and readable [rule 3]',
+    async (_what, write, kept) => {
+      const { plant, link, gateway } = await connected();
+      for (let index = 0; index < kept; index++)
+        await publish(link, telemetryMessage(gateway, '{"fvePowerKw":1}'));
+      const answersBefore = link.received.length;
+      await breakWrites(plant.id, write);
+      const payload = telemetryMessage(gateway, '{"gridPowerKw":42}');
+      link.send({ kind: 'publish', seq: 7_000, topic: 'telemetry', payload });
+      await untilAborted(link);
+      expect(link.received).toHaveLength(answersBefore);
+
+      await repair(plant.id);
+      expect(await gridPowerKw(plant)).toBeNull();
+      const again = await connectListening(plant);
+      expect(await publish(again, payload)).toBe(true);
+      expect(await publish(again, payload)).toBe(true);
+      expect(await gridPowerKw(plant)).toBe(42);
+      expect(await journalLines(plant, '"gridPowerKw":42')).toBe(1);
+    },
+  );
+
+  it('undoes everything of its batch, so that nothing of it is remembered as seen [rule 3]', async () => {
+    const { plant, link, gateway } = await connected();
+    await breakWrites(plant.id, 'INSERT ON dropped_message');
+    const good = telemetryMessage(gateway, '{"gridPowerKw":1}');
+    link.send(
+      { kind: 'publish', seq: 7_001, topic: 'telemetry', payload: good },
+      { kind: 'publish', seq: 7_002, topic: 'telemetry', payload: 'malformed' },
+    );
+    await untilAborted(link);
+    await repair(plant.id);
+    expect(await journalLines(plant, '"gridPowerKw"')).toBe(0);
+    const again = await connectListening(plant);
+    expect(await publishAll(again, [good, 'malformed'])).toEqual([true, true]);
+    expect(await journalLines(plant, '"gridPowerKw"')).toBe(1);
+  });
+
+  it('of a submit rejects the call; the same submission again is recorded once [rule 5]', async () => {
+    const { plant } = await connected();
+    const partner = new Submitter(plant.id);
+    const one = submission('site-setpoint', powerSetpoint(5));
+    await breakWrites(plant.id, 'INSERT ON outbox');
+    await expect(partner.submit(one)).rejects.toThrow();
+    await repair(plant.id);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(0);
+
+    setClock(START_MS + 1_000);
+    const link = await connectListening(plant);
+    expect(await partner.acknowledge(one)).toMatchObject({ status: 'ACCEPTED' });
+    await partner.submit(one);
+    await nthCommand(link, 1);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(1);
+    expect(commandsOf(link)).toHaveLength(1);
+  });
+});

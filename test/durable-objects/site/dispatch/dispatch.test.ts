@@ -1,0 +1,237 @@
+/** When a valid command goes out to its device, how often, and when it is too late. */
+import { describe, expect, it } from 'vitest';
+import { hmacHex } from '../../../../durable-objects/hmac.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import { commandSigningString } from '../../../../protocol/signing.ts';
+import {
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import {
+  addLinkedAsset,
+  commandsOf,
+  connectListening,
+  connectTo,
+  nthCommand,
+  sendAck,
+  sendTelemetry,
+  stayConnected,
+  subscribe,
+} from '../../../support/workerd/site-devices.ts';
+import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '../../../support/workerd/site-submissions.ts';
+import {
+  createDevice,
+  createOrganization,
+  createPlant,
+  LIMITED,
+  siteOf,
+} from '../../../support/workerd/world.ts';
+
+holdClock();
+
+async function newSite() {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization);
+  return { organization, plant, partner: new Submitter(plant.id) };
+}
+
+const charge = () => submission('device', batch(batteryCommand(5)));
+
+describe('a command while its device is away', () => {
+  it('is QUEUED at once and goes out when the device listens, signed with a fresh ts [C-7.6]', async () => {
+    const { plant, partner } = await newSite();
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
+    setClock(START_MS + MINUTE);
+    const link = await connectTo(plant.id, plant.gateway.id);
+    expect(await newestCommand(plant.id)).not.toHaveProperty('dispatchedAt');
+    await subscribe(link, plant.gateway);
+    const { cmdId, ts, action, payload, sig } = await nthCommand(link, 1);
+    expect(ts).toBe(START_MS + MINUTE);
+    const signed = commandSigningString(plant.gateway.id, cmdId, ts, action, JSON.stringify(payload));
+    expect(sig).toBe(hmacHex(plant.gateway.hmacSecret, signed));
+    expect(await newestCommand(plant.id)).toMatchObject({
+      status: 'PENDING',
+      createdAt: formatInstant(START_MS),
+      ackedAt: formatInstant(START_MS),
+      dispatchedAt: formatInstant(START_MS + MINUTE),
+    });
+  });
+
+  it('goes out with all others that wait, in the order in which they came [rule 4]', async () => {
+    const { plant, partner } = await newSite();
+    await partner.submit(...[1, 2, 3].map((kw) => submission('device', batch(batteryCommand(kw)))));
+    const link = await connectListening(plant);
+    await nthCommand(link, 3);
+    const powers = commandsOf(link).map(
+      ({ payload }) => JSON.stringify(payload).match(/"powerKw":(\d)/)?.[1],
+    );
+    expect(powers).toEqual(['1', '2', '3']);
+  });
+
+  it('waits while the device is connected and does not listen [C-7.6]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectTo(plant.id, plant.gateway.id);
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
+    link.send({ kind: 'subscribed', commands: false });
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
+    expect(commandsOf(link)).toEqual([]);
+  });
+
+  it('ends FAILED EXPIRED after 15 minutes of waiting, with an alarm [C-7.6]', async () => {
+    const { plant, partner } = await newSite();
+    await partner.submit(charge());
+    await passTime(plant.id, 15 * MINUTE - 1);
+    expect((await newestCommand(plant.id)).status).toBe('PENDING');
+    await passTime(plant.id, 1);
+    const command = await newestCommand(plant.id);
+    expect(command).toMatchObject({ status: 'FAILED', finishedAt: formatInstant(START_MS + 15 * MINUTE) });
+    expect(command.reason).toMatch(/^EXPIRED/);
+    const link = await connectListening(plant);
+    expect(commandsOf(link)).toEqual([]);
+  });
+
+  it('ends at its validUntil; one without any waits on, but for device commands [C-7.6]', async () => {
+    const { plant, partner } = await newSite();
+    const validUntil = formatInstant(START_MS + 2 * MINUTE);
+    await partner.submit(
+      submission('site-setpoint', powerSetpoint(1, { validUntil })),
+      submission('site-setpoint', powerSetpoint(2)),
+      submission('mode', { mode: 'STANDARD' }),
+      charge(),
+    );
+    await passTime(plant.id, 60 * MINUTE);
+    const { items } = await readCommands(plant.id);
+    expect(items.map((command) => command.status)).toEqual(['FAILED', 'PENDING', 'PENDING', 'FAILED']);
+    const link = await connectListening(plant);
+    await nthCommand(link, 2);
+    expect(commandsOf(link).map((command) => command.action)).toEqual(['SITE_SETPOINT', 'MODE_CHANGE']);
+  });
+
+  it('is checked again when it goes out: a limit that came meanwhile ends it FAILED [C-7.6]', async () => {
+    const { plant, partner } = await newSite();
+    await partner.submit(charge(), submission('site-setpoint', powerSetpoint(90)));
+    const constraints = { ...LIMITED.constraints, maxChargeKw: 4, maxImportKw: 89 };
+    await siteOf(plant.id).configure(plant.id, { ...LIMITED, constraints } as typeof LIMITED);
+    const link = await connectListening(plant);
+    const { items } = await readCommands(plant.id);
+    for (const command of items) {
+      expect(command.status).toBe('FAILED');
+      expect(command.reason).toMatch(/^CONSTRAINT_VIOLATION/);
+    }
+    expect(commandsOf(link)).toEqual([]);
+  });
+
+  it('goes out when the device, silent for a minute, shows life on its standing link [C-7.6]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    setClock(START_MS + 61 * SECOND);
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'QUEUED' });
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
+    await stayConnected(plant, link, 2 * MINUTE);
+    expect(new Set(commandsOf(link).map((command) => command.cmdId)).size).toBe(1);
+  });
+});
+
+describe('a command with validFrom ahead', () => {
+  it('is QUEUED and goes out at that moment, not before [C-7.6]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    const payload = powerSetpoint(5, { validFrom: formatInstant(START_MS + 10 * MINUTE) });
+    expect(await partner.acknowledge(submission('site-setpoint', payload))).toMatchObject({
+      status: 'QUEUED',
+    });
+    await stayConnected(plant, link, 10 * MINUTE - 1);
+    expect(commandsOf(link)).toEqual([]);
+    await passTime(plant.id, 1);
+    expect((await nthCommand(link, 1)).ts).toBe(START_MS + 10 * MINUTE);
+  });
+
+  it('does not go out when the device comes back too early, and does when it is back in time [C-7.6]', async () => {
+    const { plant, partner } = await newSite();
+    const validFrom = formatInstant(START_MS + MINUTE);
+    await partner.submit(submission('site-setpoint', powerSetpoint(5, { validFrom })));
+    const early = await connectListening(plant);
+    expect(commandsOf(early)).toEqual([]);
+    early.send({ kind: 'subscribed', commands: false });
+    await passTime(plant.id, MINUTE);
+    const late = await connectListening(plant);
+    expect((await nthCommand(late, 1)).action).toBe('SITE_SETPOINT');
+  });
+});
+
+describe('a command that is not acknowledged', () => {
+  it('is sent three times, 30 s apart, each with a fresh ts, and ends FAILED NO_ACK [C-7.8]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    await partner.submit(charge());
+    await stayConnected(plant, link, 90 * SECOND - 1);
+    expect((await newestCommand(plant.id)).status).toBe('PENDING');
+    await passTime(plant.id, 1);
+    const commands = commandsOf(link);
+    expect(commands.map((command) => command.ts - START_MS)).toEqual([0, 30_000, 60_000]);
+    expect(new Set(commands.map((command) => command.cmdId)).size).toBe(1);
+    expect(new Set(commands.map((command) => command.sig)).size).toBe(3);
+    const ended = await newestCommand(plant.id);
+    expect(ended).toMatchObject({ status: 'FAILED', dispatchedAt: formatInstant(START_MS) });
+    expect(ended.reason).toMatch(/^NO_ACK/);
+    await stayConnected(plant, link, 2 * MINUTE);
+    expect(commandsOf(link)).toHaveLength(3);
+  });
+
+  it('stops being sent with its first acknowledgement [C-7.8]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    await partner.submit(charge());
+    await stayConnected(plant, link, 40 * SECOND);
+    const { cmdId } = await nthCommand(link, 2);
+    await sendAck(link, plant.gateway, cmdId, 'RECEIVED');
+    await stayConnected(plant, link, 10 * MINUTE);
+    expect(commandsOf(link)).toHaveLength(2);
+    expect((await newestCommand(plant.id)).status).toBe('EXECUTING');
+  });
+
+  it('goes out again on the next link of its device, and there alone [rule 5]', async () => {
+    const { plant, partner } = await newSite();
+    const older = await connectListening(plant);
+    await partner.submit(charge());
+    const { cmdId } = await nthCommand(older, 1);
+    setClock(START_MS + 5 * SECOND);
+    const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2' });
+    expect(await nthCommand(newer, 1)).toMatchObject({ cmdId, ts: START_MS + 5 * SECOND });
+    expect(commandsOf(older)).toHaveLength(1);
+  });
+});
+
+describe('an emergency', () => {
+  it('goes to the gateway and to every linked device, and to nothing else [C-2.4]', async () => {
+    const { organization, plant, partner } = await newSite();
+    const linked = await createDevice(organization, plant.id, 'ACTUATOR');
+    const unlinked = await createDevice(organization, plant.id, 'SENSOR');
+    await addLinkedAsset(plant.id, { externalId: 'BESS-2', assetType: 'BESS' }, linked.id);
+    const gatewayLink = await connectListening(plant);
+    const linkedLink = await connectListening(plant, linked);
+    const unlinkedLink = await connectListening(plant, unlinked);
+    const stop = submission('emergency', { type: 'STOP', reason: 'fire' });
+    expect(await partner.acknowledge(stop)).toMatchObject({ status: 'ACCEPTED', commandType: 'EMERGENCY' });
+    for (const link of [gatewayLink, linkedLink]) {
+      expect(await nthCommand(link, 1)).toMatchObject({
+        action: 'EMERGENCY_STOP',
+        payload: { type: 'STOP', reason: 'fire' },
+      });
+    }
+    expect(commandsOf(unlinkedLink)).toEqual([]);
+    await partner.submit(submission('emergency', { type: 'HOLD' }));
+    expect((await nthCommand(gatewayLink, 2)).action).toBe('EMERGENCY_HOLD');
+  });
+});

@@ -1,0 +1,243 @@
+/** From a device's acks to the execution that the partner hears of: EXECUTING once, then one end [C-7.8]. */
+import { describe, expect, it } from 'vitest';
+import type { DeviceCommandItem } from '../../../../protocol/command.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import { ackMessage, type DeviceTestLink } from '../../../support/workerd/links.ts';
+import {
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import {
+  addLinkedAsset,
+  commandsOf,
+  connectListening,
+  nthCommand,
+  publish,
+  publishAll,
+  sendAck,
+} from '../../../support/workerd/site-devices.ts';
+import { listen } from '../../../support/workerd/site-listener.ts';
+import { newestCommand } from '../../../support/workerd/site-reads.ts';
+import { numberOf } from '../../../support/workerd/site-rows.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '../../../support/workerd/site-submissions.ts';
+import {
+  createDevice,
+  createKey,
+  createOrganization,
+  createPlant,
+  type Plant,
+} from '../../../support/workerd/world.ts';
+
+holdClock();
+
+async function newSite() {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization);
+  const key = await createKey(organization);
+  const listener = await listen(organization, key);
+  const link = await connectListening(plant);
+  return { organization, plant, key, listener, link, partner: new Submitter(plant.id, key.id) };
+}
+
+const STOP: DeviceCommandItem = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' };
+
+/** Acks in one batch; frames of one batch are handled in order. */
+async function sendAcks(
+  link: DeviceTestLink,
+  plant: Plant,
+  cmdId: string,
+  ...statuses: Parameters<typeof ackMessage>[2][]
+): Promise<void> {
+  const payloads = statuses.map((status) => ackMessage(plant.gateway, cmdId, status));
+  expect(await publishAll(link, payloads, 'ack')).toEqual(statuses.map(() => true));
+}
+
+describe('the acks of a device command', () => {
+  it('make it EXECUTING once, then COMPLETED, each told once with the correlationId [C-7.8]', async () => {
+    const { plant, listener, link, partner } = await newSite();
+    await partner.submit(submission('device', batch(batteryCommand(5)), { correlationId: 'corr-1' }));
+    const { cmdId } = await nthCommand(link, 1);
+    setClock(START_MS + SECOND);
+    await sendAcks(link, plant, cmdId, 'RECEIVED', 'RECEIVED', 'IN_PROGRESS', 'IN_PROGRESS');
+    expect(await newestCommand(plant.id)).toMatchObject({
+      status: 'EXECUTING',
+      startedAt: formatInstant(START_MS + SECOND),
+    });
+    setClock(START_MS + 2 * SECOND);
+    await sendAcks(link, plant, cmdId, 'COMPLETED');
+    const completed = await listener.event('execution', 'COMPLETED');
+    expect(completed).toMatchObject({ correlationId: 'corr-1', payload: { commandType: 'DEVICE_COMMAND' } });
+    expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
+    expect(await newestCommand(plant.id)).toMatchObject({
+      status: 'COMPLETED',
+      finishedAt: formatInstant(START_MS + 2 * SECOND),
+    });
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(0);
+  });
+
+  it('echo the messageId where the request had no correlationId [C-8.1]', async () => {
+    const { plant, listener, link, partner } = await newSite();
+    const one = submission('device', batch(batteryCommand(5)));
+    await partner.submit(one);
+    const { cmdId } = await nthCommand(link, 1);
+    await sendAcks(link, plant, cmdId, 'RECEIVED');
+    expect((await listener.event('execution', 'EXECUTING')).correlationId).toBe(one.messageId);
+  });
+
+  it('only rise: RECEIVED after IN_PROGRESS, anything after COMPLETED change nothing [C-3.9]', async () => {
+    const { plant, listener, link, partner } = await newSite();
+    await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
+    const first = await nthCommand(link, 1);
+    const second = await nthCommand(link, 2);
+    await sendAcks(link, plant, first.cmdId, 'IN_PROGRESS', 'RECEIVED', 'COMPLETED', 'RECEIVED', 'FAILED');
+    expect((await newestCommand(plant.id)).status).toBe('EXECUTING');
+    await sendAcks(link, plant, second.cmdId, 'COMPLETED', 'FAILED');
+    await sendAcks(link, plant, first.cmdId, 'FAILED', 'RECEIVED');
+    await listener.event('execution', 'COMPLETED');
+    expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
+    expect((await newestCommand(plant.id)).status).toBe('COMPLETED');
+  });
+
+  it('of an unknown cmdId, or of another device, are ignored, and stored [C-3.9]', async () => {
+    const { organization, plant, link, partner } = await newSite();
+    const other = await createDevice(organization, plant.id, 'ACTUATOR');
+    const otherLink = await connectListening(plant, other);
+    await partner.submit(submission('device', batch(batteryCommand(5))));
+    const { cmdId } = await nthCommand(link, 1);
+    expect(await sendAck(otherLink, other, cmdId, 'COMPLETED')).toBe(true);
+    expect(await sendAck(otherLink, other, cmdId, 'FAILED')).toBe(true);
+    expect(await sendAck(link, plant.gateway, crypto.randomUUID(), 'COMPLETED')).toBe(true);
+    expect((await newestCommand(plant.id)).status).toBe('PENDING');
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(1);
+  });
+
+  it('that are stale, or signed for another command, are dropped [spec: Device MQTT]', async () => {
+    const { plant, link, partner } = await newSite();
+    await partner.submit(submission('device', batch(batteryCommand(5))));
+    const { cmdId } = await nthCommand(link, 1);
+    const stale = ackMessage(plant.gateway, cmdId, 'COMPLETED');
+    const forged = { ...JSON.parse(ackMessage(plant.gateway, 'other', 'COMPLETED')), cmdId };
+    await publish(link, JSON.stringify(forged), 'ack');
+    setClock(START_MS + 5 * MINUTE + 1);
+    await publish(link, stale, 'ack');
+    expect((await newestCommand(plant.id)).status).toBe('PENDING');
+  });
+
+  it('all COMPLETED complete a batch, at the last of them [C-7.8]', async () => {
+    const { plant, listener, link, partner } = await newSite();
+    await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
+    const [first, second] = [await nthCommand(link, 1), await nthCommand(link, 2)];
+    await sendAcks(link, plant, first.cmdId, 'COMPLETED');
+    expect((await newestCommand(plant.id)).status).toBe('EXECUTING');
+    await sendAcks(link, plant, second.cmdId, 'COMPLETED');
+    await listener.event('execution', 'COMPLETED');
+    expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
+  });
+
+  it('one FAILED among them fails the batch and names its assets, once all have ended [C-7.8]', async () => {
+    const { plant, listener, link, partner } = await newSite();
+    await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
+    const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];
+    const stop = commands.find((command) => command.action === 'FVE_STOP');
+    const charge = commands.find((command) => command.action === 'BESS_CHARGE');
+    await sendAcks(link, plant, stop?.cmdId ?? '', 'RECEIVED', 'FAILED');
+    expect((await newestCommand(plant.id)).status).toBe('EXECUTING');
+    await sendAcks(link, plant, charge?.cmdId ?? '', 'COMPLETED');
+    const failed = await listener.event('execution', 'FAILED');
+    expect(failed.payload.reason).toContain('FVE-1');
+    expect(failed.payload.reason).not.toContain('BESS-1');
+    expect(await newestCommand(plant.id)).toMatchObject({ status: 'FAILED', reason: failed.payload.reason });
+  });
+});
+
+describe('the acks of a setpoint', () => {
+  it('COMPLETED says that it is held: it ends COMPLETED unmeasured at validUntil [C-7.8]', async () => {
+    const { organization, plant, key, listener, link, partner } = await newSite();
+    const validUntil = formatInstant(START_MS + 10 * MINUTE);
+    await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil, direction: 'EXPORT' })));
+    const { cmdId, payload } = await nthCommand(link, 1);
+    expect(payload).toMatchObject({ targetSignedKw: -5, targetValueKw: 5, direction: 'EXPORT', validUntil });
+    await sendAcks(link, plant, cmdId, 'RECEIVED', 'COMPLETED', 'COMPLETED');
+    await passTime(plant.id, 10 * MINUTE - 1);
+    expect(await newestCommand(plant.id)).toMatchObject({ status: 'EXECUTING', targetValueKw: -5 });
+    await passTime(plant.id, 1);
+    const later = await listen(organization, key);
+    const completed = await later.event('execution', 'COMPLETED');
+    expect(completed.payload).toMatchObject({
+      commandType: 'SITE_SETPOINT',
+      targetValueKw: -5,
+      reason: 'unmeasured',
+    });
+    expect(completed.payload).not.toHaveProperty('actualValueKw');
+    expect(listener.statuses('execution')).toEqual(['EXECUTING']);
+    expect(later.statuses('execution')).toEqual(['COMPLETED']);
+    expect(await newestCommand(plant.id)).toMatchObject({ status: 'COMPLETED', reason: 'unmeasured' });
+  });
+
+  it('without validUntil it ends five minutes after it began, however often it is acked [C-7.8]', async () => {
+    const { plant, link, partner } = await newSite();
+    await partner.submit(submission('site-setpoint', powerSetpoint(5)));
+    const { cmdId } = await nthCommand(link, 1);
+    await passTime(plant.id, 10 * SECOND);
+    await sendAcks(link, plant, cmdId, 'RECEIVED');
+    for (let minute = 0; minute < 4; minute++) {
+      await passTime(plant.id, MINUTE);
+      await sendAcks(link, plant, cmdId, 'IN_PROGRESS', 'COMPLETED');
+    }
+    await passTime(plant.id, MINUTE - 1);
+    expect((await newestCommand(plant.id)).status).toBe('EXECUTING');
+    await passTime(plant.id, 1);
+    expect((await newestCommand(plant.id)).status).toBe('COMPLETED');
+  });
+
+  it('FAILED ends it FAILED, and nothing reopens it [C-7.8]', async () => {
+    const { plant, listener, link, partner } = await newSite();
+    await partner.submit(submission('site-setpoint', powerSetpoint(5)));
+    const { cmdId } = await nthCommand(link, 1);
+    await sendAcks(link, plant, cmdId, 'IN_PROGRESS', 'FAILED', 'COMPLETED', 'IN_PROGRESS');
+    await listener.event('execution', 'FAILED');
+    expect(listener.statuses('execution')).toEqual(['EXECUTING', 'FAILED']);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(0);
+    expect((await newestCommand(plant.id)).status).toBe('FAILED');
+  });
+});
+
+describe('the acks of modes and emergencies', () => {
+  it("a mode ends by its device's ack [C-7.8]", async () => {
+    const { plant, listener, link, partner } = await newSite();
+    await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
+    const { cmdId, action, payload } = await nthCommand(link, 1);
+    expect([action, payload]).toEqual(['MODE_CHANGE', { mode: 'PEAK_SHAVING' }]);
+    await sendAcks(link, plant, cmdId, 'RECEIVED', 'COMPLETED');
+    expect((await listener.event('execution', 'COMPLETED')).payload.commandType).toBe('MODE_CHANGE');
+    expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
+  });
+
+  it('an emergency is COMPLETED when every device that got it has completed [C-7.8]', async () => {
+    const { organization, plant, listener, partner, link } = await newSite();
+    const other = await createPlant(organization);
+    const linked = await createDevice(organization, other.id, 'ACTUATOR');
+    await addLinkedAsset(other.id, { externalId: 'BESS-2', assetType: 'BESS' }, linked.id);
+    const gatewayLink = await connectListening(other);
+    const linkedLink = await connectListening(other, linked);
+    const submitter = new Submitter(other.id, partner.keyId);
+    await submitter.submit(submission('emergency', { type: 'HOLD' }));
+    await sendAcks(gatewayLink, other, (await nthCommand(gatewayLink, 1)).cmdId, 'COMPLETED');
+    expect((await newestCommand(other.id)).status).toBe('EXECUTING');
+    await sendAck(linkedLink, linked, (await nthCommand(linkedLink, 1)).cmdId, 'COMPLETED');
+    expect((await listener.event('execution', 'COMPLETED')).siteId).toBe(other.id);
+    expect(commandsOf(link)).toEqual([]);
+    expect((await newestCommand(other.id)).status).toBe('COMPLETED');
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(0);
+  });
+});

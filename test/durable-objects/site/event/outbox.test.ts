@@ -1,0 +1,208 @@
+/** What a site has to tell is a row until its destination has it: through failures, slowness and wakes (rule 5). */
+import { runInDurableObject } from 'cloudflare:test';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import type { OutboxEvent } from '../../../../durable-objects/exchange.ts';
+import { Vhost } from '../../../../durable-objects/vhost.ts';
+import { connectPartner } from '../../../support/workerd/links.ts';
+import {
+  alarmAt,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
+import { listen } from '../../../support/workerd/site-listener.ts';
+import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
+import { batch, batteryCommand, Submitter, submission } from '../../../support/workerd/site-submissions.ts';
+import { createKey, createOrganization, createPlant, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+beforeEach(() => {
+  vi.spyOn(console, 'warn').mockReturnValue(undefined);
+});
+
+/** A site whose one device has a command; what becomes of it is told to the key's Vhost, whose queues fill. */
+async function newSite() {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization);
+  const key = await createKey(organization);
+  await connectPartner(key);
+  const link = await connectListening(plant);
+  const partner = new Submitter(plant.id, key.id);
+  await partner.submit(submission('device', batch(batteryCommand(5))));
+  const { cmdId } = await nthCommand(link, 1);
+  const ack = (status: 'RECEIVED' | 'COMPLETED') => sendAck(link, plant.gateway, cmdId, status);
+  return { organization, plant, key, partner, ack };
+}
+
+/** The Vhost answers, and has stored nothing. Returns the times at which it was asked. */
+function refuseEvents(): { askedAt: number[]; end: () => void } {
+  const askedAt: number[] = [];
+  const spy = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async () => {
+    askedAt.push(Date.now());
+    return { received: 0, gone: false };
+  });
+  return { askedAt, end: () => spy.mockRestore() };
+}
+
+async function passMinutes(siteId: string, minutes: number): Promise<void> {
+  for (let minute = 0; minute < minutes; minute++) await passTime(siteId, MINUTE);
+}
+
+async function waiting(siteId: string, keyId: string): Promise<number> {
+  return await numberOf(siteId, `SELECT count(*) FROM outbox WHERE lane = '${keyId}'`);
+}
+
+describe('an event whose Vhost does not take it', () => {
+  it('waits, is tried again with growing pauses of at most a minute, and arrives once, in order [rule 10]', async () => {
+    const { organization, plant, key, ack } = await newSite();
+    const { askedAt: at, end } = refuseEvents();
+    await ack('RECEIVED');
+    await ack('COMPLETED');
+    await passMinutes(plant.id, 6);
+    const pauses = at.slice(1).map((time, index) => time - (at[index] ?? 0));
+    expect(pauses.length).toBeGreaterThan(5);
+    expect(pauses.length).toBeLessThan(20);
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(MINUTE);
+    expect(pauses.at(-1)).toBeGreaterThan(pauses[2] ?? 0);
+    expect(await waiting(plant.id, key.id)).toBeGreaterThanOrEqual(2);
+
+    end();
+    await passMinutes(plant.id, 3);
+    expect(await waiting(plant.id, key.id)).toBe(0);
+    const listener = await listen(organization, key);
+    await listener.event('execution', 'COMPLETED');
+    expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
+    expect(listener.statuses('ack')).toEqual(['ACCEPTED']);
+  });
+
+  it('is one of many more than memory keeps: all arrive once, in order, and so does what follows [rule 10]', async () => {
+    const { organization, plant, key } = await newSite();
+    const { end } = refuseEvents();
+    const sent: string[] = [];
+    const reject = async (count: number) => {
+      const submissions = Array.from({ length: count }, () =>
+        submission('site-setpoint', { nonsense: true }),
+      );
+      sent.push(...submissions.map(({ messageId }) => messageId));
+      const call = { siteId: plant.id, keyId: key.id, keyPrefix: 'sw_', received: 0, submissions };
+      await siteOf(plant.id).submit(call);
+    };
+    for (let call = 0; call < 13; call++) await reject(100);
+    expect(await waiting(plant.id, key.id)).toBeGreaterThanOrEqual(1_300);
+    end();
+    await passMinutes(plant.id, 3);
+    await reject(1);
+    await passMinutes(plant.id, 1);
+    expect(await waiting(plant.id, key.id)).toBe(0);
+    const listener = await listen(organization, key);
+    await listener.link.next(() =>
+      listener.events('ack').some((event) => event.correlationId === sent.at(-1)),
+    );
+    const told = listener.events('ack').filter((event) => event.payload.status === 'REJECTED');
+    expect(told.map((event) => event.correlationId)).toEqual(sent);
+  });
+
+  it('does not hold up what goes elsewhere: the registry hears of the plant [rule 10]', async () => {
+    const { plant, ack } = await newSite();
+    refuseEvents();
+    await ack('COMPLETED');
+    await passMinutes(plant.id, 5);
+    expect(await waiting(plant.id, 'registry')).toBe(0);
+    const lanes = await rowsOf<{ lane: string }>(plant.id, 'SELECT DISTINCT lane FROM outbox');
+    expect(lanes).toHaveLength(1);
+  });
+
+  it('goes when the key is no more: nothing is kept for nobody [rule 5]', async () => {
+    const plant = await createPlant(await createOrganization());
+    const partner = new Submitter(plant.id);
+    await partner.submit(submission('device', batch(batteryCommand(5))));
+    await passMinutes(plant.id, 2);
+    expect(await waiting(plant.id, partner.keyId)).toBe(0);
+  });
+});
+
+describe('an event that the answer of a submit carried', () => {
+  it('goes with the next transaction once the Vhost says that it was stored, and is not sent again [rule 5]', async () => {
+    const { plant, key, partner } = await newSite();
+    const receive = vi.spyOn(Vhost.prototype, 'receive');
+    const [first] = partner.events;
+    expect(await waiting(plant.id, key.id)).toBe(1);
+    await partner.submit(submission('device', batch(batteryCommand(6))));
+    const left = await rowsOf<{ sequence: number }>(
+      plant.id,
+      `SELECT sequence FROM outbox WHERE lane = '${key.id}'`,
+    );
+    expect(left.map((row) => row.sequence)).toEqual([partner.events.at(-1)?.sequence]);
+    await passMinutes(plant.id, 1);
+    const sent = receive.mock.calls.flatMap(([, events]) => events.map((event) => event.sequence));
+    expect(sent).not.toContain(first?.sequence);
+    expect(await waiting(plant.id, key.id)).toBe(0);
+  });
+
+  it('comes again in the next answer while nobody has said so, under the same sequence [rule 5]', async () => {
+    const { plant, key } = await newSite();
+    const amnesiac = new Submitter(plant.id, key.id);
+    const answers = [await siteOf(plant.id).submit(amnesiac.batchOf([]))];
+    answers.push(await siteOf(plant.id).submit(amnesiac.batchOf([])));
+    expect(answers[0]?.events).toHaveLength(1);
+    expect(answers[1]?.events).toEqual(answers[0]?.events);
+  });
+
+  it('reaches the Vhost by itself when the answer was lost [rule 5]', async () => {
+    const { organization, plant, key } = await newSite();
+    await passTime(plant.id, 10 * SECOND);
+    const listener = await listen(organization, key);
+    expect((await listener.event('ack', 'ACCEPTED')).siteId).toBe(plant.id);
+  });
+});
+
+describe('a wake with events that wait', () => {
+  it('arms the alarm for them at once, at a time that can be set [rule 10]', async () => {
+    const { plant, key, ack } = await newSite();
+    const { end } = refuseEvents();
+    await ack('RECEIVED');
+    await passMinutes(plant.id, 5);
+    expect(await waiting(plant.id, key.id)).toBeGreaterThan(0);
+    const asked: number[] = [];
+    await runInDurableObject(siteOf(plant.id), (_site, state) => {
+      const prototype = Object.getPrototypeOf(state.storage) as DurableObjectStorage;
+      const setAlarm = prototype.setAlarm;
+      vi.spyOn(prototype, 'setAlarm').mockImplementation(function (this: DurableObjectStorage, time) {
+        asked.push(Number(time));
+        return Number(time) > 0 ? setAlarm.call(this, time) : Promise.resolve();
+      });
+    });
+    await evictSite(plant.id);
+    end();
+    setClock(Date.now() + SECOND);
+    expect(await alarmAt(plant.id)).toBeLessThanOrEqual(Date.now());
+    expect(asked.filter((time) => time <= 0)).toEqual([]);
+  });
+});
+
+describe('a lane whose call takes long', () => {
+  it('does not keep the alarm running meanwhile [rule 10]', async () => {
+    const { plant, ack } = await newSite();
+    let answer: () => void = () => undefined;
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const slow = async (_siteId: string, events: OutboxEvent[]) => {
+      await answered;
+      return { received: events.at(-1)?.sequence ?? 0, gone: false };
+    };
+    vi.spyOn(Vhost.prototype, 'receive').mockImplementation(slow as unknown as Vhost['receive']);
+    await ack('RECEIVED');
+    try {
+      setClock(START_MS + 7 * SECOND);
+      const runs = await passTime(plant.id, SECOND);
+      expect(runs).toBeLessThan(5);
+    } finally {
+      answer();
+    }
+  });
+});

@@ -1,0 +1,173 @@
+/** The object may leave memory between any two events: whatever it knew is in SQLite, on its sockets, or due again. */
+import { describe, expect, it } from 'vitest';
+import { formatInstant } from '../../../protocol/ids.ts';
+import type { DeviceTestLink } from '../../support/workerd/links.ts';
+import {
+  alarmAt,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../support/workerd/site-clock.ts';
+import {
+  commandsOf,
+  connectListening,
+  connectTo,
+  nthCommand,
+  sendAck,
+  subscribe,
+} from '../../support/workerd/site-devices.ts';
+import { listen } from '../../support/workerd/site-listener.ts';
+import { newestCommand, readCommands } from '../../support/workerd/site-reads.ts';
+import { crashSite, evictSite } from '../../support/workerd/site-rows.ts';
+import {
+  batch,
+  batteryCommand,
+  powerSetpoint,
+  Submitter,
+  submission,
+} from '../../support/workerd/site-submissions.ts';
+import { createKey, createOrganization, createPlant } from '../../support/workerd/world.ts';
+
+holdClock();
+
+async function newSite() {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization);
+  const key = await createKey(organization);
+  const listener = await listen(organization, key);
+  return { plant, listener, partner: new Submitter(plant.id, key.id) };
+}
+
+const charge = () => submission('device', batch(batteryCommand(5)));
+
+/** The main loop in named steps, to be cut between any two. */
+function loop(site: Awaited<ReturnType<typeof newSite>>, deviceFirst: boolean) {
+  const { plant, partner } = site;
+  let link: DeviceTestLink | undefined;
+  const device = () => {
+    if (!link) throw new Error('the device has not connected');
+    return link;
+  };
+  const command = async () => (await nthCommand(device(), 1)).cmdId;
+  const steps: Record<string, () => Promise<unknown>> = {
+    accept: async () => {
+      link = await connectTo(plant.id, plant.gateway.id);
+    },
+    subscribe: () => subscribe(device(), plant.gateway),
+    submit: () => partner.submit(charge()),
+    dispatch: command,
+    received: async () => sendAck(device(), plant.gateway, await command(), 'RECEIVED'),
+    completed: async () => sendAck(device(), plant.gateway, await command(), 'COMPLETED'),
+  };
+  const order = ['accept', 'subscribe', 'submit', 'dispatch', 'received', 'completed'];
+  const names = deviceFirst ? order : ['submit', ...order.filter((name) => name !== 'submit')];
+  return { steps: names.map((name) => steps[name]), link: device };
+}
+
+async function expectCompleted(
+  site: Awaited<ReturnType<typeof newSite>>,
+  link: DeviceTestLink,
+): Promise<void> {
+  await site.listener.event('execution', 'COMPLETED');
+  expect(site.listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
+  expect(site.partner.events.filter((event) => event.kind === 'ack')).toHaveLength(1);
+  expect(await newestCommand(site.plant.id)).toMatchObject({ status: 'COMPLETED' });
+  expect((await readCommands(site.plant.id)).total).toBe(1);
+  expect(commandsOf(link)).toHaveLength(1);
+  expect(link.closed).toBeUndefined();
+}
+
+describe('the main loop', () => {
+  it.each([
+    ['with the device there first', true],
+    ['with the command there first', false],
+  ])('completes %s when the site is evicted between every two steps [rule 8]', async (_what, deviceFirst) => {
+    const site = await newSite();
+    const { steps, link } = loop(site, deviceFirst);
+    for (const step of steps) {
+      await step?.();
+      await evictSite(site.plant.id);
+    }
+    await expectCompleted(site, link());
+  });
+
+  it.each([1, 2, 3, 4, 5])('completes when it is evicted behind step %i alone [rule 8]', async (cut) => {
+    const site = await newSite();
+    const { steps, link } = loop(site, true);
+    for (const [index, step] of steps.entries()) {
+      await step?.();
+      if (index + 1 === cut) await evictSite(site.plant.id);
+    }
+    await expectCompleted(site, link());
+  });
+
+  it('completes after a crash that took the sockets: what was not acked goes out on the next link [rule 8]', async () => {
+    const { plant, listener, partner } = await newSite();
+    const lost = await connectListening(plant);
+    await partner.submit(charge());
+    const { cmdId } = await nthCommand(lost, 1);
+    await crashSite(plant.id);
+    setClock(START_MS + SECOND);
+    const link = await connectListening(plant);
+    expect((await nthCommand(link, 1)).cmdId).toBe(cmdId);
+    await sendAck(link, plant.gateway, cmdId, 'RECEIVED');
+    await crashSite(plant.id);
+    const last = await connectListening(plant);
+    await sendAck(last, plant.gateway, cmdId, 'COMPLETED');
+    await listener.event('execution', 'COMPLETED');
+    expect(commandsOf(last)).toEqual([]);
+    expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
+  });
+});
+
+describe('what is due', () => {
+  it.each<[string, number, () => ReturnType<typeof submission>, string]>([
+    ['a device command that waits', 15 * MINUTE, charge, 'FAILED'],
+    [
+      'a setpoint with an end',
+      5 * MINUTE,
+      () =>
+        submission('site-setpoint', powerSetpoint(1, { validUntil: formatInstant(START_MS + 5 * MINUTE) })),
+      'FAILED',
+    ],
+  ])(
+    'comes at its time though the site was evicted before: %s [rule 10]',
+    async (_what, afterMs, make, status) => {
+      const { plant, partner } = await newSite();
+      await partner.submit(make());
+      await evictSite(plant.id);
+      await passTime(plant.id, afterMs - 1);
+      expect((await newestCommand(plant.id)).status).toBe('PENDING');
+      await evictSite(plant.id);
+      await passTime(plant.id, 1);
+      expect((await newestCommand(plant.id)).status).toBe(status);
+    },
+  );
+
+  it('retries go on where they were: three tries in all [C-7.8]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    await partner.submit(charge());
+    for (let tries = 1; tries < 3; tries++) {
+      await evictSite(plant.id);
+      await passTime(plant.id, 30 * SECOND);
+    }
+    await sendAck(link, plant.gateway, 'none', 'RECEIVED');
+    expect((await newestCommand(plant.id)).status).toBe('PENDING');
+    await passTime(plant.id, 30 * SECOND);
+    expect(commandsOf(link)).toHaveLength(3);
+    expect((await newestCommand(plant.id)).status).toBe('FAILED');
+  });
+
+  it('that is overdue at a wake is done at the wake, not at the next alarm [rule 10]', async () => {
+    const { plant, partner } = await newSite();
+    await partner.submit(charge());
+    await evictSite(plant.id);
+    setClock(START_MS + 20 * MINUTE);
+    await readCommands(plant.id);
+    expect(await alarmAt(plant.id)).toBeLessThanOrEqual(START_MS + 20 * MINUTE);
+  });
+});

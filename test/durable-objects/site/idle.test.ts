@@ -1,0 +1,97 @@
+/** A site that has nothing to do rests: no alarm before something is due, no timer but for telemetry. */
+import { describe, expect, it, vi } from 'vitest';
+import type { DeviceTestLink } from '../../support/workerd/links.ts';
+import {
+  alarmAt,
+  DAY,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../support/workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck, sendTelemetry } from '../../support/workerd/site-devices.ts';
+import { numberOf } from '../../support/workerd/site-rows.ts';
+import { batch, batteryCommand, Submitter, submission } from '../../support/workerd/site-submissions.ts';
+import { createKey, createOrganization, createPlant, type Plant } from '../../support/workerd/world.ts';
+
+holdClock();
+
+async function newSite() {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization);
+  const key = await createKey(organization);
+  return { plant, partner: new Submitter(plant.id, key.id) };
+}
+
+describe('an idle site', () => {
+  /** Timers of the site itself that are running. */
+  function siteTimers(): Map<unknown, number> {
+    const running = new Map<unknown, number>();
+    const { setTimeout: start, clearTimeout: stop } = globalThis;
+    vi.spyOn(globalThis, 'setTimeout').mockImplementation(((callback: () => void, ms: number) => {
+      const id = start(callback, ms);
+      if (/durable-objects\/site\.ts/.test(new Error('who asks').stack ?? '')) running.set(id, ms);
+      return id;
+    }) as typeof setTimeout);
+    vi.spyOn(globalThis, 'clearTimeout').mockImplementation((id) => {
+      running.delete(id);
+      stop(id as Parameters<typeof stop>[0]);
+    });
+    return running;
+  }
+
+  async function runLoop(plant: Plant, partner: Submitter): Promise<DeviceTestLink> {
+    const link = await connectListening(plant);
+    await partner.submit(submission('device', batch(batteryCommand(5))));
+    const { cmdId } = await nthCommand(link, 1);
+    await sendAck(link, plant.gateway, cmdId, 'COMPLETED');
+    return link;
+  }
+
+  it('with a device connected is due when that device must have shown life, and not before [rule 10]', async () => {
+    const { plant, partner } = await newSite();
+    const timers = siteTimers();
+    const link = await runLoop(plant, partner);
+    await passTime(plant.id, 20 * SECOND);
+    await sendAck(link, plant.gateway, 'none', 'RECEIVED');
+    const shownMs = Date.now();
+    const runs = await passTime(plant.id, 90 * SECOND - 1);
+    expect(runs).toBeLessThanOrEqual(2);
+    expect(await alarmAt(plant.id)).toBe(shownMs + 90 * SECOND);
+    expect([...timers.values()]).toEqual([]);
+  });
+
+  it('with nobody there comes to rest: no alarm, no timer, an empty outbox [rule 10]', async () => {
+    const { plant, partner } = await newSite();
+    const timers = siteTimers();
+    const link = await runLoop(plant, partner);
+    link.socket.close(1000, 'bye');
+    for (let minute = 0; minute < 30; minute++) await passTime(plant.id, MINUTE);
+    expect(await alarmAt(plant.id)).toBeNull();
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM outbox')).toBe(0);
+    expect([...timers.values()]).toEqual([]);
+    expect(await passTime(plant.id, DAY)).toBe(0);
+  });
+
+  it('holds a timer for its next telemetry event alone, one, and of at most 15 s [rule 10]', async () => {
+    const { plant } = await newSite();
+    const timers = siteTimers();
+    const link = await connectListening(plant);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
+    expect([...timers.values()]).toEqual([]);
+    setClock(START_MS + 4 * SECOND);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 2 });
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 3 });
+    expect([...timers.values()]).toEqual([6 * SECOND]);
+    setClock(START_MS + 10 * SECOND);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 4 });
+    expect([...timers.values()]).toEqual([]);
+
+    const slow = await createPlant(await createOrganization({ telemetryIntervalSeconds: 300 }));
+    const slowLink = await connectListening(slow);
+    for (const gridPowerKw of [1, 2, 3]) await sendTelemetry(slowLink, slow.gateway, { gridPowerKw });
+    expect([...timers.values()]).toEqual([]);
+  });
+});

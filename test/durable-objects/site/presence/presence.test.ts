@@ -1,0 +1,213 @@
+/** Who is there: plant, sub-devices and devices, from sessions and samples, as the registry is told [C-2.5]. */
+import { describe, expect, it } from 'vitest';
+import {
+  alarmAt,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import {
+  addLinkedAsset,
+  connectListening,
+  connectTo,
+  sendStatus,
+  sendTelemetry,
+  stayConnected,
+} from '../../../support/workerd/site-devices.ts';
+import { crashSite, numberOf, rowsOf, untilRegistered } from '../../../support/workerd/site-rows.ts';
+import { createDevice, createOrganization, createPlant, type Plant } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+async function newPlant() {
+  const organization = await createOrganization();
+  return { organization, plant: await createPlant(organization) };
+}
+
+async function presenceOf(plant: Plant): Promise<{ plant: string; subDevices: Record<string, string> }> {
+  const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'presence'`);
+  return fact ? JSON.parse(fact.value) : { plant: 'PENDING', subDevices: {} };
+}
+
+async function untilPlantIs(plant: Plant, status: string): Promise<void> {
+  expect((await presenceOf(plant)).plant).toBe(status);
+  await untilRegistered('plants', plant.id, { status });
+}
+
+async function subDeviceId(plant: Plant, externalId: string): Promise<string> {
+  const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'registry'`);
+  const { subDevices } = JSON.parse(fact?.value ?? '{}') as {
+    subDevices: { id: string; externalId: string }[];
+  };
+  return subDevices.find((asset) => asset.externalId === externalId)?.id ?? '';
+}
+
+async function untilSubDeviceIs(plant: Plant, externalId: string, status: string): Promise<void> {
+  expect((await presenceOf(plant)).subDevices[externalId]).toBe(status);
+  await untilRegistered('sub_devices', await subDeviceId(plant, externalId), { status });
+}
+
+/** Disconnects and waits until the site knows. */
+async function disconnect(plant: Plant, link: Awaited<ReturnType<typeof connectTo>>): Promise<void> {
+  link.socket.close(1000, 'bye');
+  for (let looks = 0; looks < 50; looks++) {
+    const open = 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL';
+    if ((await numberOf(plant.id, open)) === 0) return;
+  }
+  throw new Error('the session does not end');
+}
+
+describe('a plant', () => {
+  it('is PENDING until a device has connected, then ONLINE [C-2.5]', async () => {
+    const { plant } = await newPlant();
+    await untilPlantIs(plant, 'PENDING');
+    await connectTo(plant.id, plant.gateway.id);
+    await untilPlantIs(plant, 'ONLINE');
+  });
+
+  it('is OFFLINE when no session lived for 90 s, not before, and ONLINE with the next [C-2.5]', async () => {
+    const { plant } = await newPlant();
+    const link = await connectTo(plant.id, plant.gateway.id);
+    setClock(START_MS + 10 * SECOND);
+    await disconnect(plant, link);
+    await passTime(plant.id, 90 * SECOND - 1);
+    await untilPlantIs(plant, 'ONLINE');
+    await passTime(plant.id, 1);
+    await untilPlantIs(plant, 'OFFLINE');
+    await connectTo(plant.id, plant.gateway.id);
+    await untilPlantIs(plant, 'ONLINE');
+  });
+
+  it('stays ONLINE over a short break, and while any of its devices is connected [C-2.5]', async () => {
+    const { organization, plant } = await newPlant();
+    const sensor = await createDevice(organization, plant.id, 'SENSOR');
+    await disconnect(plant, await connectTo(plant.id, plant.gateway.id));
+    await passTime(plant.id, 80 * SECOND);
+    const link = await connectTo(plant.id, sensor.id);
+    await passTime(plant.id, 60 * SECOND);
+    await sendTelemetry(link, sensor, { powerKw: 1 });
+    await passTime(plant.id, 60 * SECOND);
+    await untilPlantIs(plant, 'ONLINE');
+    const writes = await numberOf(plant.id, `SELECT count(*) FROM outbox WHERE kind = 'plant'`);
+    expect(writes).toBe(0);
+  });
+
+  it('whose device fell silent without a close is OFFLINE 90 s after its last sign of life [C-3.10]', async () => {
+    const { plant } = await newPlant();
+    await connectTo(plant.id, plant.gateway.id);
+    await passTime(plant.id, 91 * SECOND);
+    expect((await presenceOf(plant)).plant).toBe('OFFLINE');
+  });
+
+  it('goes OFFLINE after a crash that no close event told of [rule 8]', async () => {
+    const { plant } = await newPlant();
+    await connectTo(plant.id, plant.gateway.id);
+    await untilPlantIs(plant, 'ONLINE');
+    await crashSite(plant.id);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL')).toBe(0);
+    await passTime(plant.id, 3 * MINUTE);
+    await untilPlantIs(plant, 'OFFLINE');
+  });
+
+  it('is DEGRADED while its gateway is there and a sub-device is stale [C-2.5]', async () => {
+    const { plant } = await newPlant();
+    const link = await connectListening(plant);
+    await passTime(plant.id, 2 * SECOND);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    await untilPlantIs(plant, 'ONLINE');
+    await stayConnected(plant, link, 5 * MINUTE);
+    await untilPlantIs(plant, 'DEGRADED');
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    await stayConnected(plant, link, 30 * SECOND);
+    await untilPlantIs(plant, 'ONLINE');
+  });
+});
+
+describe('a sub-device', () => {
+  it('is UNKNOWN, then ONLINE, after 5 min DEGRADED, after 15 min OFFLINE, and ONLINE with a sample [C-2.5]', async () => {
+    const { plant } = await newPlant();
+    const link = await connectListening(plant);
+    expect((await presenceOf(plant)).subDevices['BESS-1']).toBe('UNKNOWN');
+    await passTime(plant.id, 2 * SECOND);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    await untilSubDeviceIs(plant, 'BESS-1', 'ONLINE');
+    await stayConnected(plant, link, 5 * MINUTE - 1);
+    await untilSubDeviceIs(plant, 'BESS-1', 'ONLINE');
+    await passTime(plant.id, 1);
+    await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
+    await stayConnected(plant, link, 10 * MINUTE - 1);
+    await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
+    await passTime(plant.id, 1);
+    await untilSubDeviceIs(plant, 'BESS-1', 'OFFLINE');
+    expect((await presenceOf(plant)).subDevices['METER-1']).toBe('UNKNOWN');
+    await passTime(plant.id, 2 * SECOND);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    await untilSubDeviceIs(plant, 'BESS-1', 'ONLINE');
+  });
+
+  it('grows old by its samples, whether or not its device is connected [C-2.5]', async () => {
+    const { plant } = await newPlant();
+    const link = await connectListening(plant);
+    await passTime(plant.id, 2 * SECOND);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    await disconnect(plant, link);
+    await passTime(plant.id, 15 * MINUTE);
+    await untilSubDeviceIs(plant, 'BESS-1', 'OFFLINE');
+    await untilPlantIs(plant, 'OFFLINE');
+    await passTime(plant.id, 10 * SECOND);
+    expect(await alarmAt(plant.id)).toBeNull();
+  });
+
+  it('is DEGRADED while its signal fault is not 0 [C-2.5]', async () => {
+    const { plant } = await newPlant();
+    const link = await connectListening(plant);
+    await passTime(plant.id, 2 * SECOND);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 7 });
+    await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
+  });
+
+  it('is DEGRADED while the device linked to it reports ERROR [C-2.5]', async () => {
+    const { organization, plant } = await newPlant();
+    const device = await createDevice(organization, plant.id, 'ACTUATOR');
+    await addLinkedAsset(plant.id, { externalId: 'BESS-2', assetType: 'BESS' }, device.id);
+    const link = await connectListening(plant, device);
+    await passTime(plant.id, 2 * SECOND);
+    await sendTelemetry(link, device, { powerKw: 1 });
+    await untilSubDeviceIs(plant, 'BESS-2', 'ONLINE');
+    await sendStatus(link, device, 'ERROR');
+    expect((await presenceOf(plant)).subDevices['BESS-2']).toBe('DEGRADED');
+  });
+
+  it('is ONLINE soon after its first sample, even one within a second of the connect [C-2.5]', async () => {
+    const { plant } = await newPlant();
+    const link = await connectListening(plant);
+    setClock(START_MS + 900);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    await passTime(plant.id, 30 * SECOND);
+    await untilSubDeviceIs(plant, 'BESS-1', 'ONLINE');
+  });
+});
+
+describe('a device', () => {
+  it('is UNKNOWN until it has connected, then what it reports, and OFFLINE with the end of its session [C-3.10]', async () => {
+    const { organization, plant } = await newPlant();
+    const other = await createDevice(organization, plant.id, 'SENSOR');
+    const link = await connectTo(plant.id, plant.gateway.id);
+    const untilItIs = (connection_status: string) =>
+      untilRegistered('devices', plant.gateway.id, { connection_status, last_seen_at_ms: Date.now() });
+    await untilItIs('ONLINE');
+    setClock(START_MS + SECOND);
+    await sendStatus(link, plant.gateway, 'MAINTENANCE');
+    await untilItIs('MAINTENANCE');
+    setClock(START_MS + 2 * SECOND);
+    await disconnect(plant, link);
+    await untilItIs('OFFLINE');
+    setClock(START_MS + 3 * SECOND);
+    await connectTo(plant.id, plant.gateway.id);
+    await untilItIs('MAINTENANCE');
+    await untilRegistered('devices', other.id, { connection_status: 'UNKNOWN' });
+  });
+});

@@ -1,0 +1,123 @@
+/** What partners are told of a plant's values, when, and who of them [C-8.1] [C-8.2]. */
+import { describe, expect, it } from 'vitest';
+import type { DeviceTestLink } from '../../../support/workerd/links.ts';
+import { holdClock, passTime, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { connectListening, sendAck, sendTelemetry } from '../../../support/workerd/site-devices.ts';
+import { type Listener, listen } from '../../../support/workerd/site-listener.ts';
+import {
+  createKey,
+  createOrganization,
+  createPlant,
+  type Key,
+  type Organization,
+  type Plant,
+} from '../../../support/workerd/world.ts';
+
+holdClock();
+
+interface Scene {
+  organization: Organization;
+  plant: Plant;
+  link: DeviceTestLink;
+  listener: Listener;
+}
+
+async function scene(settings: Record<string, unknown> = {}): Promise<Scene> {
+  const organization = await createOrganization(settings);
+  const listener = await listen(organization, await createKey(organization));
+  const plant = await createPlant(organization);
+  const link = await connectListening(plant);
+  return { organization, plant, link, listener };
+}
+
+/** The grid powers told, once there are that many. */
+async function told(listener: Listener, count: number): Promise<unknown[]> {
+  await listener.link.next(() => listener.events('telemetry').length >= count);
+  return listener.events('telemetry').map((event) => event.payload.gridPowerKw);
+}
+
+/** Lets time pass with everybody alive and nobody saying anything of the plant. */
+async function passQuietly({ plant, link }: Scene, listeners: Listener[], durationMs: number): Promise<void> {
+  await passTime(plant.id, durationMs);
+  await sendAck(link, plant.gateway, 'none', 'RECEIVED');
+  for (const { link: own } of listeners) own.send({ kind: 'credit', drainedBytes: 0 });
+}
+
+describe("a plant's values", () => {
+  it('go out at once, then at most once an interval, the latest of it [C-8.2]', async () => {
+    const { plant, link, listener } = await scene();
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
+    expect(await told(listener, 1)).toEqual([1]);
+    for (const [second, gridPowerKw] of [
+      [2, 2],
+      [9, 3],
+      [10, 4],
+      [19, 5],
+      [20, 6],
+    ] as const) {
+      setClock(START_MS + second * SECOND);
+      await sendTelemetry(link, plant.gateway, { gridPowerKw });
+    }
+    expect(await told(listener, 3)).toEqual([1, 4, 6]);
+  });
+
+  it("follow the organization's interval [C-8.2]", async () => {
+    const { plant, link, listener } = await scene({ telemetryIntervalSeconds: 30 });
+    for (const second of [0, 10, 20, 29, 30]) {
+      setClock(START_MS + second * SECOND);
+      await sendTelemetry(link, plant.gateway, { gridPowerKw: second });
+    }
+    expect(await told(listener, 2)).toEqual([0, 30]);
+  });
+
+  it('that came last are told again each minute while the plant is online [C-8.2]', async () => {
+    const all = await scene();
+    await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
+    for (let minute = 0; minute < 3; minute++) await passQuietly(all, [all.listener], 60 * SECOND);
+    expect(await told(all.listener, 4)).toEqual([7, 7, 7, 7]);
+    const { timestamp } = all.listener.events('telemetry').at(-1) as unknown as { timestamp: string };
+    expect(timestamp).toBe(new Date(START_MS + 180 * SECOND).toISOString());
+  });
+
+  it('that wait for a long interval come with the agenda, also when nothing follows [C-8.2]', async () => {
+    const all = await scene({ telemetryIntervalSeconds: 30 });
+    await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 1 });
+    await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 2 });
+    await passQuietly(all, [all.listener], 30 * SECOND);
+    expect(await told(all.listener, 2)).toEqual([1, 2]);
+  });
+});
+
+describe('the keys that are told', () => {
+  it('are those that may see the plant, of its own organization [C-8.1]', async () => {
+    const organization = await createOrganization();
+    const plant = await createPlant(organization);
+    const other = await createPlant(organization);
+    const key = (allowedPlantIds: string[] | null) => createKey(organization, { allowedPlantIds });
+    const keys: Key[] = [await key(null), await key([plant.id]), await key([other.id])];
+    const stranger = await createOrganization();
+    const listeners = [
+      ...(await Promise.all(keys.map((one) => listen(organization, one)))),
+      await listen(stranger, await createKey(stranger)),
+    ];
+    const link = await connectListening(plant);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
+    const [all, allowed, barred, foreign] = listeners as [Listener, Listener, Listener, Listener];
+    expect(await told(all, 1)).toEqual([1]);
+    expect(await told(allowed, 1)).toEqual([1]);
+
+    // What reaches these two comes from the plant that the key may see, and from nowhere else.
+    const otherLink = await connectListening(other);
+    await sendTelemetry(otherLink, other.gateway, { gridPowerKw: 2 });
+    expect(await told(barred, 1)).toEqual([2]);
+    expect(foreign.events('telemetry')).toEqual([]);
+  });
+
+  it('include one made since, two minutes later at the most, though the plant says nothing [C-8.1]', async () => {
+    const all = await scene();
+    await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
+    const late = await listen(all.organization, await createKey(all.organization));
+    for (let minute = 0; minute < 3; minute++) await passQuietly(all, [all.listener, late], 60 * SECOND);
+    expect(await told(late, 1)).toContain(7);
+  });
+});

@@ -1,0 +1,217 @@
+/** The telemetry journal: what it costs, how large its rows grow, and the nonces that it gives back after a wake. */
+import { describe, expect, it } from 'vitest';
+import { connectDevice } from '../../../support/workerd/links.ts';
+import {
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import {
+  connectTo,
+  droppedOf,
+  publish,
+  publishAll,
+  rawTelemetry,
+  sendStatus,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
+import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
+import {
+  createDevice,
+  createOrganization,
+  createPlant,
+  type Plant,
+  siteOf,
+} from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const BLOCK_BYTES = 64 * 1024;
+const LARGE_DATA = JSON.stringify(
+  Object.fromEntries(Array.from({ length: 800 }, (_none, index) => [`signal-${index}`, index])),
+);
+
+async function connected() {
+  const plant = await createPlant(await createOrganization());
+  return { plant, link: await connectDevice(plant), site: siteOf(plant.id), gateway: plant.gateway };
+}
+
+async function timesStored(siteId: string, text: string): Promise<number> {
+  const removed = `sum(length(data) - length(replace(data, '${text}', '')))`;
+  return (await numberOf(siteId, `SELECT ${removed} FROM journal_block`)) / text.length;
+}
+
+async function blocks(siteId: string): Promise<number> {
+  return await numberOf(siteId, 'SELECT count(*) FROM journal_block');
+}
+
+/** Messages enough to close the open block by its size. */
+function largeMessages(plant: Plant): string[] {
+  const count = Math.ceil(BLOCK_BYTES / LARGE_DATA.length) + 1;
+  return Array.from({ length: count }, () => rawTelemetry(plant.gateway, { data: LARGE_DATA }));
+}
+
+describe('a nonce', () => {
+  const cases = ['one block', 'two blocks by size', 'blocks by time'].flatMap((kept) =>
+    [1, 299, 599].map((after) => ({ kept, after })),
+  );
+
+  it.each(cases)(
+    'of a message dated 5 min ahead is refused after an eviction $after s later, kept in $kept [C-3.8]',
+    async (one) => {
+      const { plant, link, gateway } = await connected();
+      const nonce = 'a "nonce" \\ of\nč 😀';
+      const original = rawTelemetry(gateway, { ts: START_MS + 5 * MINUTE, nonce, data: '{"gridPowerKw":1}' });
+      await publishAll(link, [original, ...(one.kept === 'two blocks by size' ? largeMessages(plant) : [])]);
+      for (let after = 61; one.kept === 'blocks by time' && after < one.after; after += 60) {
+        setClock(START_MS + after * SECOND);
+        await sendTelemetry(link, gateway, { fvePowerKw: 1 });
+      }
+      setClock(START_MS + one.after * SECOND);
+      await evictSite(plant.id);
+
+      const altered = rawTelemetry(gateway, { nonce, data: '{"gridPowerKw":2}' });
+      expect(await publish(link, altered)).toBe(true);
+      expect(await droppedOf(plant.id, gateway.id)).toEqual({ NONCE: 1 });
+      expect(await publish(link, original)).toBe(true);
+      expect(await droppedOf(plant.id, gateway.id)).toEqual({ NONCE: 1 });
+      expect(await timesStored(plant.id, '"gridPowerKw":2')).toBe(0);
+      expect(await timesStored(plant.id, '"gridPowerKw":1')).toBe(1);
+    },
+  );
+
+  it('counts as new again after ten minutes: the memory has an end [C-3.8]', async () => {
+    const { plant, link, gateway } = await connected();
+    await publish(
+      link,
+      rawTelemetry(gateway, { ts: START_MS + 5 * MINUTE, nonce: 'n', data: '{"gridPowerKw":1}' }),
+    );
+    setClock(START_MS + 10 * MINUTE + SECOND);
+    await publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":2}' }));
+    expect(await droppedOf(plant.id, gateway.id)).toEqual({});
+  });
+
+  it('is refused through another bridge, and when it comes as a status [C-3.8]', async () => {
+    const { plant, link, gateway } = await connected();
+    await publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":1}' }));
+    const other = await connectDevice(plant, { bridge: 'bridge-2' });
+    await publish(other, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":2}' }));
+    await sendStatus(other, gateway, 'ERROR', 'n');
+    expect(await droppedOf(plant.id, gateway.id)).toEqual({ NONCE: 2 });
+  });
+
+  it('is refused inside one batch: the first message has it [C-3.8]', async () => {
+    const { plant, link, gateway, site } = await connected();
+    const messages = [1, 2, 3].map((kw) =>
+      rawTelemetry(gateway, { nonce: 'n', data: `{"gridPowerKw":${kw}}` }),
+    );
+    expect(await publishAll(link, messages)).toEqual([true, true, true]);
+    expect(await droppedOf(plant.id, gateway.id)).toEqual({ NONCE: 2 });
+    expect((await site.readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(1);
+  });
+
+  it('is free for another device, after an eviction too [C-3.8]', async () => {
+    const organization = await createOrganization();
+    const plant = await createPlant(organization);
+    const second = await createDevice(organization, plant.id, 'SENSOR');
+    const first = await connectDevice(plant);
+    await publish(first, rawTelemetry(plant.gateway, { nonce: 'n', data: '{"gridPowerKw":1}' }));
+    await evictSite(plant.id);
+    const link = await connectTo(plant.id, second.id);
+    expect(await publish(link, rawTelemetry(second, { nonce: 'n', data: '{"powerKw":2}' }))).toBe(true);
+    expect(await droppedOf(plant.id, second.id)).toEqual({});
+    expect(await timesStored(plant.id, '"powerKw":2')).toBe(1);
+  });
+});
+
+describe('the rows of the journal', () => {
+  it('stay within 64 KB and one message over 100 000 messages, and cost at most 1.1 each [rule 9]', async () => {
+    const { plant, link, site, gateway } = await connected();
+    const before = (await site.diagnostics(gateway.id)).rowsWritten;
+    const data = '{"gridPowerKw":1.5,"BESS-1/powerKw":-2.25,"BESS-1/socPercent":55,"FVE-1/powerKw":3}';
+    let longestLine = 0;
+    for (let batch = 0; batch < 500; batch++) {
+      setClock(Date.now() + 2 * SECOND);
+      const frames = Array.from({ length: 200 }, (_none, index) => {
+        const payload = rawTelemetry(gateway, { data });
+        longestLine = Math.max(longestLine, payload.length);
+        return { kind: 'publish', seq: batch * 200 + index, topic: 'telemetry', payload } as const;
+      });
+      link.send(...frames);
+      const last = batch * 200 + 199;
+      await link.next((frame) => frame.kind === 'stored' && frame.seqs.includes(last));
+    }
+    const stored = link.received.flatMap((frame) => (frame.kind === 'stored' ? frame.seqs : []));
+    expect(new Set(stored).size).toBe(100_000);
+    expect(await timesStored(plant.id, '\n')).toBe(100_000);
+    const longest = await numberOf(plant.id, 'SELECT max(length(CAST(data AS BLOB))) FROM journal_block');
+    expect(longest).toBeLessThanOrEqual(BLOCK_BYTES + longestLine);
+    expect(await blocks(plant.id)).toBeGreaterThan(100);
+    const rowsWritten = (await site.diagnostics(gateway.id)).rowsWritten - before;
+    expect(rowsWritten / 100_000).toBeLessThanOrEqual(1.1);
+  });
+
+  it('are at most 1.1 per message when each message comes alone, every ten seconds [rule 9]', async () => {
+    const { plant, link, site, gateway } = await connected();
+    await sendTelemetry(link, gateway, { gridPowerKw: 0, 'BESS-1/powerKw': 1 });
+    await passTime(plant.id, 10 * SECOND);
+    const before = (await site.diagnostics(gateway.id)).rowsWritten;
+    for (let index = 0; index < 360; index++) {
+      await passTime(plant.id, 10 * SECOND);
+      await sendTelemetry(link, gateway, { gridPowerKw: index, 'BESS-1/powerKw': 1 });
+    }
+    const rowsWritten = (await site.diagnostics(gateway.id)).rowsWritten - before;
+    expect(rowsWritten / 360).toBeLessThanOrEqual(1.1);
+  });
+
+  it('are keyed by receive time, oldest first, and close after five minutes [rule 9]', async () => {
+    const { plant, link, gateway } = await connected();
+    for (const minute of [0, 4, 5, 9, 12]) {
+      setClock(START_MS + minute * MINUTE);
+      await sendTelemetry(link, gateway, { gridPowerKw: minute });
+    }
+    const rows = await rowsOf<{ opened_at_ms: number; last_at_ms: number }>(
+      plant.id,
+      'SELECT opened_at_ms, last_at_ms FROM journal_block ORDER BY id',
+    );
+    const minutes = rows.map((row) =>
+      [row.opened_at_ms, row.last_at_ms].map((at) => (at - START_MS) / MINUTE),
+    );
+    expect(minutes).toEqual([
+      [0, 4],
+      [5, 9],
+      [12, 12],
+    ]);
+  });
+});
+
+describe('the latest values after a wake', () => {
+  it('are those before it, from the open block and from closed ones [C-4.1]', async () => {
+    const { plant, link, site, gateway } = await connected();
+    const first = rawTelemetry(gateway, { data: '{"BESS-1/socPercent":61,"gridPowerKw":1}' });
+    await publishAll(link, [first, ...largeMessages(plant), ...largeMessages(plant)]);
+    setClock(START_MS + 30 * MINUTE);
+    await sendTelemetry(link, gateway, { gridPowerKw: 2 });
+    const expected = await site.readLatestTelemetry(plant.id);
+    expect(expected.payload).toMatchObject({ gridPowerKw: 2, socPercent: 61 });
+    await evictSite(plant.id);
+    expect(await site.readLatestTelemetry(plant.id)).toEqual(expected);
+  });
+
+  it('are those of a batch that closed a block in its midst [rule 3]', async () => {
+    const { plant, link, site, gateway } = await connected();
+    const messages = [
+      rawTelemetry(gateway, { data: '{"BESS-1/socPercent":40}' }),
+      ...largeMessages(plant),
+      rawTelemetry(gateway, { data: '{"gridPowerKw":4}' }),
+    ];
+    await publishAll(link, messages);
+    expect(await blocks(plant.id)).toBeGreaterThan(1);
+    await evictSite(plant.id);
+    const { payload } = await site.readLatestTelemetry(plant.id);
+    expect(payload).toMatchObject({ gridPowerKw: 4, socPercent: 40 });
+  });
+});

@@ -1,0 +1,249 @@
+import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { DIAL_HEADER } from '../../../../durable-objects/refusal-response.ts';
+import { CLOSE_CODES, MAX_BATCH_FRAMES, VHOST_HEADER } from '../../../../protocol/link.ts';
+import { dialVhost } from '../../../support/workerd/links.ts';
+import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
+import { Partner, vhostRows } from '../../../support/workerd/partner.ts';
+import {
+  createKey,
+  createOrganization,
+  type Key,
+  type Organization,
+  vhostOf,
+} from '../../../support/workerd/world.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+async function openKey() {
+  const organization = await createOrganization();
+  return { organization, key: await createKey(organization), siteId: crypto.randomUUID() };
+}
+
+async function connectMany(organization: Organization, key: Key, count: number): Promise<Partner[]> {
+  const partners: Partner[] = [];
+  for (let index = 0; index < count; index++) partners.push(await Partner.connect(organization, key));
+  return partners;
+}
+
+describe('a dial', () => {
+  it('is answered with the vhost of its key', async () => {
+    const { key } = await openKey();
+    const answer = await dialVhost(key.id);
+    expect(answer.status).toBe(101);
+    expect(answer.headers.get(VHOST_HEADER)).toBe(`partner-${key.id}`);
+    answer.webSocket?.accept();
+  });
+
+  it('with a connection id that was seen is answered as a path that does not exist (rule 1)', async () => {
+    const { organization, key } = await openKey();
+    const connection = crypto.randomUUID();
+    const partner = await Partner.connect(organization, key, { connection });
+    const dialAgain = async () => (await dialVhost(key.id, { connection })).json();
+    expect(await dialAgain()).toMatchObject({ statusCode: 404, code: 'NOT_FOUND' });
+    partner.link.socket.close();
+    expect(await dialAgain()).toMatchObject({ statusCode: 404 });
+    await evictDurableObject(vhostOf(key.id));
+    expect(await dialAgain()).toMatchObject({ statusCode: 404 });
+  });
+
+  it('that the Worker did not make, or that is no upgrade, is answered the same (rule 1)', async () => {
+    const { key } = await openKey();
+    const dial = JSON.stringify({ keyId: key.id, connection: 'c', bridge: 'b', boot: 'b', address: '::1' });
+    const plain = await vhostOf(key.id).fetch('https://vhost/link', { headers: { [DIAL_HEADER]: dial } });
+    const bare = await vhostOf(key.id).fetch('https://vhost/link', { headers: { upgrade: 'websocket' } });
+    expect([plain.status, bare.status]).toEqual([404, 404]);
+  });
+
+  it('to a vhost that was never opened is refused', async () => {
+    const answer = await dialVhost(crypto.randomUUID());
+    expect(answer.status).toBe(401);
+    expect(await answer.json()).toMatchObject({ code: 'UNAUTHORIZED' });
+  });
+});
+
+describe('the eleventh connection of a key', () => {
+  it('is refused with 409 until one of the ten is gone; another key is not concerned [C-6.3]', async () => {
+    const { organization, key } = await openKey();
+    const partners = await connectMany(organization, key, 10);
+    const refusal = async () => (await dialVhost(key.id)).json();
+    expect(await refusal()).toMatchObject({ statusCode: 409, code: 'CONFLICT' });
+    const elsewhere = await Partner.connect(organization, await createKey(organization));
+    await elsewhere.quiet();
+    await evictDurableObject(vhostOf(key.id));
+    expect(await refusal()).toMatchObject({ statusCode: 409 });
+    partners[3]?.link.socket.close();
+    await partners[0]?.quiet();
+    const eleventh = await Partner.connect(organization, key);
+    await eleventh.quiet();
+    for (const partner of partners.filter((_, index) => index !== 3)) {
+      expect(partner.link.closed).toBeUndefined();
+    }
+  });
+
+  it('is let in when the ten belong to an older boot of its bridge (rule 8)', async () => {
+    const { organization, key } = await openKey();
+    await connectMany(organization, key, 10);
+    const again = await Partner.connect(organization, key, { boot: 'boot-2' });
+    await again.quiet();
+  });
+
+  it('is let in once the agenda has closed those without a sign of life (rule 2)', async () => {
+    const { organization, key } = await openKey();
+    const partners = await connectMany(organization, key, 10);
+    vi.setSystemTime(Date.now() + 40_000);
+    await partners[0]?.quiet();
+    vi.setSystemTime(Date.now() + 21_000);
+    await runDurableObjectAlarm(vhostOf(key.id));
+    for (const partner of partners.slice(1)) {
+      expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
+    }
+    expect(partners[0]?.link.closed).toBeUndefined();
+    await connectMany(organization, key, 9);
+    expect((await dialVhost(key.id)).status).toBe(409);
+  });
+
+  it('is let in as soon as one of the ten has been silent for a minute (rule 2)', async () => {
+    const { organization, key } = await openKey();
+    await connectMany(organization, key, 10);
+    vi.setSystemTime(Date.now() + 61_000);
+    expect((await dialVhost(key.id)).status).toBe(101);
+  });
+});
+
+describe('a connection without a sign of life', () => {
+  it('is sent nothing any more: others get it (rule 2)', async () => {
+    const { organization, key, siteId } = await openKey();
+    const [silent, live] = await connectMany(organization, key, 2);
+    await silent?.consume('event.status');
+    vi.setSystemTime(Date.now() + 61_000);
+    await live?.consume('event.status');
+    await hand(key, siteId, 1, 4);
+    await live?.delivered(4);
+    expect(live?.deliveries().map(numberOf)).toEqual([1, 2, 3, 4]);
+    expect(silent?.deliveries()).toEqual([]);
+  });
+
+  it('loses what it holds to others when the agenda closes it (rule 8)', async () => {
+    const { organization, key, siteId } = await openKey();
+    const [silent, live] = await connectMany(organization, key, 2);
+    await silent?.consume('event.status');
+    await hand(key, siteId, 1, 2);
+    await silent?.delivered(2);
+    vi.setSystemTime(Date.now() + 61_000);
+    await live?.consume('event.status');
+    await runDurableObjectAlarm(vhostOf(key.id));
+    const taken = await live?.delivered(2);
+    expect(taken?.map(({ redelivered }) => redelivered)).toEqual([true, true]);
+  });
+
+  it('is none while it pings: the answer comes though the object sleeps', async () => {
+    const { organization, key } = await openKey();
+    const partner = await Partner.connect(organization, key);
+    await evictDurableObject(vhostOf(key.id));
+    const pong = new Promise((resolve) => {
+      partner.link.socket.addEventListener('message', (event) => resolve(event.data), { once: true });
+    });
+    partner.link.socket.send('ping');
+    expect(await pong).toBe('pong');
+  });
+});
+
+describe('a link that breaks the rules', () => {
+  const declare = { kind: 'declare', seq: 1, queue: 'q', passive: true, durable: true, exclusive: false };
+  const broken: [string, string | ArrayBuffer][] = [
+    ['with what is no JSON', 'hello'],
+    ['with what is no list', '{"kind":"qos","channel":1,"prefetch":1}'],
+    ['with bytes', new TextEncoder().encode('[]').buffer as ArrayBuffer],
+    ['with a field missing', JSON.stringify([declare])],
+    ['with a negative sequence', '[{"kind":"recover","seq":-1,"channel":1}]'],
+    ['with channel 0', '[{"kind":"recover","seq":1,"channel":0}]'],
+    ['with a lease that is no number', '[{"kind":"settle","outcome":"ack","leases":["1"]}]'],
+    [
+      'with too many frames',
+      JSON.stringify(Array(MAX_BATCH_FRAMES + 1).fill({ kind: 'credit', drainedBytes: 0 })),
+    ],
+    ['with a message that is too long', `["${'x'.repeat(2 * 1024 * 1024)}"]`],
+    ['with nesting without end', `${'['.repeat(100_000)}${']'.repeat(100_000)}`],
+  ];
+
+  it.each(broken)('%s is closed, alone, and what it held goes back (rule 1)', async (_, message) => {
+    const { organization, key, siteId } = await openKey();
+    const [partner, other] = await connectMany(organization, key, 2);
+    await partner?.consume('event.status');
+    await hand(key, siteId, 1, 2);
+    await partner?.delivered(2);
+    partner?.link.socket.send(message);
+    expect(await partner?.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.protocolError });
+    expect(await other?.readyCount('event.status')).toBe(2);
+  });
+
+  it.each([
+    ['a frame of no kind', '[{}]'],
+    ['an unknown frame', '[{"kind":"reboot"}]'],
+  ])('with %s is closed like any other (rule 1)', async (_, message) => {
+    const { organization, key } = await openKey();
+    const [partner, other] = await connectMany(organization, key, 2);
+    partner?.link.socket.send(message);
+    await other?.quiet();
+    await other?.quiet();
+    expect(partner?.link.closed).toMatchObject({ code: CLOSE_CODES.protocolError });
+  });
+
+  it('takes nothing of a message of which one frame is broken (rule 1)', async () => {
+    const { organization, key } = await openKey();
+    const [partner, other] = await connectMany(organization, key, 2);
+    const publish = { ...partner?.command('x', 'mode', {}), body: 'not JSON', seq: 1 };
+    partner?.link.socket.send(JSON.stringify([publish, { kind: 'qos' }]));
+    await partner?.link.untilClosed();
+    expect(await other?.readyCount('dead-letter')).toBe(0);
+  });
+
+  it('with a frame that cannot be handled is closed, alone, and no count is lost (rule 3)', async () => {
+    const { organization, key, siteId } = await openKey();
+    const [partner, other] = await connectMany(organization, key, 2);
+    if (!partner || !other) throw new Error('not connected');
+    await hand(key, siteId, 1, 3);
+    await partner.consume('event.status', { prefetch: 2 });
+    await partner.delivered(2);
+    await vhostRows(
+      key,
+      `CREATE TRIGGER poison BEFORE INSERT ON consumer WHEN NEW.tag = 'poison'
+        BEGIN SELECT RAISE(ABORT, 'poison'); END`,
+    );
+    const consumer = {
+      kind: 'consume',
+      seq: 2,
+      channel: 1,
+      noAck: false,
+      exclusive: false,
+      prefetch: 0,
+    } as const;
+    const queue = partner.queueName('event.alarm');
+    partner.link.send(
+      { ...partner.command('x', 'mode', {}), body: 'not JSON', seq: 1 },
+      {
+        kind: 'settle',
+        outcome: 'ack',
+        leases: partner
+          .deliveries()
+          .map(({ lease }) => lease)
+          .slice(0, 1),
+      },
+      { ...consumer, tag: 'poison', queue },
+    );
+    expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.protocolError });
+    const ready = await other.readyCount('event.status');
+    const dead = await other.readyCount('dead-letter');
+    await other.consume('event.status', { noAck: true });
+    await other.consume('dead-letter', { noAck: true });
+    await other.delivered(ready + dead);
+    await other.quiet();
+    expect(other.deliveries()).toHaveLength(ready + dead);
+    expect(other.deliveries('event.status').map(numberOf)).toEqual(ready === 2 ? [2, 3] : [1, 2, 3]);
+    const counts = await vhostRows(key, 'SELECT name FROM queue WHERE message_count <> 0 OR byte_count <> 0');
+    expect(counts).toEqual([]);
+  });
+});

@@ -1,0 +1,204 @@
+import { evictDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import { DELIVERY_WINDOW_BYTES, deliveryBytes } from '../../../../protocol/link.ts';
+import { hand, numberOf, range } from '../../../support/workerd/outbox-events.ts';
+import { Partner } from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization, vhostOf } from '../../../support/workerd/world.ts';
+
+async function openPartner() {
+  const organization = await createOrganization();
+  const key = await createKey(organization);
+  const partner = await Partner.connect(organization, key);
+  const siteId = crypto.randomUUID();
+  return { organization, key, partner, siteId };
+}
+
+function numbers(partner: Partner, tag?: string): number[] {
+  return partner.deliveries(tag).map(numberOf);
+}
+
+describe('the prefetch of a consumer', () => {
+  it('bounds what it holds: each acknowledgement lets one more come [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { prefetch: 2 });
+    await hand(key, siteId, 1, 5);
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([1, 2]);
+    partner.settle('ack', partner.deliveries().slice(0, 1));
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([1, 2, 3]);
+    partner.settle('ack', partner.deliveries().slice(1, 3));
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('is its own: two consumers of a channel hold theirs each [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { tag: 'a', prefetch: 1 });
+    await partner.consume('event.status', { tag: 'b', prefetch: 2 });
+    await hand(key, siteId, 1, 5);
+    await partner.quiet();
+    expect([partner.deliveries('a').length, partner.deliveries('b').length]).toEqual([1, 2]);
+  });
+
+  it('of 0 is no limit [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await hand(key, siteId, 1, 600);
+    await partner.consume('event.status', { prefetch: 0 });
+    await partner.delivered(600);
+    expect(numbers(partner)).toEqual(range(1, 600));
+  });
+
+  it('does not count for a consumer that acknowledges nothing [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
+    await partner.consume('event.status', { prefetch: 1, noAck: true });
+    await hand(key, siteId, 1, 5);
+    const delivered = await partner.delivered(5);
+    expect(delivered.map(({ lease }) => lease)).toEqual([0, 0, 0, 0, 0]);
+    expect(await partner.readyCount('event.status')).toBe(0);
+  });
+});
+
+describe('the shared limit of a channel', () => {
+  it('bounds what all its consumers hold together, and no other channel [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    partner.link.send({ kind: 'qos', channel: 1, prefetch: 3 });
+    await partner.consume('event.status', { tag: 'a' });
+    await partner.consume('event.execution', { tag: 'b' });
+    await hand(key, siteId, 1, 2);
+    await hand(key, siteId, 3, 5, { kind: 'execution' });
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([1, 2, 3]);
+    await partner.consume('event.execution', { tag: 'c', channel: 2, prefetch: 2 });
+    await partner.quiet();
+    expect(numbers(partner, 'c')).toEqual([4, 5]);
+    partner.settle('ack', partner.deliveries('a'));
+    await partner.quiet();
+    expect(numbers(partner, 'b')).toEqual([3, 6, 7]);
+  });
+
+  it('holds beside the prefetch of each consumer: the smaller one counts [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    partner.link.send({ kind: 'qos', channel: 1, prefetch: 3 });
+    await partner.consume('event.status', { tag: 'a', prefetch: 1 });
+    await partner.consume('event.status', { tag: 'b', prefetch: 9 });
+    await hand(key, siteId, 1, 9);
+    await partner.quiet();
+    expect([partner.deliveries('a').length, partner.deliveries('b').length]).toEqual([1, 2]);
+  });
+
+  it('lets more come when it is raised or lifted [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 9);
+    partner.link.send({ kind: 'qos', channel: 1, prefetch: 4 });
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([1, 2, 3, 4]);
+    partner.link.send({ kind: 'qos', channel: 1, prefetch: 0 });
+    await partner.delivered(9);
+  });
+
+  it('outlives the sleep of the object', async () => {
+    const { key, partner, siteId } = await openPartner();
+    partner.link.send({ kind: 'qos', channel: 1, prefetch: 2 });
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 9);
+    await partner.delivered(2);
+    await evictDurableObject(vhostOf(key.id));
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([1, 2]);
+    partner.settle('ack', partner.deliveries());
+    await partner.delivered(4);
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([1, 2, 3, 4]);
+  });
+
+  it('does not count what basic.get took, as in RabbitMQ [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
+    await hand(key, siteId, 1, 3);
+    await partner.get('event.status');
+    await partner.consume('event.status');
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([2]);
+  });
+});
+
+describe('the byte credit of a connection', () => {
+  const chars = 60_000;
+
+  it.each([false, true])(
+    'stops deliveries at the window until the client drains, noAck %s (rule 9)',
+    async (noAck) => {
+      const { key, partner, siteId } = await openPartner();
+      await partner.consume('event.status', { noAck });
+      await hand(key, siteId, 1, 40, { chars });
+      await partner.quiet();
+      const first = partner.deliveries().map(deliveryBytes);
+      const total = first.reduce((sum, bytes) => sum + bytes, 0);
+      expect(total).toBeGreaterThanOrEqual(DELIVERY_WINDOW_BYTES);
+      expect(total - (first.at(-1) ?? 0)).toBeLessThan(DELIVERY_WINDOW_BYTES);
+
+      partner.settle('ack', partner.deliveries());
+      await partner.quiet();
+      expect(partner.deliveries()).toHaveLength(first.length);
+
+      partner.link.send({ kind: 'credit', drainedBytes: total - DELIVERY_WINDOW_BYTES + 1 });
+      await partner.quiet();
+      expect(partner.deliveries()).toHaveLength(first.length + 1);
+
+      partner.link.send({ kind: 'credit', drainedBytes: total });
+      await partner.quiet();
+      expect(partner.deliveries()).toHaveLength(2 * first.length);
+      expect(numbers(partner)).toEqual(range(1, 2 * first.length));
+    },
+  );
+
+  it("is each connection's own: one that does not read slows no other (rule 9)", async () => {
+    const { organization, key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { tag: 'stuck' });
+    await hand(key, siteId, 1, 20, { chars });
+    await partner.quiet();
+    const stuck = partner.deliveries().length;
+    expect(stuck).toBeLessThan(20);
+    const other = await Partner.connect(organization, key);
+    await other.consume('event.status');
+    await other.delivered(20 - stuck);
+    expect(numbers(other)).toEqual(range(stuck + 1, 20 - stuck));
+  });
+
+  it('is not granted anew by the sleep of the object (rule 9)', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 40, { chars });
+    await partner.quiet();
+    const sent = partner.deliveries().length;
+    await evictDurableObject(vhostOf(key.id));
+    await partner.quiet();
+    expect(partner.deliveries()).toHaveLength(sent);
+  });
+});
+
+describe('consumers of one queue', () => {
+  it('take turns, across connections [C-6.4]', async () => {
+    const { organization, key, partner, siteId } = await openPartner();
+    const other = await Partner.connect(organization, key);
+    await partner.consume('event.status');
+    await other.consume('event.status');
+    await hand(key, siteId, 1, 6);
+    await Promise.all([partner.delivered(3), other.delivered(3)]);
+    expect(numbers(partner)).toEqual([1, 3, 5]);
+    expect(numbers(other)).toEqual([2, 4, 6]);
+  });
+
+  it('pass over the one that is full [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { tag: 'a', prefetch: 1 });
+    await partner.consume('event.status', { tag: 'b' });
+    await hand(key, siteId, 1, 5);
+    await partner.delivered(5);
+    expect([numbers(partner, 'a'), numbers(partner, 'b')]).toEqual([[1], [2, 3, 4, 5]]);
+  });
+});

@@ -1,0 +1,183 @@
+import { evictDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
+import { Partner } from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization, vhostOf } from '../../../support/workerd/world.ts';
+
+async function openPartner() {
+  const organization = await createOrganization();
+  const key = await createKey(organization);
+  const partner = await Partner.connect(organization, key);
+  return { organization, key, partner, siteId: crypto.randomUUID() };
+}
+
+function channelRefusal(code: number, text: string) {
+  return { kind: 'refused', severity: 'channel', code, text };
+}
+
+describe('an exclusive consumer', () => {
+  async function inUse(partner: Partner) {
+    const where = `queue '${partner.queueName('event.status')}' in vhost 'partner-${partner.key.id}'`;
+    return channelRefusal(403, `ACCESS_REFUSED - ${where} in exclusive use`);
+  }
+
+  it('is refused a queue that somebody consumes [C-6.3]', async () => {
+    const { organization, key, partner } = await openPartner();
+    const other = await Partner.connect(organization, key);
+    await other.consume('event.status');
+    expect(await partner.consume('event.status', { exclusive: true })).toMatchObject(await inUse(partner));
+  });
+
+  it('keeps every other consumer away, on its own channel too [C-6.3]', async () => {
+    const { organization, key, partner } = await openPartner();
+    const other = await Partner.connect(organization, key);
+    expect(await partner.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
+    expect(await partner.consume('event.status', { tag: 'b' })).toMatchObject(await inUse(partner));
+    expect(await other.consume('event.status')).toMatchObject(await inUse(partner));
+    expect(await other.consume('event.alarm', { exclusive: true })).toMatchObject({ kind: 'ok' });
+  });
+
+  it('still keeps others away after the sleep of the object [C-6.3]', async () => {
+    const { organization, key, partner } = await openPartner();
+    await partner.consume('event.status', { exclusive: true });
+    await evictDurableObject(vhostOf(key.id));
+    const other = await Partner.connect(organization, key);
+    expect(await other.consume('event.status')).toMatchObject(await inUse(partner));
+  });
+
+  it('frees the queue when it is cancelled, and when its connection is gone [C-6.3]', async () => {
+    const { organization, key, partner } = await openPartner();
+    await partner.consume('event.status', { exclusive: true });
+    await partner.ask({ kind: 'cancel', channel: 1, tag: 'event.status' });
+    const other = await Partner.connect(organization, key, { bridge: 'bridge-2' });
+    expect(await other.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
+    // A newer boot of its bridge: the connection is gone at once.
+    await Partner.connect(organization, key, { bridge: 'bridge-2', boot: 'boot-2' });
+    expect(await partner.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
+  });
+});
+
+describe('a cancelled consumer', () => {
+  it('gets nothing more; what it holds stays held and can be settled [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { prefetch: 2 });
+    await hand(key, siteId, 1, 4);
+    const [first, second] = await partner.delivered(2);
+    expect(await partner.ask({ kind: 'cancel', channel: 1, tag: 'event.status' })).toMatchObject({
+      kind: 'ok',
+    });
+    await partner.quiet();
+    expect(partner.deliveries()).toHaveLength(2);
+    expect(await partner.readyCount('event.status')).toBe(2);
+    if (first) partner.settle('ack', [first]);
+    if (second) partner.settle('requeue', [second]);
+    expect(await partner.readyCount('event.status')).toBe(3);
+    const again = await partner.get('event.status');
+    expect(again.delivery && numberOf(again.delivery)).toBe(2);
+  });
+
+  it('that never was is cancelled all the same, as in RabbitMQ [C-6.3]', async () => {
+    const { partner } = await openPartner();
+    const cancel = { kind: 'cancel', channel: 7, tag: 'no such tag' } as const;
+    expect(await partner.ask(cancel)).toMatchObject({ kind: 'ok' });
+  });
+
+  it('leaves a consumer of the same tag on another channel alone [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { tag: 'same', channel: 1 });
+    await partner.consume('event.execution', { tag: 'same', channel: 2 });
+    await partner.ask({ kind: 'cancel', channel: 1, tag: 'same' });
+    await hand(key, siteId, 1, 1);
+    await hand(key, siteId, 2, 1, { kind: 'execution' });
+    await partner.quiet();
+    expect(partner.link.received.filter(({ kind }) => kind === 'deliver')).toMatchObject([
+      { channel: 2, tag: 'same' },
+    ]);
+  });
+});
+
+describe('a consumer tag', () => {
+  it('used again on its channel is refused as RabbitMQ does, and costs nobody else anything [C-6.3]', async () => {
+    const { organization, key, partner } = await openPartner();
+    const other = await Partner.connect(organization, key);
+    await partner.consume('event.status', { tag: 'ct' });
+    partner.link.send({
+      kind: 'consume',
+      seq: 1,
+      channel: 1,
+      tag: 'ct',
+      queue: partner.queueName('event.alarm'),
+      noAck: false,
+      exclusive: false,
+      prefetch: 0,
+    });
+    const answer = await Promise.race([
+      partner.link.next((frame) => frame.kind === 'refused'),
+      other.link.untilClosed(),
+    ]);
+    expect(answer).toMatchObject({
+      severity: 'connection',
+      code: 530,
+      text: "NOT_ALLOWED - attempt to reuse consumer tag 'ct'",
+    });
+  });
+});
+
+describe('the consumers of a connection', () => {
+  it('are bounded: one too many costs that connection alone [C-6.3]', async () => {
+    const { organization, key, partner } = await openPartner();
+    const other = await Partner.connect(organization, key);
+    const queue = partner.queueName('event.status');
+    const consumers = Array.from({ length: 256 }, (_, index) => {
+      const settings = { noAck: true, exclusive: false, prefetch: 0 };
+      return { kind: 'consume', channel: 1, tag: `${index}`, queue, ...settings } as const;
+    });
+    const answers = await partner.askAll(...consumers);
+    expect(answers.every(({ kind }) => kind === 'ok')).toBe(true);
+    const oneMore = await partner.consume('event.alarm', { channel: 2 });
+    expect(oneMore).toMatchObject({ kind: 'refused', severity: 'connection', code: 530 });
+    expect(await other.consume('event.alarm')).toMatchObject({ kind: 'ok' });
+  });
+});
+
+describe('which queues a partner may read', () => {
+  const names: [string, (slug: string) => string][] = [
+    ['of another organization', () => 'vcp.other.event.status'],
+    ['of a slug that begins with its own', (slug) => `vcp.${slug}2.event.status`],
+    ['of its slug in upper case', (slug) => `vcp.${slug.toUpperCase()}.event.status`],
+    ['that the platform reads: commands', (slug) => `vcp.${slug}.command`],
+    ['that the platform reads: schedules', (slug) => `vcp.${slug}.schedule`],
+    ['that the platform reads: configuration', (slug) => `vcp.${slug}.config`],
+    ['by a pattern', (slug) => `vcp.${slug}.event.*`],
+    ['of a name like ours', (slug) => `vcp.${slug}.event.command.ack`],
+    ['of a reserved name', () => 'amq.gen-1'],
+  ];
+
+  it.each(names)('refuses one %s with 403, whether it exists or not [C-6.2]', async (_, nameOf) => {
+    const { organization, key, partner } = await openPartner();
+    const queue = nameOf(organization.slug);
+    const expected = channelRefusal(
+      403,
+      `ACCESS_REFUSED - access to queue '${queue}' in vhost 'partner-${key.id}' refused for user '${organization.slug}'`,
+    );
+    const consumer = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0 };
+    expect(await partner.ask({ kind: 'consume', queue, ...consumer })).toMatchObject(expected);
+    expect(await partner.ask({ kind: 'get', queue, channel: 1, noAck: false })).toMatchObject(expected);
+  });
+
+  it('answers 404 for a name of its own that does not exist [C-6.3]', async () => {
+    const { key, partner } = await openPartner();
+    expect(await partner.ask({ kind: 'get', queue: 'mine', channel: 1, noAck: true })).toMatchObject(
+      channelRefusal(404, `NOT_FOUND - no queue 'mine' in vhost 'partner-${key.id}'`),
+    );
+  });
+
+  it.each(['event.telemetry', 'event.alarm', 'event.status', 'event.execution', 'dead-letter'] as const)(
+    'lets it read %s [C-6.2]',
+    async (queue) => {
+      const { partner } = await openPartner();
+      expect(await partner.get(queue)).toMatchObject({ delivery: null, messageCount: 0 });
+      expect(await partner.consume(queue)).toMatchObject({ kind: 'ok' });
+    },
+  );
+});

@@ -1,0 +1,161 @@
+import { evictDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import { CLOSE_CODES } from '../../../../protocol/link.ts';
+import { hand, numberOf, range } from '../../../support/workerd/outbox-events.ts';
+import { commandLog, eventOf, Partner } from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization, createPlant, vhostOf } from '../../../support/workerd/world.ts';
+
+async function openPartner() {
+  const organization = await createOrganization();
+  const key = await createKey(organization);
+  const partner = await Partner.connect(organization, key);
+  const siteId = crypto.randomUUID();
+  const connect = (options: Parameters<typeof Partner.connect>[2] = {}) =>
+    Partner.connect(organization, key, options);
+  return { organization, key, partner, siteId, connect };
+}
+
+function told(partner: Partner): string[] {
+  return partner.deliveries().map((delivery) => `${numberOf(delivery)}${delivery.redelivered ? '*' : ''}`);
+}
+
+describe('a link that is lost', () => {
+  it('between sending and receiving costs nothing: all comes again, redelivered [C-6.4]', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status');
+    partner.link.socket.close();
+    await hand(key, siteId, 1, 3);
+    const again = await connect();
+    await again.consume('event.status');
+    await again.delivered(3);
+    expect(again.deliveries().map(numberOf)).toEqual([1, 2, 3]);
+  });
+
+  it('with 1000 unacknowledged: they come again, in order, redelivered, before what is new [C-6.4]', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status');
+    for (let from = 1; from <= 1_000; from += 250) await hand(key, siteId, from, 250);
+    await partner.delivered(1_000);
+    partner.link.socket.close();
+    await hand(key, siteId, 1_001, 2);
+    const again = await connect();
+    await again.consume('event.status');
+    const all = await again.delivered(1_002);
+    expect(all.map(numberOf)).toEqual(range(1, 1_002));
+    expect(all.every(({ redelivered }, index) => redelivered === index < 1_000)).toBe(true);
+  });
+
+  it('hands what it held to consumers that are there already, at once [C-6.4]', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 3);
+    await partner.delivered(3);
+    const other = await connect();
+    await other.consume('event.status');
+    partner.link.socket.close();
+    await other.delivered(3);
+    expect(told(other)).toEqual(['1*', '2*', '3*']);
+  });
+
+  it('while a command is under way costs nothing: its acknowledgement is there for the next [C-6.4]', async () => {
+    const organization = await createOrganization();
+    const plant = await createPlant(organization);
+    const key = await createKey(organization);
+    const partner = await Partner.connect(organization, key);
+    partner.link.send({ ...partner.command(plant.id, 'mode', { mode: 'STANDARD' }), seq: 1 });
+    partner.link.socket.close();
+    const again = await Partner.connect(organization, key);
+    await again.consume('event.status');
+    const [ack] = await again.delivered(1);
+    expect(ack && eventOf(ack).payload).toMatchObject({ commandType: 'MODE_CHANGE', status: 'QUEUED' });
+    expect((await commandLog(plant.id)).total).toBe(1);
+  });
+});
+
+describe('a lease', () => {
+  it('of a connection that is gone settles nothing on the next one [C-6.4]', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 3);
+    const stale = await partner.delivered(3);
+    partner.link.socket.close();
+    const again = await connect();
+    await again.consume('event.status');
+    const fresh = await again.delivered(3);
+    expect(fresh.map(({ lease }) => lease)).not.toEqual(stale.map(({ lease }) => lease));
+    for (const outcome of ['ack', 'requeue', 'discard'] as const) again.settle(outcome, stale);
+    await again.quiet();
+    expect(told(again)).toEqual(['1*', '2*', '3*']);
+    again.link.socket.close();
+    const third = await connect();
+    expect(await third.readyCount('event.status')).toBe(3);
+    expect(await third.readyCount('dead-letter')).toBe(0);
+  });
+
+  it('of another connection settles nothing [C-6.4]', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 3);
+    const held = await partner.delivered(3);
+    const other = await connect();
+    for (const outcome of ['discard', 'requeue', 'ack'] as const) other.settle(outcome, held);
+    await other.quiet();
+    expect(await other.readyCount('dead-letter')).toBe(0);
+    expect(await other.readyCount('event.status')).toBe(0);
+    partner.settle('requeue', held.slice(0, 1));
+    await partner.delivered(4);
+    expect(told(partner)).toEqual(['1', '2', '3', '1*']);
+  });
+
+  it('is never used twice, over sleeps and connections', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 50);
+    const leases = (await partner.delivered(50)).map(({ lease }) => lease);
+    partner.link.socket.close();
+    for (let life = 0; life < 3; life++) {
+      const next = await connect();
+      await next.consume('event.status');
+      leases.push(...(await next.delivered(50)).map(({ lease }) => lease));
+      await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    }
+    expect(new Set(leases).size).toBe(200);
+  });
+});
+
+describe('a bridge that comes back under a new boot', () => {
+  it('has what its old boot held handed out at once, and only that (rule 8)', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    const elsewhere = await connect({ bridge: 'bridge-2', boot: 'boot-1' });
+    await partner.consume('event.status', { prefetch: 2 });
+    await hand(key, siteId, 1, 2);
+    await partner.delivered(2);
+    await elsewhere.consume('event.status', { prefetch: 1 });
+    await hand(key, siteId, 3, 1);
+    await elsewhere.delivered(1);
+    const again = await connect({ bridge: 'bridge-1', boot: 'boot-2' });
+    await again.consume('event.status');
+    await again.delivered(2);
+    await again.quiet();
+    expect(told(again)).toEqual(['1*', '2*']);
+    expect(told(elsewhere)).toEqual(['3']);
+  });
+
+  it('has the sockets of its old boot closed, and no other (rule 8)', async () => {
+    const { partner, connect } = await openPartner();
+    const elsewhere = await connect({ bridge: 'bridge-2', boot: 'boot-1' });
+    await connect({ boot: 'boot-2' });
+    expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
+    await elsewhere.quiet();
+    expect(elsewhere.link.closed).toBeUndefined();
+  });
+
+  it('frees nothing when it dials again under the same boot (rule 8)', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 1);
+    await partner.delivered(1);
+    const second = await connect();
+    expect(await second.readyCount('event.status')).toBe(0);
+  });
+});

@@ -1,0 +1,196 @@
+import { describe, expect, it } from 'vitest';
+import { hand, numberOf, range } from '../../../support/workerd/outbox-events.ts';
+import { Partner, vhostRows } from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization } from '../../../support/workerd/world.ts';
+
+async function openPartner() {
+  const organization = await createOrganization();
+  const key = await createKey(organization);
+  const partner = await Partner.connect(organization, key);
+  return { organization, key, partner, siteId: crypto.randomUUID() };
+}
+
+/** What came, as `number` or, redelivered, as `number*`. */
+function told(partner: Partner, tag?: string): string[] {
+  return partner.deliveries(tag).map((delivery) => `${numberOf(delivery)}${delivery.redelivered ? '*' : ''}`);
+}
+
+const KINDS = [
+  { queue: 'event.status', kind: 'ack' },
+  { queue: 'event.telemetry', kind: 'telemetry' },
+] as const;
+
+/** Both kinds of queue keep the same promises: stored by row, and in memory with chunks. */
+describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
+  it('ack: the message is gone for good [C-6.4]', async () => {
+    const { organization, key, partner, siteId } = await openPartner();
+    await partner.consume(queue);
+    await hand(key, siteId, 1, 3, { kind });
+    partner.settle('ack', await partner.delivered(3));
+    await partner.quiet();
+    partner.link.socket.close();
+    const again = await Partner.connect(organization, key);
+    await again.consume(queue);
+    await again.quiet();
+    expect(again.deliveries()).toEqual([]);
+    expect(await vhostRows(key, 'SELECT 1 AS left_over FROM message UNION ALL SELECT 1 FROM chunk')).toEqual(
+      [],
+    );
+  });
+
+  it('requeue: it comes again in its old place, redelivered, before what never came [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume(queue, { prefetch: 4 });
+    await hand(key, siteId, 1, 6, { kind });
+    const [first, second, third] = await partner.delivered(4);
+    if (third) partner.settle('requeue', [third]);
+    await partner.delivered(5);
+    if (first && second) partner.settle('requeue', [second, first]);
+    await partner.delivered(7);
+    await partner.quiet();
+    expect(told(partner)).toEqual(['1', '2', '3', '4', '3*', '1*', '2*']);
+  });
+
+  it('requeue: the order holds for a message of many [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume(queue, { prefetch: 50, tag: 'a' });
+    await hand(key, siteId, 1, 80, { kind });
+    const held = await partner.delivered(50);
+    await partner.ask({ kind: 'cancel', channel: 1, tag: 'a' });
+    partner.settle('requeue', held.toReversed());
+    await partner.consume(queue, { tag: 'b' });
+    await partner.delivered(80, 'b');
+    expect(partner.deliveries('b').map(numberOf)).toEqual(range(1, 80));
+    expect(partner.deliveries('b').map(({ redelivered }) => redelivered)).toEqual(
+      range(1, 80).map((number) => number <= 50),
+    );
+  });
+
+  it('discard: it goes to the dead-letter queue with the reason, and from there nowhere [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume(queue);
+    await hand(key, siteId, 1, 2, { kind });
+    const [first] = await partner.delivered(2);
+    if (first) partner.settle('discard', [first]);
+    const dead = await partner.get('dead-letter');
+    expect(dead.delivery).toMatchObject({
+      body: first?.body,
+      routingKey: first?.routingKey,
+      redelivered: false,
+      properties: {
+        messageId: first?.properties.messageId,
+        headers: { 'x-death-reason': 'rejected', 'x-death-routing-key': first?.routingKey },
+      },
+    });
+    if (dead.delivery) partner.settle('discard', [dead.delivery]);
+    expect(await partner.readyCount('dead-letter')).toBe(0);
+    await partner.quiet();
+    expect(told(partner)).toEqual(['1', '2']);
+  });
+
+  it('20 deliveries: the next one goes to the dead-letter queue instead [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume(queue, { prefetch: 1 });
+    await hand(key, siteId, 1, 2, { kind });
+    for (let count = 1; count <= 20; count++) {
+      partner.settle('requeue', (await partner.delivered(count)).slice(-1));
+    }
+    await partner.delivered(21);
+    expect(told(partner)).toEqual(['1', ...Array(19).fill('1*'), '2']);
+    expect((await partner.get('dead-letter')).delivery).toMatchObject({
+      body: partner.deliveries()[0]?.body,
+      properties: { headers: { 'x-death-reason': 'delivery_limit' } },
+    });
+  });
+
+  it('a lease settles once: again, or one that never was, changes nothing [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume(queue, { prefetch: 1 });
+    await hand(key, siteId, 1, 4, { kind });
+    const [first] = await partner.delivered(1);
+    if (!first) throw new Error('nothing came');
+    partner.settle('ack', [first, first]);
+    partner.settle('requeue', [first]);
+    partner.settle('discard', [first]);
+    partner.settle('ack', [{ lease: 0 }, { lease: first.lease + 1_000 }, { lease: -1 }]);
+    await partner.delivered(2);
+    await partner.quiet();
+    expect(told(partner)).toEqual(['1', '2']);
+    expect(await partner.readyCount('dead-letter')).toBe(0);
+  });
+
+  it('noAck: gone once it was sent [C-6.4]', async () => {
+    const { organization, key, partner, siteId } = await openPartner();
+    await partner.consume(queue, { noAck: true });
+    await hand(key, siteId, 1, 3, { kind });
+    await partner.delivered(3);
+    partner.link.socket.close();
+    const again = await Partner.connect(organization, key);
+    expect(await again.get(queue)).toMatchObject({ delivery: null });
+  });
+
+  it('get: one at a time, with the count of those that are left [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await hand(key, siteId, 1, 3, { kind });
+    const first = await partner.get(queue);
+    const second = await partner.get(queue, { noAck: true });
+    expect([first.messageCount, second.messageCount]).toEqual([2, 1]);
+    expect([first, second].map(({ delivery }) => delivery && numberOf(delivery))).toEqual([1, 2]);
+    expect(second.delivery?.lease).toBe(0);
+    if (first.delivery) partner.settle('requeue', [first.delivery]);
+    const again = await partner.get(queue);
+    expect(again).toMatchObject({
+      messageCount: 1,
+      delivery: { redelivered: true, body: first.delivery?.body },
+    });
+    await partner.get(queue);
+    expect(await partner.get(queue)).toMatchObject({ messageCount: 0, delivery: null });
+  });
+
+  it('recover: what the channel holds comes again, that of another does not [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume(queue, { tag: 'a', channel: 1, prefetch: 2 });
+    await hand(key, siteId, 1, 4, { kind });
+    await partner.delivered(2);
+    await partner.consume(queue, { tag: 'b', channel: 2 });
+    await partner.delivered(4);
+    await partner.ask({ kind: 'cancel', channel: 2, tag: 'b' });
+    expect(await partner.ask({ kind: 'recover', channel: 1 })).toMatchObject({ kind: 'ok' });
+    await partner.quiet();
+    expect(told(partner, 'a')).toEqual(['1', '2', '1*', '2*']);
+    partner.settle('ack', partner.deliveries('a').slice(0, 2));
+    partner.settle('ack', partner.deliveries('a').slice(2));
+    expect(await partner.readyCount(queue)).toBe(0);
+  });
+
+  it('close-channel: what it holds comes again elsewhere, and its consumers are gone [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume(queue, { tag: 'a', channel: 1, prefetch: 2 });
+    await hand(key, siteId, 1, 3, { kind });
+    const [first] = await partner.delivered(2);
+    const got = await partner.get(queue, { channel: 1 });
+    partner.link.send({ kind: 'close-channel', channel: 1 });
+    await partner.consume(queue, { tag: 'b', channel: 2 });
+    await partner.delivered(3, 'b');
+    expect(told(partner, 'b')).toEqual(['1*', '2*', '3*']);
+    // Leases of the closed channel settle nothing any more.
+    if (first && got.delivery) partner.settle('ack', [first, got.delivery]);
+    await partner.ask({ kind: 'recover', channel: 2 });
+    await partner.delivered(6, 'b');
+    expect(told(partner, 'b').slice(3)).toEqual(['1*', '2*', '3*']);
+    expect(told(partner, 'a')).toEqual(['1', '2']);
+  });
+
+  it('declare and get tell how many wait, without those that are held [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await hand(key, siteId, 1, 5, { kind });
+    expect(await partner.readyCount(queue)).toBe(5);
+    await partner.consume(queue, { prefetch: 2 });
+    await partner.delivered(2);
+    expect(await partner.declare(partner.queueName(queue), { passive: true })).toMatchObject({
+      kind: 'ok',
+      messageCount: 3,
+      consumerCount: 1,
+    });
+  });
+});

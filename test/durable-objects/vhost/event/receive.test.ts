@@ -1,0 +1,281 @@
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { PassingEvent } from '../../../../durable-objects/exchange.ts';
+import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
+import type { Vhost } from '../../../../durable-objects/vhost.ts';
+import { hand, numberOf, outboxEvents, range } from '../../../support/workerd/outbox-events.ts';
+import { commandLog, eventOf, Partner, vhostRows } from '../../../support/workerd/partner.ts';
+import {
+  createKey,
+  createOrganization,
+  createPlant,
+  type Key,
+  siteOf,
+  vhostOf,
+} from '../../../support/workerd/world.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+async function openPartner(allowedPlantIds: string[] | null = null) {
+  const organization = await createOrganization();
+  const key = await createKey(organization, { allowedPlantIds });
+  const partner = await Partner.connect(organization, key);
+  const siteId = allowedPlantIds?.[0] ?? crypto.randomUUID();
+  return { organization, key, partner, siteId };
+}
+
+function numbers(partner: Partner): number[] {
+  return partner.deliveries().map(numberOf);
+}
+
+function telemetry(from: number, count: number): PassingEvent[] {
+  return outboxEvents(from, count, { kind: 'telemetry' }).map(({ sequence: _, ...event }) => event);
+}
+
+/** Makes every insert of a message fail, as a full disk would. */
+async function breakStorage(key: Key): Promise<void> {
+  await vhostRows(
+    key,
+    "CREATE TRIGGER broken BEFORE INSERT ON message BEGIN SELECT RAISE(ABORT, 'broken'); END",
+  );
+}
+
+async function mendStorage(key: Key): Promise<void> {
+  await vhostRows(key, 'DROP TRIGGER broken');
+}
+
+describe('events of many sites at once', () => {
+  /** Calls that all come before the first of them is durable. */
+  async function handTogether(key: Key, siteIds: readonly string[], meanwhile?: (vhost: Vhost) => void) {
+    const transactions = vi.spyOn(VhostStorage.prototype, 'transaction');
+    return await runInDurableObject(vhostOf(key.id), async (vhost: Vhost) => {
+      const before = transactions.mock.calls.length;
+      const calls = siteIds.map((siteId) => vhost.receive(siteId, outboxEvents(1, 2)));
+      meanwhile?.(vhost);
+      const receipts = await Promise.all(calls);
+      return { receipts, transactions: transactions.mock.calls.length - before };
+    });
+  }
+
+  it('share a transaction, all but those of the first, and are all there once, in order (rule 5)', async () => {
+    const { key, partner } = await openPartner();
+    await partner.consume('event.status', { noAck: true });
+    const siteIds = Array.from({ length: 20 }, () => crypto.randomUUID());
+    const { receipts, transactions } = await handTogether(key, siteIds);
+    expect(receipts).toEqual(siteIds.map(() => ({ received: 2, gone: false })));
+    expect(transactions).toBe(2);
+    const told = (await partner.delivered(40)).map((delivery) => [
+      eventOf(delivery).siteId,
+      numberOf(delivery),
+    ]);
+    expect(told).toEqual(siteIds.flatMap((siteId) => [1, 2].map((number) => [siteId, number])));
+    for (const siteId of siteIds) expect(await hand(key, siteId, 1, 2)).toEqual(receipts[0]);
+    await partner.quiet();
+    expect(partner.deliveries()).toHaveLength(40);
+  });
+
+  it('are not stored when the key ends while they wait, and their sites learn that [C-5.6]', async () => {
+    const { key } = await openPartner();
+    const siteIds = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
+    const { receipts } = await handTogether(key, siteIds, (vhost) => void vhost.revoke());
+    expect(receipts.slice(1)).toEqual([
+      { received: 0, gone: true },
+      { received: 0, gone: true },
+    ]);
+    expect(await vhostRows(key, 'SELECT * FROM message')).toEqual([]);
+    expect(await vhostRows(key, 'SELECT * FROM received')).toEqual([]);
+  });
+});
+
+describe("events from a site's outbox", () => {
+  it('are stored once each, in order, whatever comes again (rule 5)', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { noAck: true });
+    expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
+    expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
+    expect(await hand(key, siteId, 2, 5)).toEqual({ received: 6, gone: false });
+    expect(await hand(key, siteId, 4, 1)).toEqual({ received: 6, gone: false });
+    expect(await hand(key, siteId, 7, 0)).toEqual({ received: 6, gone: false });
+    await partner.quiet();
+    expect(numbers(partner)).toEqual(range(1, 6));
+  });
+
+  it('are known again after the object slept, and after it died (rule 5)', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await hand(key, siteId, 1, 3);
+    await evictDurableObject(vhostOf(key.id));
+    await hand(key, siteId, 1, 4);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    expect(await hand(key, siteId, 1, 4)).toEqual({ received: 4, gone: false });
+    const again = await Partner.connect(partner.organization, key);
+    await again.consume('event.status');
+    await again.quiet();
+    expect(numbers(again)).toEqual([1, 2, 3, 4]);
+  });
+
+  it('may leave numbers out: those went to other keys (rule 5)', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status');
+    const events = outboxEvents(1, 9).filter(({ sequence }) => sequence % 3 === 0);
+    expect(await vhostOf(key.id).receive(siteId, events)).toEqual({ received: 9, gone: false });
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([3, 6, 9]);
+  });
+
+  it('are numbered by each site for itself (rule 5)', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 3);
+    expect(await hand(key, crypto.randomUUID(), 1, 2)).toEqual({ received: 2, gone: false });
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([1, 2, 3, 1, 2]);
+  });
+
+  it('go to the queue and under the key of their kind [C-8.1]', async () => {
+    const { organization, key, partner, siteId } = await openPartner();
+    const kinds = ['telemetry', 'alarm', 'ack', 'execution'] as const;
+    for (const [index, kind] of kinds.entries()) await hand(key, siteId, index + 1, 1, { kind });
+    const { slug } = organization;
+    for (const [queue, routingKey] of [
+      ['event.telemetry', `${slug}.event.telemetry`],
+      ['event.alarm', `${slug}.event.alarm`],
+      ['event.status', `${slug}.event.command.ack`],
+      ['event.execution', `${slug}.event.execution`],
+    ] as const) {
+      const got = await partner.get(queue);
+      expect([got.delivery?.routingKey, got.messageCount]).toEqual([routingKey, 0]);
+    }
+  });
+
+  it('of a plant that the key may not see are dropped, and are not asked for again [C-8.1]', async () => {
+    const { key, partner, siteId } = await openPartner([crypto.randomUUID()]);
+    const other = crypto.randomUUID();
+    for (const kind of ['alarm', 'telemetry', 'ack', 'execution'] as const) {
+      await hand(key, crypto.randomUUID(), 1, 1, { kind });
+    }
+    expect(await hand(key, other, 1, 3, { kind: 'alarm' })).toEqual({ received: 3, gone: false });
+    expect(await vhostOf(key.id).receivePassing(other, telemetry(1, 3))).toBe('taken');
+    for (const queue of ['event.alarm', 'event.telemetry', 'event.status', 'event.execution'] as const) {
+      expect(await partner.readyCount(queue)).toBe(0);
+    }
+    await hand(key, siteId, 1, 1, { kind: 'alarm' });
+    expect(await partner.readyCount('event.alarm')).toBe(1);
+  });
+
+  it("fill no queue before the key's first connection, and every one after it [C-6.1]", async () => {
+    const organization = await createOrganization();
+    const key = await createKey(organization);
+    const siteId = crypto.randomUUID();
+    expect(await hand(key, siteId, 1, 2)).toEqual({ received: 2, gone: false });
+    await vhostOf(key.id).receivePassing(siteId, telemetry(1, 2));
+    const first = await Partner.connect(organization, key);
+    expect(await first.readyCount('event.status')).toBe(0);
+    expect(await first.readyCount('event.telemetry')).toBe(0);
+    first.link.socket.close();
+    await hand(key, siteId, 1, 4);
+    const second = await Partner.connect(organization, key);
+    await second.consume('event.status');
+    await second.delivered(2);
+    expect(numbers(second)).toEqual([3, 4]);
+  });
+
+  it('for a vhost that was never opened have nowhere to go', async () => {
+    const stranger = vhostOf(crypto.randomUUID());
+    expect(await stranger.receive('site', outboxEvents(1, 1))).toEqual({ received: 0, gone: true });
+    expect(await stranger.receivePassing('site', telemetry(1, 1))).toBe('gone');
+  });
+});
+
+describe('a write that fails', () => {
+  it('ends the object before it answers; what it did not store comes again and is stored once (rule 3)', async () => {
+    const { organization, key, partner, siteId } = await openPartner();
+    await hand(key, siteId, 1, 2);
+    await breakStorage(key);
+    await expect(hand(key, siteId, 3, 2)).rejects.toThrow();
+    await partner.link.untilClosed();
+    await mendStorage(key);
+    expect(await hand(key, siteId, 3, 2)).toEqual({ received: 4, gone: false });
+    const again = await Partner.connect(organization, key);
+    await again.consume('event.status');
+    await again.quiet();
+    expect(numbers(again)).toEqual([1, 2, 3, 4]);
+  });
+
+  it("confirms no publish; the site's outbox brings the acknowledgements again, once each (rule 5)", async () => {
+    const organization = await createOrganization();
+    const plant = await createPlant(organization);
+    const key = await createKey(organization);
+    const partner = await Partner.connect(organization, key);
+    await partner.consume('event.status');
+    await breakStorage(key);
+    const questions = ['corr-1', 'corr-2', 'corr-3'].map((correlationId) =>
+      partner.command(plant.id, 'mode', { mode: 'STANDARD' }, { correlationId }),
+    );
+    partner.link.send(...questions.map((question, index) => ({ ...question, seq: index + 1 })));
+    await partner.link.untilClosed();
+    expect(partner.link.received.some(({ kind }) => kind === 'stored')).toBe(false);
+    expect((await commandLog(plant.id)).total).toBe(3);
+
+    await mendStorage(key);
+    const again = await Partner.connect(organization, key);
+    await again.consume('event.status', { noAck: true });
+    vi.setSystemTime(Date.now() + 10_000);
+    await runDurableObjectAlarm(siteOf(plant.id));
+    await again.delivered(3);
+    vi.setSystemTime(Date.now() + 10_000);
+    await runDurableObjectAlarm(siteOf(plant.id));
+    await again.quiet();
+    const correlationIds = () => again.deliveries().map((delivery) => eventOf(delivery).correlationId);
+    expect(correlationIds()).toEqual(['corr-1', 'corr-2', 'corr-3']);
+
+    // The client sends its first again, as it must: the same acknowledgement, no second effect.
+    const [first] = again.deliveries();
+    if (questions[0]) expect(await again.ask(questions[0])).toMatchObject({ kind: 'stored' });
+    const repeat = (await again.delivered(4)).at(-1);
+    expect(repeat && eventOf(repeat).messageId).toBe(first && eventOf(first).messageId);
+    expect((await commandLog(plant.id)).total).toBe(3);
+  });
+
+  it('of a dead letter confirms nothing, and the next object takes it (rule 3)', async () => {
+    const { organization, key, partner } = await openPartner();
+    await breakStorage(key);
+    const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
+    partner.link.send({ ...malformed, seq: 1 });
+    await partner.link.untilClosed();
+    expect(partner.link.received).toEqual([]);
+    await mendStorage(key);
+    const again = await Partner.connect(organization, key);
+    expect(await again.ask(malformed)).toMatchObject({ kind: 'stored' });
+    expect(await again.readyCount('dead-letter')).toBe(1);
+  });
+
+  it('of a lease hands nothing out: the next object does, not as redelivered (rule 3)', async () => {
+    const { organization, key, partner, siteId } = await openPartner();
+    await hand(key, siteId, 1, 2);
+    await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => {
+      storage.sql.exec(
+        "CREATE TRIGGER broken BEFORE UPDATE ON message BEGIN SELECT RAISE(ABORT, 'broken'); END",
+      );
+    });
+    partner.link.send({
+      kind: 'consume',
+      seq: 1,
+      channel: 1,
+      tag: 't',
+      queue: partner.queueName('event.status'),
+      noAck: false,
+      exclusive: false,
+      prefetch: 0,
+    });
+    await partner.link.untilClosed();
+    expect(partner.deliveries()).toEqual([]);
+    await mendStorage(key);
+    const again = await Partner.connect(organization, key);
+    await again.consume('event.status');
+    const all = await again.delivered(2);
+    expect(all.map(({ redelivered }) => redelivered)).toEqual([false, false]);
+  });
+});

@@ -1,0 +1,169 @@
+import { evictDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import { hand, numberOf } from '../../support/workerd/outbox-events.ts';
+import { Partner, vhostRows } from '../../support/workerd/partner.ts';
+import { createKey, createOrganization, vhostOf } from '../../support/workerd/world.ts';
+
+async function openPartner() {
+  const organization = await createOrganization();
+  const key = await createKey(organization);
+  const partner = await Partner.connect(organization, key);
+  const siteId = crypto.randomUUID();
+  const connect = () => Partner.connect(organization, key);
+  return { organization, key, partner, siteId, connect };
+}
+
+function told(partner: Partner): string[] {
+  return partner.deliveries().map((delivery) => `${numberOf(delivery)}${delivery.redelivered ? '*' : ''}`);
+}
+
+describe('a vhost that sleeps with its sockets open', () => {
+  it('keeps leases: nothing comes twice, and an acknowledgement settles (rule 8)', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status', { prefetch: 3 });
+    await hand(key, siteId, 1, 5);
+    const held = await partner.delivered(3);
+    await evictDurableObject(vhostOf(key.id));
+    await partner.quiet();
+    expect(told(partner)).toEqual(['1', '2', '3']);
+    partner.settle('ack', held.slice(0, 2));
+    await partner.delivered(5);
+    expect(told(partner)).toEqual(['1', '2', '3', '4', '5']);
+    partner.settle('ack', partner.deliveries().slice(2));
+    await partner.quiet();
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    expect(await again.get('event.status')).toMatchObject({ delivery: null, messageCount: 0 });
+    expect(await vhostRows(key, 'SELECT * FROM message')).toEqual([]);
+  });
+
+  it('keeps them sleep after sleep, requeue and discard too (rule 8)', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { prefetch: 2 });
+    await hand(key, siteId, 1, 2);
+    const [first, second] = await partner.delivered(2);
+    await evictDurableObject(vhostOf(key.id));
+    await partner.quiet();
+    await evictDurableObject(vhostOf(key.id));
+    if (first) partner.settle('requeue', [first]);
+    await partner.delivered(3);
+    await evictDurableObject(vhostOf(key.id));
+    if (second) partner.settle('discard', [second]);
+    const dead = await partner.get('dead-letter');
+    expect(dead.delivery && numberOf(dead.delivery)).toBe(2);
+    expect(told(partner)).toEqual(['1', '2', '1*']);
+  });
+
+  it('keeps what basic.get took (rule 8)', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await hand(key, siteId, 1, 2);
+    const got = await partner.get('event.status');
+    await evictDurableObject(vhostOf(key.id));
+    expect(await partner.readyCount('event.status')).toBe(1);
+    if (got.delivery) partner.settle('requeue', [got.delivery]);
+    expect(await partner.get('event.status')).toMatchObject({
+      delivery: { body: got.delivery?.body, redelivered: true },
+    });
+  });
+
+  it('keeps consumers and prefetch: what comes in is delivered by the object that wakes', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { prefetch: 2 });
+    await partner.consume('event.alarm', { noAck: true });
+    await evictDurableObject(vhostOf(key.id));
+    await hand(key, siteId, 1, 5);
+    await hand(key, siteId, 6, 5, { kind: 'alarm' });
+    await partner.quiet();
+    expect(partner.deliveries('event.status').map(numberOf)).toEqual([1, 2]);
+    expect(partner.deliveries('event.alarm').map(numberOf)).toEqual([6, 7, 8, 9, 10]);
+  });
+
+  it('keeps the count of deliveries: the 20th is the last, whatever slept between [C-6.4]', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.status', { prefetch: 1 });
+    await hand(key, siteId, 1, 1);
+    for (let count = 1; count <= 20; count++) {
+      const last = (await partner.delivered(count)).slice(-1);
+      if (count % 5 === 0) await evictDurableObject(vhostOf(key.id));
+      partner.settle('requeue', last);
+    }
+    expect(await partner.readyCount('dead-letter')).toBe(1);
+    expect(partner.deliveries()).toHaveLength(20);
+  });
+});
+
+describe('a vhost whose sockets died with it', () => {
+  it('hands out again what was held, redelivered, and what was not, new (rule 8)', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status', { prefetch: 3 });
+    await hand(key, siteId, 1, 5);
+    partner.settle('ack', (await partner.delivered(3)).slice(0, 1));
+    await partner.delivered(4);
+    await partner.quiet();
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    await again.consume('event.status');
+    await again.delivered(4);
+    await again.quiet();
+    expect(told(again)).toEqual(['2*', '3*', '4*', '5']);
+  });
+
+  it('forgets their consumers and connections (rule 8)', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
+    await partner.consume('event.status', { exclusive: true });
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    expect(await again.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
+    await hand(key, siteId, 1, 2);
+    await again.delivered(2);
+    const rows = 'SELECT connection_id FROM consumer UNION ALL SELECT connection_id FROM channel_limit';
+    expect(await vhostRows(key, rows)).toHaveLength(1);
+    expect(await vhostRows(key, 'SELECT id FROM connection')).toHaveLength(1);
+  });
+
+  it('takes settlements of leases from before for nothing (rule 8)', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 2);
+    const stale = await partner.delivered(2);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    again.settle('ack', stale);
+    expect(await again.readyCount('event.status')).toBe(2);
+  });
+
+  it('lets no lease of theirs come back to life at the next sleep (rule 8)', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 2);
+    await partner.delivered(2);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    await again.quiet();
+    await evictDurableObject(vhostOf(key.id));
+    expect(await again.readyCount('event.status')).toBe(2);
+    await again.consume('event.status');
+    await again.delivered(2);
+    expect(told(again)).toEqual(['1*', '2*']);
+  });
+});
+
+describe('leases and positions in one message of the link', () => {
+  it('a message that comes, is got and put back within one batch is there once, redelivered [C-6.4]', async () => {
+    const { key, partner } = await openPartner();
+    const queue = partner.queueName('dead-letter');
+    const get = { kind: 'get', queue, channel: 1, noAck: false } as const;
+    const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
+    const answers = await partner.askAll(malformed, get, { kind: 'recover', channel: 1 }, get);
+    expect(answers).toMatchObject([
+      { kind: 'stored' },
+      { kind: 'got', delivery: { body: 'not JSON', redelivered: false } },
+      { kind: 'ok' },
+      { kind: 'got', delivery: { body: 'not JSON', redelivered: true } },
+    ]);
+    await partner.ask({ kind: 'recover', channel: 1 });
+    await evictDurableObject(vhostOf(key.id));
+    expect(await partner.readyCount('dead-letter')).toBe(1);
+  });
+});

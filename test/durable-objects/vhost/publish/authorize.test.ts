@@ -1,0 +1,166 @@
+import { describe, expect, it } from 'vitest';
+import { FAMILY_RULES } from '../../../../protocol/routing-keys.ts';
+import type { ApiKeyScope } from '../../../../protocol/scopes.ts';
+import {
+  charge,
+  commandLog,
+  Partner,
+  type PublishQuestion,
+  setpoint,
+} from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization, createPlant } from '../../../support/workerd/world.ts';
+
+const PAYLOADS = {
+  'site-setpoint': setpoint(),
+  device: charge(),
+  emergency: { type: 'STOP' },
+  mode: { mode: 'STANDARD' },
+} as const;
+const FAMILIES = Object.keys(PAYLOADS) as (keyof typeof PAYLOADS)[];
+
+async function partnerWith(scopes?: ApiKeyScope[]) {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization);
+  const key = await createKey(organization, scopes ? { scopes } : {});
+  const partner = await Partner.connect(organization, key);
+  const command = (family: keyof typeof PAYLOADS) => partner.command(plant.id, family, PAYLOADS[family]);
+  return { organization, plant, key, partner, command };
+}
+
+describe('which routing keys a partner may publish', () => {
+  const refused: [string, (slug: string) => string][] = [
+    ['a slug that only begins with its own', (slug) => `${slug}2.command.emergency`],
+    ['a slug that is a part of its own', (slug) => `${slug.slice(0, -1)}.command.emergency`],
+    ['its slug in upper case', (slug) => `${slug.toUpperCase()}.command.emergency`],
+    ['its slug with a space in front', (slug) => ` ${slug}.command.emergency`],
+    ['its slug alone', (slug) => slug],
+    ['its slug and a dot', (slug) => `${slug}.`],
+    ['no words at all', () => ''],
+    ['an empty first word', (slug) => `.${slug}.command.emergency`],
+    ['an empty second word', (slug) => `${slug}..command.emergency`],
+    ['a wildcard for the slug', () => '*.command.emergency'],
+    ['a hash for all', () => '#'],
+    ['a wildcard for the family', (slug) => `${slug}.command.*`],
+    ['a wildcard behind device', (slug) => `${slug}.command.device.*`],
+    ['a hash behind device', (slug) => `${slug}.command.device.#`],
+    ['an empty word behind device', (slug) => `${slug}.command.device.`],
+    ['two words behind device', (slug) => `${slug}.command.device.a.b`],
+    ['a family in another case', (slug) => `${slug}.command.Emergency`],
+    ['a word behind another family', (slug) => `${slug}.command.emergency.now`],
+    ['no family', (slug) => `${slug}.command`],
+    ['an unknown family', (slug) => `${slug}.command.reboot`],
+    ['a property of every object', (slug) => `${slug}.command.__proto__`],
+    ['its own telemetry events', (slug) => `${slug}.event.telemetry`],
+    ['its own acknowledgements', (slug) => `${slug}.event.command.ack`],
+  ];
+
+  it.each(refused)(
+    'refuses %s with 403 as RabbitMQ does, and closes the channel [C-6.2]',
+    async (_, trick) => {
+      const { organization, plant, key, partner, command } = await partnerWith();
+      const routingKey = trick(organization.slug);
+      expect(await partner.ask({ ...command('emergency'), routingKey })).toMatchObject({
+        kind: 'refused',
+        severity: 'channel',
+        code: 403,
+        text: `ACCESS_REFUSED - access to topic '${routingKey}' in exchange 'vcp' in vhost 'partner-${key.id}' refused for user '${organization.slug}'`,
+      });
+      expect((await commandLog(plant.id)).total).toBe(0);
+      expect(await partner.readyCount('dead-letter')).toBe(0);
+    },
+  );
+
+  it.each([
+    ['', 'amq.default'],
+    ['amq.topic', 'amq.topic'],
+    ['amq.direct', 'amq.direct'],
+    ['VCP', 'VCP'],
+    ['no-such-exchange', 'no-such-exchange'],
+  ])('refuses the exchange "%s" with 403, whether it exists or not [C-6.2]', async (exchange, name) => {
+    const { organization, key, partner, command } = await partnerWith();
+    expect(await partner.ask({ ...command('emergency'), exchange })).toMatchObject({
+      kind: 'refused',
+      severity: 'channel',
+      code: 403,
+      text: `ACCESS_REFUSED - access to exchange '${name}' in vhost 'partner-${key.id}' refused for user '${organization.slug}'`,
+    });
+  });
+
+  it('takes a word behind device as the device family, its signature over that key [C-6.2]', async () => {
+    const { organization, plant, partner } = await partnerWith();
+    const routingKey = `${organization.slug}.command.device.BESS-1`;
+    await partner.consume('event.status');
+    const unsigned = partner.command(plant.id, 'device', charge(), { signingKey: null });
+    expect(await partner.ask({ ...unsigned, routingKey })).toMatchObject({ kind: 'stored' });
+    const [ack] = await partner.delivered(1);
+    expect(ack?.body).toContain('signature missing');
+    expect((await commandLog(plant.id)).items[0]).toMatchObject({
+      routingKey,
+      commandType: 'DEVICE_COMMAND',
+    });
+  });
+
+  it('answers each publish of a message by itself: one refused does not take the others along', async () => {
+    const { organization, partner, command } = await partnerWith();
+    const stranger = `${organization.slug}2.command.mode`;
+    const questions: PublishQuestion[] = [
+      command('mode'),
+      { ...command('mode'), routingKey: stranger },
+      { ...command('mode'), body: 'not JSON' },
+      command('emergency'),
+    ];
+    const answers = await partner.askAll(...questions);
+    expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'refused', 'stored', 'stored']);
+  });
+});
+
+describe('which scopes open which routing keys', () => {
+  const rights = FAMILIES.flatMap((family): [typeof family, ApiKeyScope][] => {
+    const { scope } = FAMILY_RULES[family];
+    return scope ? [[family, scope]] : [];
+  });
+
+  it.each(rights)('lets %s pass with %s and no other scope [C-6.2]', async (family, scope) => {
+    const { partner, command } = await partnerWith(['vcp:connect', scope]);
+    for (const other of FAMILIES) {
+      const isOpen = other === family || other === 'emergency';
+      const answer = await partner.ask(command(other));
+      expect([other, answer.kind]).toEqual([other, isOpen ? 'stored' : 'refused']);
+    }
+  });
+
+  it('names the topic when the scope is missing [C-6.2]', async () => {
+    const { organization, key, partner, command } = await partnerWith(['vcp:connect', 'vcp:write:mode']);
+    expect(await partner.ask(command('site-setpoint'))).toMatchObject({
+      kind: 'refused',
+      code: 403,
+      text: `ACCESS_REFUSED - access to topic '${organization.slug}.command.site-setpoint' in exchange 'vcp' in vhost 'partner-${key.id}' refused for user '${organization.slug}'`,
+    });
+  });
+
+  it.each([
+    'vcp:write:setpoint',
+    'vcp:write:device-command',
+    'vcp:write:schedule',
+    'vcp:write:mode',
+    'vcp:write:config',
+  ] as const)('lets an emergency pass with %s [C-6.2]', async (scope) => {
+    const { partner, command } = await partnerWith(['vcp:connect', scope]);
+    expect(await partner.ask(command('emergency'))).toMatchObject({ kind: 'stored' });
+  });
+
+  it('refuses a consume-only key everything, emergencies too [C-5.3]', async () => {
+    const { partner, command } = await partnerWith(['vcp:connect', 'vcp:read', 'commands:execute']);
+    const answers = await partner.askAll(...FAMILIES.map(command));
+    expect(answers.map(({ kind }) => kind)).toEqual(['refused', 'refused', 'refused', 'refused']);
+  });
+
+  it.each(['vcp:connect', 'trading:connect'] as const)(
+    'opens all to a key with %s alone [C-5.3]',
+    async (scope) => {
+      const { partner, command } = await partnerWith([scope]);
+      const answers = await partner.askAll(...FAMILIES.map(command));
+      expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored', 'stored', 'stored']);
+    },
+  );
+});

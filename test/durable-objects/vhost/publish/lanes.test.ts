@@ -1,0 +1,247 @@
+import { runInDurableObject } from 'cloudflare:test';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import {
+  commandLog,
+  eventOf,
+  Partner,
+  type PublishQuestion,
+  setpoint,
+} from '../../../support/workerd/partner.ts';
+import { SiteCalls, turn } from '../../../support/workerd/site-calls.ts';
+import {
+  createKey,
+  createOrganization,
+  createPlant,
+  type Plant,
+  siteOf,
+} from '../../../support/workerd/world.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+async function openPartner(plantCount: number) {
+  const organization = await createOrganization();
+  const plants: Plant[] = [];
+  for (let index = 0; index < plantCount; index++) plants.push(await createPlant(organization));
+  const key = await createKey(organization);
+  const partner = await Partner.connect(organization, key);
+  await partner.consume('event.status', { noAck: true });
+  // The directory is read, so that nothing but the sites is waited for below.
+  await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
+  const [slow, ...others] = plants.map(({ id }) => id);
+  return { organization, key, partner, slow: slow ?? '', others };
+}
+
+function mode(partner: Partner, siteId: string): PublishQuestion {
+  return partner.command(siteId, 'mode', { mode: 'STANDARD' });
+}
+
+function emergency(partner: Partner, siteId: string): PublishQuestion {
+  return partner.command(siteId, 'emergency', { type: 'STOP' });
+}
+
+/** Sequences of the link that were confirmed so far, in order. */
+function confirmed(partner: Partner): number[] {
+  return partner.link.received.flatMap((frame) => (frame.kind === 'stored' ? frame.seqs : []));
+}
+
+describe('a site that does not answer', () => {
+  it('holds up nobody else: their confirms flow, its own does not (rule 4)', async () => {
+    const { partner, slow, others } = await openPartner(4);
+    const calls = SiteCalls.watch();
+    const release = calls.hold(slow);
+    const held = partner.askAll(mode(partner, slow), mode(partner, slow));
+    await calls.arrived(slow, 1);
+    for (let round = 0; round < 5; round++) {
+      const answers = await partner.askAll(...others.map((siteId) => mode(partner, siteId)));
+      expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored', 'stored']);
+    }
+    expect((await commandLog(slow)).total).toBe(0);
+    release();
+    expect((await held).map(({ kind }) => kind)).toEqual(['stored', 'stored']);
+    expect((await commandLog(slow)).total).toBe(2);
+  });
+
+  it('is not waited for within one message: each publish is confirmed as its own site answers (rule 4)', async () => {
+    const { partner, slow, others } = await openPartner(3);
+    const calls = SiteCalls.watch();
+    const release = calls.hold(slow);
+    const frames = [slow, ...others, slow, ...others].map((siteId, index) => ({
+      ...mode(partner, siteId),
+      seq: index + 1,
+    }));
+    const before = confirmed(partner);
+    partner.link.send(...frames);
+    await partner.link.next((frame) => frame.kind === 'stored' && frame.seqs.includes(6));
+    await partner.link.next((frame) => frame.kind === 'stored' && frame.seqs.includes(5));
+    await partner.quiet();
+    expect(confirmed(partner).slice(before.length).toSorted()).toEqual([2, 3, 5, 6]);
+    release();
+    await partner.link.next((frame) => frame.kind === 'stored' && frame.seqs.includes(4));
+    expect(confirmed(partner).slice(before.length + 4)).toEqual([1, 4]);
+  });
+
+  it('lets an emergency for another site and one for itself pass (rule 4)', async () => {
+    const { partner, slow, others } = await openPartner(2);
+    const calls = SiteCalls.watch();
+    const release = calls.hold(slow);
+    const held = partner.ask(mode(partner, slow));
+    await calls.arrived(slow, 1);
+    const waiting = partner.ask(mode(partner, slow));
+    const answers = await partner.askAll(emergency(partner, others[0] ?? ''), emergency(partner, slow));
+    expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored']);
+    expect((await commandLog(slow)).items).toMatchObject([{ commandType: 'EMERGENCY' }]);
+    release();
+    expect([await held, await waiting]).toMatchObject([{ kind: 'stored' }, { kind: 'stored' }]);
+  });
+
+  it('holding an emergency of its own holds no other emergency and no lane (rule 4)', async () => {
+    const { partner, slow } = await openPartner(1);
+    const calls = SiteCalls.watch();
+    let isHeld = true;
+    calls.before(slow, async (_batch, call) => {
+      while (call === 1 && isHeld) await turn();
+    });
+    const held = partner.ask(emergency(partner, slow));
+    await calls.arrived(slow, 1);
+    const answers = await partner.askAll(emergency(partner, slow), mode(partner, slow));
+    expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored']);
+    isHeld = false;
+    expect(await held).toMatchObject({ kind: 'stored' });
+  });
+});
+
+describe('the lane of a site', () => {
+  it('has one call under way with a whole batch; the next collects meanwhile, in order (rule 4)', async () => {
+    const { partner, slow } = await openPartner(1);
+    const calls = SiteCalls.watch();
+    const release = calls.hold(slow);
+    const questions = Array.from({ length: 40 }, () => mode(partner, slow));
+    const first = partner.askAll(...questions.slice(0, 10));
+    await calls.arrived(slow, 1);
+    const later = [questions.slice(10, 20), questions.slice(20, 39), questions.slice(39)].map((some) =>
+      partner.askAll(...some),
+    );
+    await partner.quiet();
+    expect(calls.of(slow)).toHaveLength(1);
+    release();
+    await Promise.all([first, ...later]);
+    expect(calls.of(slow).map(({ submissions }) => submissions.length)).toEqual([10, 30]);
+    expect(calls.mostUnderWay.get(slow)).toBe(1);
+    const messageIds = calls.of(slow).flatMap(({ submissions }) => submissions.map((one) => one.messageId));
+    expect(messageIds).toEqual(questions.map(({ body }) => JSON.parse(body).messageId));
+  });
+
+  it('is shared by the connections of a key; each gets its own confirms (rule 4)', async () => {
+    const { organization, key, partner, slow } = await openPartner(1);
+    const other = await Partner.connect(organization, key);
+    const calls = SiteCalls.watch();
+    const release = calls.hold(slow);
+    const first = partner.ask(mode(partner, slow));
+    await calls.arrived(slow, 1);
+    partner.link.send({ ...mode(partner, slow), seq: 7 });
+    await partner.quiet();
+    other.link.send({ ...mode(other, slow), seq: 8 });
+    await other.quiet();
+    release();
+    await first;
+    await partner.link.next((frame) => frame.kind === 'stored' && frame.seqs.includes(7));
+    await other.link.next((frame) => frame.kind === 'stored' && frame.seqs.includes(8));
+    expect(calls.of(slow).map(({ submissions }) => submissions.length)).toEqual([1, 2]);
+    expect(confirmed(partner)).not.toContain(8);
+    expect(confirmed(other)).toEqual([8]);
+  });
+
+  it('cuts a batch at 256 publishes (rule 9)', async () => {
+    const { partner, slow } = await openPartner(1);
+    const calls = SiteCalls.watch();
+    const release = calls.hold(slow);
+    const held = partner.ask(mode(partner, slow));
+    await calls.arrived(slow, 1);
+    const invalid = () => partner.command(slow, 'site-setpoint', {}, { signingKey: null });
+    const batches = [200, 200].map((count) => partner.askAll(...Array.from({ length: count }, invalid)));
+    await partner.quiet();
+    release();
+    await Promise.all([held, ...batches]);
+    expect(calls.of(slow).map(({ submissions }) => submissions.length)).toEqual([1, 256, 144]);
+  });
+});
+
+describe('a call that fails', () => {
+  it('for one publish of its batch leaves that one unstored, and no other (rule 4)', async () => {
+    const { partner, slow } = await openPartner(1);
+    const questions = Array.from({ length: 5 }, () => mode(partner, slow));
+    const poisoned = JSON.parse(questions[2]?.body ?? '{}').messageId;
+    await runInDurableObject(siteOf(slow), (_site, { storage }) => {
+      storage.sql.exec(`CREATE TRIGGER poison BEFORE INSERT ON command WHEN NEW.message_id = '${poisoned}'
+        BEGIN SELECT RAISE(ABORT, 'poisoned'); END`);
+    });
+    const answers = await partner.askAll(...questions);
+    expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored', 'unstored', 'stored', 'stored']);
+    expect((await commandLog(slow)).total).toBe(4);
+  });
+
+  it('once is made again, and its publishes are stored once (rule 4)', async () => {
+    const { partner, slow } = await openPartner(1);
+    const calls = SiteCalls.watch();
+    calls.before(slow, (_batch, call) => {
+      if (call === 1) throw new Error('the site is away');
+    });
+    const answers = await partner.askAll(mode(partner, slow), mode(partner, slow));
+    expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored']);
+    expect(calls.of(slow).map(({ submissions }) => submissions.length)).toEqual([2, 2]);
+    expect((await commandLog(slow)).total).toBe(2);
+  });
+
+  it('after the site had stored it is made again: one effect, the same acknowledgement [C-7.3]', async () => {
+    const { partner, slow } = await openPartner(1);
+    const calls = SiteCalls.watch();
+    calls.after(slow, (_batch, call) => {
+      if (call === 1) throw new Error('the answer was lost');
+    });
+    const before = partner.deliveries().length;
+    const question = partner.command(slow, 'site-setpoint', setpoint());
+    expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
+    await partner.quiet();
+    const acks = partner.deliveries().slice(before).map(eventOf);
+    expect(new Set(acks.map(({ messageId }) => messageId)).size).toBe(1);
+    expect(acks[0]?.payload).toMatchObject({ status: 'QUEUED' });
+    expect((await commandLog(slow)).total).toBe(1);
+  });
+
+  it('until the bridge would lose patience leaves its publishes unstored, and the lane goes on (rule 4)', async () => {
+    vi.setSystemTime(Date.now());
+    const { partner, slow } = await openPartner(1);
+    const calls = SiteCalls.watch();
+    let isAway = true;
+    calls.before(slow, () => {
+      if (!isAway) return;
+      vi.setSystemTime(Date.now() + 4_000);
+      throw new Error('the site is away');
+    });
+    const answers = await partner.askAll(mode(partner, slow), mode(partner, slow));
+    expect(answers.map(({ kind }) => kind)).toEqual(['unstored', 'unstored']);
+    expect(calls.of(slow)).toHaveLength(2);
+    expect((await commandLog(slow)).total).toBe(0);
+    isAway = false;
+    expect(await partner.ask(mode(partner, slow))).toMatchObject({ kind: 'stored' });
+    expect((await commandLog(slow)).total).toBe(1);
+  });
+
+  it('for a site holds up no other site (rule 4)', async () => {
+    const { partner, slow, others } = await openPartner(2);
+    const calls = SiteCalls.watch();
+    let isAway = true;
+    calls.before(slow, () => {
+      if (isAway) throw new Error('the site is away');
+    });
+    const held = partner.ask(mode(partner, slow));
+    await calls.arrived(slow, 1);
+    const other = others[0] ?? '';
+    expect(await partner.ask(mode(partner, other))).toMatchObject({ kind: 'stored' });
+    isAway = false;
+    expect(await held).toMatchObject({ kind: 'stored' });
+  });
+});

@@ -1,0 +1,200 @@
+import { evictDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import {
+  commandLog,
+  envelopeFields,
+  eventOf,
+  Partner,
+  publishOf,
+  setpoint,
+} from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization, createPlant, vhostOf } from '../../../support/workerd/world.ts';
+
+async function openPartner() {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization);
+  const key = await createKey(organization);
+  const partner = await Partner.connect(organization, key);
+  return { organization, plant, key, partner };
+}
+
+type Fields = Record<string, unknown>;
+
+describe('a malformed envelope', () => {
+  const malformed: [string, (whole: Fields) => string, string][] = [
+    ['that is no JSON', () => 'hello', 'not JSON'],
+    ['that is empty', () => '', 'not JSON'],
+    ['that breaks off', (whole) => JSON.stringify(whole).slice(0, -1), 'not JSON'],
+    ['that says NaN', (whole) => JSON.stringify(whole).replace(/:10,/, ':NaN,'), 'not JSON'],
+    ['that is a list', () => '[]', 'not a JSON object'],
+    ['that is null', () => 'null', 'not a JSON object'],
+    ['without a version', ({ version: _, ...rest }) => JSON.stringify(rest), 'version: '],
+    ['of another major version', (whole) => JSON.stringify({ ...whole, version: '2.0' }), 'version: '],
+    ['with a number for a version', (whole) => JSON.stringify({ ...whole, version: 1.1 }), 'version: '],
+    ['without a messageId', ({ messageId: _, ...rest }) => JSON.stringify(rest), 'messageId: '],
+    ['whose messageId is no UUID', (whole) => JSON.stringify({ ...whole, messageId: '1' }), 'messageId: '],
+    [
+      'whose correlationId is a number',
+      (whole) => JSON.stringify({ ...whole, correlationId: 1 }),
+      'correlationId: ',
+    ],
+    ['without a timestamp', ({ timestamp: _, ...rest }) => JSON.stringify(rest), 'timestamp: '],
+    [
+      'of a day that does not exist',
+      (whole) => JSON.stringify({ ...whole, timestamp: '2024-02-30T00:00:00Z' }),
+      'timestamp: ',
+    ],
+    [
+      'without a time zone',
+      (whole) => JSON.stringify({ ...whole, timestamp: '2024-02-03T00:00:00' }),
+      'timestamp: ',
+    ],
+    ['without a source', ({ source: _, ...rest }) => JSON.stringify(rest), 'source: '],
+    ['without a siteId', ({ siteId: _, ...rest }) => JSON.stringify(rest), 'siteId: '],
+    ['with an empty siteId', (whole) => JSON.stringify({ ...whole, siteId: '' }), 'siteId: '],
+    ['without a payload', ({ payload: _, ...rest }) => JSON.stringify(rest), 'payload: '],
+    ['whose payload is a list', (whole) => JSON.stringify({ ...whole, payload: [] }), 'payload: '],
+    [
+      'that says a field twice',
+      (whole) => JSON.stringify(whole).replace('{', '{"siteId":"x",'),
+      'repeated key',
+    ],
+    [
+      'that spells a field with escapes',
+      (whole) => JSON.stringify(whole).replace('siteId', '\\u0073iteId'),
+      'escaped',
+    ],
+  ];
+
+  it.each(malformed)(
+    '%s is dead-lettered with the reason, confirmed, and met with silence [C-7.1]',
+    async (_, spoil, reason) => {
+      const { plant, partner } = await openPartner();
+      await partner.consume('event.status');
+      await partner.consume('dead-letter');
+      const routingKey = partner.routingKey('site-setpoint');
+      const body = spoil({ ...envelopeFields(plant.id), payload: setpoint(10) });
+      const properties = btoa('\u0010\u0000\u0004some');
+      expect(await partner.ask(publishOf(routingKey, body, { properties }))).toMatchObject({
+        kind: 'stored',
+      });
+      const [dead] = await partner.delivered(1, 'dead-letter');
+      expect(dead).toMatchObject({
+        routingKey,
+        body,
+        encoding: 'utf8',
+        redelivered: false,
+        properties: {
+          raw: properties,
+          headers: { 'x-death-reason': expect.stringContaining(reason), 'x-death-routing-key': routingKey },
+        },
+      });
+      await partner.quiet();
+      expect(partner.deliveries('event.status')).toEqual([]);
+      expect((await commandLog(plant.id)).total).toBe(0);
+    },
+  );
+
+  it('that is not UTF-8 is dead-lettered with its bytes intact [C-7.1]', async () => {
+    const { partner } = await openPartner();
+    await partner.consume('dead-letter');
+    const body = btoa('{"version":"1.1","source":"\xff\xfe\x00"}');
+    const question = publishOf(partner.routingKey('emergency'), body, { encoding: 'base64' });
+    expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
+    expect(await partner.delivered(1)).toMatchObject([
+      { body, encoding: 'base64', properties: { headers: { 'x-death-reason': 'not UTF-8' } } },
+    ]);
+  });
+
+  it('that is whole but marked as bytes is not read as text [C-7.1]', async () => {
+    const { plant, partner } = await openPartner();
+    const whole = partner.command(plant.id, 'emergency', { type: 'STOP' });
+    await partner.ask({ ...whole, body: btoa(whole.body), encoding: 'base64' });
+    expect(await partner.readyCount('dead-letter')).toBe(1);
+    expect((await commandLog(plant.id)).total).toBe(0);
+  });
+
+  it('is confirmed only once it is in the dead-letter queue for good [C-6.4]', async () => {
+    const { key, partner } = await openPartner();
+    await partner.ask(publishOf(partner.routingKey('mode'), 'first'));
+    await partner.ask(publishOf(partner.routingKey('mode'), 'second'));
+    await evictDurableObject(vhostOf(key.id));
+    await partner.consume('dead-letter');
+    const dead = await partner.delivered(2);
+    expect(dead.map(({ body }) => body)).toEqual(['first', 'second']);
+  });
+
+  it('of the largest size that AMQP lets in is kept whole [C-6.3]', async () => {
+    const { partner } = await openPartner();
+    const body = 'x'.repeat(256 * 1024);
+    expect(await partner.ask(publishOf(partner.routingKey('mode'), body))).toMatchObject({ kind: 'stored' });
+    expect((await partner.get('dead-letter')).delivery?.body).toBe(body);
+  });
+});
+
+describe('an envelope that is read', () => {
+  it.each(['1.0', '1.1', '1.9999'])(
+    'may be of version %s and carry fields we do not know [C-7.1]',
+    async (version) => {
+      const { plant, partner } = await openPartner();
+      await partner.consume('event.status');
+      const whole = { ...envelopeFields(plant.id), version, traceparent: '00-1', payload: setpoint() };
+      await partner.ask(publishOf(partner.routingKey('site-setpoint'), JSON.stringify(whole)));
+      const [ack] = await partner.delivered(1);
+      expect(ack && eventOf(ack).payload).toMatchObject({ status: 'QUEUED', commandType: 'SITE_SETPOINT' });
+    },
+  );
+
+  it('whose payload is wrong is rejected and logged, not dead-lettered [C-7.1]', async () => {
+    const { plant, partner } = await openPartner();
+    await partner.consume('event.status');
+    await partner.ask(partner.command(plant.id, 'site-setpoint', { ...setpoint(), targetValueKw: 1e308 }));
+    const [ack] = await partner.delivered(1);
+    expect(ack && eventOf(ack).payload).toMatchObject({
+      status: 'REJECTED',
+      rejectionCode: 'INVALID_PAYLOAD',
+    });
+    expect((await commandLog(plant.id)).items).toMatchObject([{ status: 'REJECTED' }]);
+    expect(await partner.readyCount('dead-letter')).toBe(0);
+  });
+
+  it('has its correlationId echoed, in the event and in its properties [C-8.1]', async () => {
+    const { plant, partner } = await openPartner();
+    await partner.consume('event.status');
+    await partner.ask(
+      partner.command(plant.id, 'site-setpoint', setpoint(), { correlationId: 'order 66/č' }),
+    );
+    const [ack] = await partner.delivered(1);
+    expect(ack && eventOf(ack)).toMatchObject({
+      correlationId: 'order 66/č',
+      siteId: plant.id,
+      source: 'sitewire',
+    });
+    expect(ack?.properties.correlationId).toBe('order 66/č');
+  });
+
+  it('without a correlationId has its messageId echoed for one [C-8.1]', async () => {
+    const { plant, partner } = await openPartner();
+    await partner.consume('event.status');
+    const messageId = crypto.randomUUID();
+    await partner.ask(partner.command(plant.id, 'device', {}, { messageId, correlationId: null }));
+    const [ack] = await partner.delivered(1);
+    expect(ack && eventOf(ack).correlationId).toBe(messageId);
+  });
+
+  it('is answered under the acknowledgement key with the properties of an event [C-8.1]', async () => {
+    const { organization, plant, partner } = await openPartner();
+    await partner.consume('event.status');
+    await partner.ask(partner.command(plant.id, 'site-setpoint', setpoint()));
+    const [ack] = await partner.delivered(1);
+    const event = ack && eventOf(ack);
+    expect(ack).toMatchObject({
+      routingKey: `${organization.slug}.event.command.ack`,
+      redelivered: false,
+      encoding: 'utf8',
+      properties: { contentType: 'application/json', messageId: event?.messageId },
+    });
+    expect(ack?.properties.timestampMs).toBe(Date.parse(event?.timestamp ?? ''));
+    expect(event?.version).toBe('1.1');
+  });
+});

@@ -1,0 +1,161 @@
+import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { connectDevice } from '../../../support/workerd/links.ts';
+import { charge, commandLog, eventOf, Partner, setpoint } from '../../../support/workerd/partner.ts';
+import {
+  createKey,
+  createOrganization,
+  createPlant,
+  siteOf,
+  vhostOf,
+} from '../../../support/workerd/world.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+async function openPartner() {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization);
+  const key = await createKey(organization);
+  const device = await connectDevice(plant);
+  device.send({ kind: 'subscribed', commands: true });
+  const partner = await Partner.connect(organization, key);
+  await partner.consume('event.status', { noAck: true });
+  const expectOneEffect = async () => {
+    await device.next((frame) => frame.kind === 'command');
+    expect((await commandLog(plant.id)).total).toBe(1);
+    expect(device.received.filter(({ kind }) => kind === 'command')).toHaveLength(1);
+  };
+  return { organization, plant, key, partner, device, expectOneEffect };
+}
+
+/** What identifies an acknowledgement and what it says; its time may differ. */
+function told(partner: Partner) {
+  return partner.deliveries().map((delivery) => {
+    const { messageId, correlationId, payload } = eventOf(delivery);
+    return { messageId, correlationId, payload };
+  });
+}
+
+describe('the same messageId again', () => {
+  it('is one effect and the same acknowledgement, one after the other [C-7.3]', async () => {
+    const { plant, partner, expectOneEffect } = await openPartner();
+    const question = partner.command(plant.id, 'device', charge());
+    for (let time = 0; time < 3; time++)
+      expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
+    await partner.delivered(3);
+    const [first, ...repeats] = told(partner);
+    expect(first?.payload).toMatchObject({ status: 'ACCEPTED' });
+    for (const repeat of repeats) expect(repeat).toEqual(first);
+    await expectOneEffect();
+  });
+
+  it('is one effect and the same acknowledgement within one message of the link [C-7.3]', async () => {
+    const { plant, partner, expectOneEffect } = await openPartner();
+    const question = partner.command(plant.id, 'device', charge());
+    const answers = await partner.askAll(question, question, question, question);
+    expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored', 'stored', 'stored']);
+    await partner.delivered(4);
+    const [first, ...repeats] = told(partner);
+    for (const repeat of repeats) expect(repeat).toEqual(first);
+    await expectOneEffect();
+  });
+
+  it('is one effect when two connections publish it in parallel [C-7.3]', async () => {
+    const { organization, plant, key, partner, expectOneEffect } = await openPartner();
+    const twin = await Partner.connect(organization, key);
+    const question = partner.command(plant.id, 'device', charge());
+    const answers = await Promise.all([partner.ask(question), twin.ask(question)]);
+    expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored']);
+    await partner.delivered(2);
+    const [first, second] = told(partner);
+    expect(second).toEqual(first);
+    await expectOneEffect();
+  });
+
+  it('is one effect when a client that saw no confirm comes back and sends it again [C-7.3]', async () => {
+    const { organization, plant, key, partner, expectOneEffect } = await openPartner();
+    const question = partner.command(plant.id, 'device', charge());
+    partner.link.send({ ...question, seq: 1 });
+    partner.link.socket.close();
+    const again = await Partner.connect(organization, key);
+    await again.consume('event.status', { noAck: true });
+    expect(await again.ask(question)).toMatchObject({ kind: 'stored' });
+    const acks = await again.delivered(1);
+    await again.quiet();
+    const ids = new Set([...acks, ...again.deliveries()].map((delivery) => eventOf(delivery).messageId));
+    expect(ids.size).toBe(1);
+    await expectOneEffect();
+  });
+
+  it('is one effect after the objects have slept [C-7.3]', async () => {
+    const { plant, key, partner, expectOneEffect } = await openPartner();
+    const question = partner.command(plant.id, 'device', charge());
+    await partner.ask(question);
+    await partner.delivered(1);
+    await evictDurableObject(vhostOf(key.id));
+    // The site's outbox is drained, then deleted, before it sleeps.
+    for (let run = 0; run < 2; run++) {
+      vi.setSystemTime(Date.now() + 6_000);
+      await runDurableObjectAlarm(siteOf(plant.id));
+    }
+    await evictDurableObject(siteOf(plant.id));
+    await partner.ask(question);
+    await partner.delivered(2);
+    const [first, second] = told(partner);
+    expect(second).toEqual(first);
+    await expectOneEffect();
+  });
+
+  it('is the same one in upper case [C-7.3]', async () => {
+    const { plant, partner, expectOneEffect } = await openPartner();
+    const messageId = crypto.randomUUID();
+    await partner.ask(partner.command(plant.id, 'device', charge(), { messageId, correlationId: null }));
+    const upper = { messageId: messageId.toUpperCase(), correlationId: null };
+    await partner.ask(partner.command(plant.id, 'device', charge(), upper));
+    await partner.delivered(2);
+    const [first, second] = told(partner);
+    expect(second).toEqual(first);
+    await expectOneEffect();
+  });
+
+  it('with another payload or routing key is rejected as reused, and the first stands [C-7.3]', async () => {
+    const { plant, partner, device } = await openPartner();
+    const messageId = crypto.randomUUID();
+    await partner.ask(partner.command(plant.id, 'device', charge(5), { messageId }));
+    await partner.ask(partner.command(plant.id, 'device', charge(6), { messageId }));
+    await partner.ask(partner.command(plant.id, 'site-setpoint', setpoint(), { messageId }));
+    await partner.delivered(3);
+    const [first, ...others] = told(partner);
+    expect(first?.payload).toMatchObject({ status: 'ACCEPTED' });
+    for (const other of others) {
+      expect(other.payload).toMatchObject({ rejectionCode: 'INVALID_PAYLOAD', message: 'messageId reused' });
+      expect(other.messageId).not.toBe(first?.messageId);
+    }
+    const dispatched = (await commandLog(plant.id)).items.filter(({ status }) => status !== 'REJECTED');
+    expect(dispatched).toHaveLength(1);
+    await device.next((frame) => frame.kind === 'command');
+    expect(device.received.filter(({ kind }) => kind === 'command')).toHaveLength(1);
+  });
+
+  it('from another key is a command of its own [C-7.3]', async () => {
+    const { organization, plant, partner, device } = await openPartner();
+    const other = await Partner.connect(organization, await createKey(organization));
+    const messageId = crypto.randomUUID();
+    await partner.ask(partner.command(plant.id, 'device', charge(), { messageId }));
+    await other.ask(other.command(plant.id, 'device', charge(), { messageId }));
+    expect((await commandLog(plant.id)).total).toBe(2);
+    await device.next((frame) => frame === device.received.filter(({ kind }) => kind === 'command')[1]);
+  });
+
+  it('that was first sent with a wrong signature is free for the right one [C-7.3]', async () => {
+    const { plant, partner } = await openPartner();
+    const messageId = crypto.randomUUID();
+    const forged = { messageId, signingKey: '00'.repeat(32) };
+    await partner.ask(partner.command(plant.id, 'device', charge(), forged));
+    await partner.ask(partner.command(plant.id, 'device', charge(), { messageId }));
+    await partner.delivered(2);
+    expect(told(partner).map(({ payload }) => payload.status)).toEqual(['REJECTED', 'ACCEPTED']);
+  });
+});

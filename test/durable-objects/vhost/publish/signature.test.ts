@@ -1,0 +1,254 @@
+import { env } from 'cloudflare:workers';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { hmacHex } from '../../../../durable-objects/hmac.ts';
+import { sliceMembers } from '../../../../protocol/compact-json.ts';
+import type { Delivery } from '../../../../protocol/link.ts';
+import { envelopeSigningString } from '../../../../protocol/signing.ts';
+import { connectDevice } from '../../../support/workerd/links.ts';
+import {
+  charge,
+  commandLog,
+  envelopeFields,
+  eventOf,
+  Partner,
+  type PublishQuestion,
+  publishOf,
+  setpoint,
+  sign,
+} from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization, createPlant, vhostOf } from '../../../support/workerd/world.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+async function openPartner(settings: Record<string, unknown> = {}) {
+  const organization = await createOrganization(settings);
+  const plant = await createPlant(organization);
+  const key = await createKey(organization);
+  const partner = await Partner.connect(organization, key);
+  await partner.consume('event.status');
+  return { organization, plant, key, partner };
+}
+
+async function payloadOfAck(partner: Partner, question: PublishQuestion): Promise<Record<string, unknown>> {
+  const before = partner.deliveries('event.status').length;
+  expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
+  const ack = (await partner.delivered(before + 1, 'event.status')).at(-1);
+  return ack ? eventOf(ack).payload : {};
+}
+
+function rejectedAs(message: string) {
+  return { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message };
+}
+
+/** The signature of an event, checked as a partner would: over the slices as they came. */
+function verifies(delivery: Delivery, signingKey: string): boolean {
+  const event = eventOf(delivery);
+  const members = sliceMembers(delivery.body);
+  const payloadText = members.ok ? (members.value.get('payload') ?? '') : '';
+  const text = envelopeSigningString(event, delivery.routingKey, payloadText) ?? '';
+  return event.signature === hmacHex(signingKey, text);
+}
+
+describe('the signature of a publish', () => {
+  it.each([
+    ['device', charge()],
+    ['mode', { mode: 'STANDARD' }],
+  ] as const)(
+    'is required of %s: without one it is rejected, logged and not dispatched [C-7.2]',
+    async (family, payload) => {
+      const { plant, partner } = await openPartner();
+      const device = await connectDevice(plant);
+      device.send({ kind: 'subscribed', commands: true });
+      const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
+      expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
+      expect((await commandLog(plant.id)).items).toMatchObject([
+        { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: 'signature missing' },
+      ]);
+      expect(device.received.filter(({ kind }) => kind === 'command')).toEqual([]);
+    },
+  );
+
+  it.each([
+    ['site-setpoint', setpoint()],
+    ['emergency', { type: 'HOLD' }],
+  ] as const)('is not required of %s, but checked where it is there [C-7.2]', async (family, payload) => {
+    const { plant, partner } = await openPartner();
+    const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
+    expect(await payloadOfAck(partner, unsigned)).toMatchObject({ status: 'QUEUED' });
+    const forged = partner.command(plant.id, family, payload, { signingKey: '00'.repeat(32) });
+    expect(await payloadOfAck(partner, forged)).toMatchObject(rejectedAs('signature mismatch'));
+  });
+
+  const spoiled: [string, (whole: Record<string, unknown>) => Record<string, unknown>][] = [
+    ['in upper case', (whole) => ({ ...whole, signature: String(whole.signature).toUpperCase() })],
+    ['cut short', (whole) => ({ ...whole, signature: String(whole.signature).slice(0, 63) })],
+    ['empty', (whole) => ({ ...whole, signature: '' })],
+    ['a number', (whole) => ({ ...whole, signature: 7 })],
+    ['an object', (whole) => ({ ...whole, signature: {} })],
+    ['over another messageId', (whole) => ({ ...whole, messageId: crypto.randomUUID() })],
+    ['over another correlationId', (whole) => ({ ...whole, correlationId: 'other' })],
+    ['over another source', (whole) => ({ ...whole, source: 'other' })],
+    ['over another timestamp', (whole) => ({ ...whole, timestamp: new Date(Date.now() + 1).toISOString() })],
+    ['over another payload', (whole) => ({ ...whole, payload: charge(6) })],
+  ];
+
+  it.each(spoiled)('%s is a mismatch and nothing is dispatched [C-7.2]', async (_, spoil) => {
+    const { plant, partner } = await openPartner();
+    const device = await connectDevice(plant);
+    device.send({ kind: 'subscribed', commands: true });
+    const question = partner.command(plant.id, 'device', charge());
+    const body = JSON.stringify(spoil(JSON.parse(question.body)));
+    expect(await payloadOfAck(partner, { ...question, body })).toMatchObject(
+      rejectedAs('signature mismatch'),
+    );
+    expect((await commandLog(plant.id)).items).toMatchObject([{ status: 'REJECTED' }]);
+    expect(device.received.filter(({ kind }) => kind === 'command')).toEqual([]);
+  });
+
+  it('taken from another message, of another site or routing key, is a mismatch [C-7.2]', async () => {
+    const organization = await createOrganization();
+    const [plant, other] = [await createPlant(organization), await createPlant(organization)];
+    const partner = await Partner.connect(organization, await createKey(organization));
+    await partner.consume('event.status');
+    const signed = partner.command(plant.id, 'device', charge());
+    await payloadOfAck(partner, signed);
+    const moved = signed.body.replace(plant.id, other.id);
+    expect(await payloadOfAck(partner, { ...signed, body: moved })).toMatchObject(
+      rejectedAs('signature mismatch'),
+    );
+    const routingKey = `${signed.routingKey}.BESS-1`;
+    expect(await payloadOfAck(partner, { ...signed, routingKey })).toMatchObject(
+      rejectedAs('signature mismatch'),
+    );
+  });
+
+  it('of another key of the same organization is a mismatch [C-7.2]', async () => {
+    const { organization, plant, partner } = await openPartner();
+    const { signingKey } = await createKey(organization);
+    const question = partner.command(plant.id, 'device', charge(), { signingKey });
+    expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
+  });
+
+  it('of fields that hold the separator is a mismatch [C-7.2]', async () => {
+    const { plant, partner } = await openPartner();
+    const question = partner.command(plant.id, 'device', charge(), { correlationId: 'a|b' });
+    expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
+  });
+
+  it('is checked over the payload as it was sent, whitespace left out [C-3.7]', async () => {
+    const { plant, key, partner } = await openPartner();
+    const payloadText = `{ "commands" : [ {"deviceId": "BESS-1", "assetType": "BESS",
+      "command": "BESS_CHARGE", "params": {"powerKw": 5.0e0}} ] }`;
+    const fields = envelopeFields(plant.id);
+    const routingKey = partner.routingKey('device');
+    const signature = sign(key.signingKey, fields, routingKey, payloadText);
+    const body = `${JSON.stringify({ signature, ...fields }).slice(0, -1)}, "payload": ${payloadText} }`;
+    expect(await payloadOfAck(partner, publishOf(routingKey, body))).toMatchObject({ status: 'QUEUED' });
+  });
+
+  it.each([
+    [-300_000, 'QUEUED'],
+    [-300_001, 'REJECTED'],
+    [300_000, 'QUEUED'],
+    [300_001, 'REJECTED'],
+  ])('dated %d ms off the clock ends %s [C-7.2]', async (offsetMs, status) => {
+    vi.setSystemTime(Date.now());
+    const { plant, key, partner } = await openPartner();
+    const timestamp = new Date(Date.now() + offsetMs).toISOString();
+    const fields = { ...envelopeFields(plant.id), timestamp };
+    const routingKey = partner.routingKey('device');
+    const signature = sign(key.signingKey, fields, routingKey, JSON.stringify(charge()));
+    const body = JSON.stringify({ ...fields, payload: charge(), signature });
+    const payload = await payloadOfAck(partner, publishOf(routingKey, body));
+    expect(payload.status).toBe(status);
+    if (status === 'REJECTED') expect(payload.message).toBe('signature timestamp outside tolerance');
+  });
+});
+
+describe('an organization that requires signed commands', () => {
+  it.each([
+    ['site-setpoint', setpoint()],
+    ['emergency', { type: 'HOLD' }],
+  ] as const)('has %s rejected without a signature and taken with one [C-7.2]', async (family, payload) => {
+    const { plant, key, partner } = await openPartner({ requireSignedCommands: true });
+    await payloadOfAck(partner, partner.command(plant.id, 'device', charge()));
+    const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
+    expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
+    const signed = partner.command(plant.id, family, payload, { signingKey: key.signingKey });
+    expect(await payloadOfAck(partner, signed)).toMatchObject({ status: 'QUEUED' });
+  });
+
+  it('has the first publish of a key judged by its setting too, before the directory was read [C-7.2]', async () => {
+    const organization = await createOrganization({ requireSignedCommands: true });
+    const plant = await createPlant(organization);
+    const key = await createKey(organization);
+    // The registry is away for a moment: the directory read of the connect fails, the publish reads it itself.
+    const prepare = vi.spyOn(Object.getPrototypeOf(env.DB), 'prepare');
+    prepare.mockImplementation(() => {
+      throw new Error('the registry is away');
+    });
+    const partner = await Partner.connect(organization, key);
+    await partner.consume('event.status');
+    prepare.mockRestore();
+    vi.setSystemTime(Date.now() + 2_000);
+    const unsigned = partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
+    expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
+  });
+
+  it('has its setting obeyed within minutes on a connection that stays [C-7.2]', async () => {
+    const { organization, plant, partner } = await openPartner();
+    const unsigned = () => partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
+    expect(await payloadOfAck(partner, unsigned())).toMatchObject({ status: 'QUEUED' });
+    const settings = JSON.stringify({ requireSignedCommands: true });
+    await env.DB.prepare('UPDATE organizations SET settings = ? WHERE id = ?')
+      .bind(settings, organization.id)
+      .run();
+    let last: Record<string, unknown> = {};
+    for (let minute = 0; minute < 5; minute++) {
+      vi.setSystemTime(Date.now() + 50_000);
+      last = await payloadOfAck(partner, unsigned());
+    }
+    expect(last).toMatchObject(rejectedAs('signature missing'));
+  });
+});
+
+describe('the signature of an event', () => {
+  it('is made with the signing key of the key that gets it, over the event as it is sent [C-7.2]', async () => {
+    const { organization, plant, key, partner } = await openPartner();
+    await payloadOfAck(
+      partner,
+      partner.command(plant.id, 'device', charge(), { correlationId: 'objednávka č. 7' }),
+    );
+    await payloadOfAck(
+      partner,
+      partner.command(crypto.randomUUID(), 'device', charge(), { correlationId: null }),
+    );
+    await payloadOfAck(
+      partner,
+      partner.command(plant.id, 'site-setpoint', { ...setpoint(), targetValueKw: 1_000 }),
+    );
+    await partner.consume('event.alarm');
+    await partner.delivered(1, 'event.alarm');
+    const deliveries = partner.deliveries();
+    expect(deliveries).toHaveLength(4);
+    for (const delivery of deliveries) expect(verifies(delivery, key.signingKey)).toBe(true);
+    const { signingKey } = await createKey(organization);
+    for (const delivery of deliveries) expect(verifies(delivery, signingKey)).toBe(false);
+  });
+
+  it('covers telemetry, which has no correlationId [C-7.2]', async () => {
+    const { plant, key, partner } = await openPartner();
+    await partner.consume('event.telemetry');
+    const event = { kind: 'telemetry', correlationId: null, atMs: Date.now() } as const;
+    const messageId = crypto.randomUUID();
+    await vhostOf(key.id).receivePassing(plant.id, [
+      { ...event, messageId, payloadText: '{"gridPowerKw":1.5}' },
+    ]);
+    const [delivery] = await partner.delivered(1, 'event.telemetry');
+    expect(delivery && verifies(delivery, key.signingKey)).toBe(true);
+    expect(delivery && 'correlationId' in eventOf(delivery)).toBe(false);
+  });
+});

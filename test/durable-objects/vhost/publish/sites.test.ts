@@ -1,0 +1,187 @@
+import { listDurableObjectIds } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import {
+  charge,
+  commandLog,
+  eventOf,
+  Partner,
+  type PublishQuestion,
+  setpoint,
+} from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization, createPlant } from '../../../support/workerd/world.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+async function openPartner(options: { allowed?: 'first' } = {}) {
+  const organization = await createOrganization();
+  const externalPlantId = `ext-${crypto.randomUUID().slice(0, 8)}`;
+  const plant = await createPlant(organization, { externalPlantId });
+  const other = await createPlant(organization, { externalPlantId: `${externalPlantId}-2` });
+  const key = await createKey(organization, options.allowed ? { allowedPlantIds: [plant.id] } : {});
+  const partner = await Partner.connect(organization, key);
+  await partner.consume('event.status');
+  return { organization, plant, other, externalPlantId, key, partner };
+}
+
+async function eventOfAck(partner: Partner, question: PublishQuestion) {
+  const before = partner.deliveries().length;
+  expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
+  const ack = (await partner.delivered(before + 1)).at(-1);
+  if (!ack) throw new Error('no acknowledgement');
+  return eventOf(ack);
+}
+
+describe("a site that is not the partner's to command", () => {
+  it('is told in one same text, whether it is unknown, foreign or not allowed [C-7.1]', async () => {
+    const { other, externalPlantId, partner } = await openPartner({ allowed: 'first' });
+    const stranger = await createOrganization();
+    const foreign = await createPlant(stranger, { externalPlantId: `foreign-${externalPlantId}` });
+    const names = [
+      crypto.randomUUID(),
+      foreign.id,
+      other.id,
+      other.id.toUpperCase(),
+      `foreign-${externalPlantId}`,
+      `${externalPlantId}-2`,
+      'no such plant',
+      '*',
+    ];
+    const payloads: unknown[] = [];
+    for (const siteId of names) {
+      const event = await eventOfAck(partner, partner.command(siteId, 'device', charge()));
+      expect(event.siteId).toBe(siteId);
+      payloads.push(event.payload);
+    }
+    expect(payloads[0]).toEqual({
+      status: 'REJECTED',
+      commandType: 'DEVICE_COMMAND',
+      rejectionCode: 'DEVICE_OFFLINE',
+      message: expect.any(String),
+    });
+    for (const payload of payloads) expect(payload).toEqual(payloads[0]);
+  });
+
+  it('has nothing logged [C-7.1]', async () => {
+    const { plant, other, partner } = await openPartner({ allowed: 'first' });
+    const foreign = await createPlant(await createOrganization());
+    for (const siteId of [other.id, foreign.id]) {
+      await eventOfAck(partner, partner.command(siteId, 'emergency', { type: 'STOP' }));
+      expect((await commandLog(siteId)).total).toBe(0);
+    }
+    expect((await commandLog(plant.id)).total).toBe(0);
+  });
+
+  it('makes no object of its name', async () => {
+    const { partner } = await openPartner();
+    const siteId = crypto.randomUUID();
+    await eventOfAck(partner, partner.command(siteId, 'emergency', { type: 'STOP' }));
+    const ids = await listDurableObjectIds(env.SITE);
+    expect(ids.map(String)).not.toContain(String(env.SITE.idFromName(siteId)));
+  });
+
+  it('is answered with the correlationId, the messageId standing in for it [C-8.1]', async () => {
+    const { partner } = await openPartner();
+    const messageId = crypto.randomUUID();
+    const siteId = crypto.randomUUID();
+    const named = partner.command(siteId, 'mode', { mode: 'STANDARD' }, { correlationId: 'corr-1' });
+    expect((await eventOfAck(partner, named)).correlationId).toBe('corr-1');
+    const unnamed = partner.command(siteId, 'mode', { mode: 'STANDARD' }, { messageId, correlationId: null });
+    expect((await eventOfAck(partner, unnamed)).correlationId).toBe(messageId);
+  });
+
+  it('is answered under the same event messageId when the publish comes again [C-8.1]', async () => {
+    const { partner } = await openPartner();
+    const question = partner.command(crypto.randomUUID(), 'device', charge());
+    const first = await eventOfAck(partner, question);
+    expect((await eventOfAck(partner, question)).messageId).toBe(first.messageId);
+    const another = partner.command(crypto.randomUUID(), 'device', charge());
+    expect((await eventOfAck(partner, another)).messageId).not.toBe(first.messageId);
+  });
+});
+
+describe('how a site is named', () => {
+  it('by its id, in either case [C-7.1]', async () => {
+    const { plant, partner } = await openPartner({ allowed: 'first' });
+    for (const siteId of [plant.id, plant.id.toUpperCase()]) {
+      const event = await eventOfAck(partner, partner.command(siteId, 'device', charge()));
+      expect(event).toMatchObject({ siteId: plant.id, payload: { status: 'QUEUED' } });
+    }
+    expect((await commandLog(plant.id)).total).toBe(2);
+  });
+
+  it("by its externalPlantId inside the key's organization [C-7.1]", async () => {
+    const { plant, other, externalPlantId, partner } = await openPartner();
+    const event = await eventOfAck(partner, partner.command(externalPlantId, 'device', charge()));
+    expect(event.payload).toMatchObject({ status: 'QUEUED' });
+    expect((await commandLog(plant.id)).total).toBe(1);
+    expect((await commandLog(other.id)).total).toBe(0);
+  });
+
+  it('by an externalPlantId that another organization uses too: each key reaches its own [C-7.1]', async () => {
+    const { plant, externalPlantId, partner } = await openPartner();
+    const stranger = await createOrganization();
+    const twin = await createPlant(stranger, { externalPlantId });
+    const twinPartner = await Partner.connect(stranger, await createKey(stranger));
+    await twinPartner.consume('event.status');
+    await eventOfAck(partner, partner.command(externalPlantId, 'emergency', { type: 'STOP' }));
+    expect([(await commandLog(plant.id)).total, (await commandLog(twin.id)).total]).toEqual([1, 0]);
+    await eventOfAck(twinPartner, twinPartner.command(externalPlantId, 'emergency', { type: 'STOP' }));
+    expect([(await commandLog(plant.id)).total, (await commandLog(twin.id)).total]).toEqual([1, 1]);
+  });
+
+  it('by an externalPlantId that differs in case from another names nothing [C-7.1]', async () => {
+    const { externalPlantId, partner } = await openPartner();
+    const event = await eventOfAck(
+      partner,
+      partner.command(externalPlantId.toUpperCase(), 'device', charge()),
+    );
+    expect(event.payload).toMatchObject({ rejectionCode: 'DEVICE_OFFLINE' });
+  });
+});
+
+describe('the directory of sites', () => {
+  it('is read again for a site that was made after the connection', async () => {
+    const { organization, partner } = await openPartner();
+    await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));
+    const plant = await createPlant(organization);
+    vi.setSystemTime(Date.now() + 2_000);
+    const event = await eventOfAck(partner, partner.command(plant.id, 'device', charge()));
+    expect(event.payload).toMatchObject({ status: 'QUEUED' });
+  });
+
+  it('that cannot be read is trouble, not a refusal: the publish is not confirmed (rule 7)', async () => {
+    const { organization, partner } = await openPartner();
+    await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));
+    const plant = await createPlant(organization);
+    vi.setSystemTime(Date.now() + 2_000);
+    const prepare = vi.spyOn(Object.getPrototypeOf(env.DB), 'prepare').mockImplementation(() => {
+      throw new Error('the registry is away');
+    });
+    const question = partner.command(plant.id, 'site-setpoint', setpoint());
+    expect(await partner.ask(question)).toMatchObject({ kind: 'unstored' });
+    prepare.mockRestore();
+    expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
+    expect((await commandLog(plant.id)).total).toBe(1);
+  });
+
+  it('may list 10 000 sites with long names of their own (rule 9)', async () => {
+    const organization = await createOrganization();
+    const plant = await createPlant(organization);
+    // It looks at every plant of the organization for each that comes: here that only takes time.
+    await env.DB.exec('DROP TRIGGER plants_ean_insert');
+    await env.DB.prepare(
+      `WITH RECURSIVE counter(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counter WHERE n < 10000)
+       INSERT INTO plants (id, organization_id, name, external_plant_id, created_at_ms)
+       SELECT 'plant-' || substr(?1, 1, 8) || '-' || printf('%021d', n), ?1, 'Plant', printf('%064d', n), 1 FROM counter`,
+    )
+      .bind(organization.id)
+      .run();
+    const partner = await Partner.connect(organization, await createKey(organization));
+    const question = partner.command(plant.id, 'mode', { mode: 'STANDARD' });
+    expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
+  });
+});

@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { Partner } from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization } from '../../../support/workerd/world.ts';
+
+async function openPartner() {
+  const organization = await createOrganization();
+  const key = await createKey(organization);
+  return { organization, key, partner: await Partner.connect(organization, key) };
+}
+
+const QUEUES = ['event.telemetry', 'event.alarm', 'event.status', 'event.execution', 'dead-letter'] as const;
+
+describe('declaring a queue', () => {
+  it.each(QUEUES)('%s exists from the start: passively, and declared equally [C-6.1]', async (name) => {
+    const { partner } = await openPartner();
+    const queue = partner.queueName(name);
+    const empty = { kind: 'ok', messageCount: 0, consumerCount: 0 };
+    expect(await partner.declare(queue, { passive: true })).toMatchObject(empty);
+    expect(await partner.declare(queue)).toMatchObject(empty);
+  });
+
+  it.each(['command', 'schedule', 'config'])(
+    '%s, which the platform reads, exists with its one consumer [C-6.1]',
+    async (name) => {
+      const { organization, partner } = await openPartner();
+      const queue = `vcp.${organization.slug}.${name}`;
+      const answer = { kind: 'ok', messageCount: 0, consumerCount: 1 };
+      expect(await partner.declare(queue, { passive: true })).toMatchObject(answer);
+      expect(await partner.declare(queue)).toMatchObject(answer);
+    },
+  );
+
+  it('compares nothing when it is passive, as in RabbitMQ [C-6.3]', async () => {
+    const { partner } = await openPartner();
+    const other = { durable: false, exclusive: true, autoDelete: true, argumentNames: ['x-message-ttl'] };
+    const answer = await partner.declare(partner.queueName('event.status'), { passive: true, ...other });
+    expect(answer).toMatchObject({ kind: 'ok' });
+  });
+
+  it.each([
+    ['durable', { durable: false }, 'false', 'true'],
+    ['exclusive', { exclusive: true }, 'true', 'false'],
+    ['auto_delete', { autoDelete: true }, 'true', 'false'],
+  ] as const)(
+    "with another %s is refused with 406 in RabbitMQ's words [C-6.3]",
+    async (name, options, received, current) => {
+      const { key, partner } = await openPartner();
+      const queue = partner.queueName('event.status');
+      expect(await partner.declare(queue, options)).toMatchObject({
+        kind: 'refused',
+        severity: 'channel',
+        code: 406,
+        text: `PRECONDITION_FAILED - inequivalent arg '${name}' for queue '${queue}' in vhost 'partner-${key.id}': received '${received}' but current is '${current}'`,
+      });
+    },
+  );
+
+  it('with an argument that ours do not have is refused with 406 naming it [C-6.3]', async () => {
+    const { key, partner } = await openPartner();
+    const queue = partner.queueName('event.telemetry');
+    const answer = await partner.declare(queue, { argumentNames: ['x-message-ttl', 'x-max-length'] });
+    expect(answer).toMatchObject({ kind: 'refused', severity: 'channel', code: 406 });
+    const text = answer.kind === 'refused' ? answer.text : '';
+    const where = `for queue '${queue}' in vhost 'partner-${key.id}'`;
+    expect(text).toContain(`PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' ${where}: received`);
+    expect(text).toContain('but current is none');
+  });
+
+  it.each([
+    ["another organization's", () => 'vcp.other.event.status'],
+    ['one that begins like its own', (slug: string) => `vcp.${slug}2.event.status`],
+    ['a new one among ours', (slug: string) => `vcp.${slug}.mine`],
+    ['one of a reserved name', () => 'amq.gen-1'],
+  ])('refuses %s with 403, passively too [C-6.2]', async (_, nameOf) => {
+    const { organization, key, partner } = await openPartner();
+    const queue = nameOf(organization.slug);
+    const refusal = {
+      kind: 'refused',
+      severity: 'channel',
+      code: 403,
+      text: `ACCESS_REFUSED - access to queue '${queue}' in vhost 'partner-${key.id}' refused for user '${organization.slug}'`,
+    };
+    expect(await partner.declare(queue, { passive: true })).toMatchObject(refusal);
+    expect(await partner.declare(queue)).toMatchObject(refusal);
+  });
+
+  it('answers 404 for a name that nobody declared [C-6.3]', async () => {
+    const { key, partner } = await openPartner();
+    expect(await partner.declare('mine', { passive: true })).toMatchObject({
+      kind: 'refused',
+      severity: 'channel',
+      code: 404,
+      text: `NOT_FOUND - no queue 'mine' in vhost 'partner-${key.id}'`,
+    });
+  });
+});

@@ -1,0 +1,132 @@
+import { runInDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import type { Message } from '../../../../durable-objects/vhost/schema.ts';
+import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
+import { TelemetryQueue } from '../../../../durable-objects/vhost/telemetry-queue.ts';
+import { vhostOf } from '../../../support/workerd/world.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const MIB = 1024 * 1024;
+/** An event that fills a chunk: 223 of them fit into 64 MiB. */
+const WHOLE_CHUNK = 300_000;
+const owner = { connectionId: 'connection-1', channel: 1, tag: null };
+
+interface Bench {
+  queue: TelemetryQueue;
+  storage: VhostStorage;
+  push(number: number, chars: number, now: number): void;
+  /** Takes and settles the next; its number. */
+  next(now: number): number | undefined;
+  flush(): void;
+}
+
+/** Works on a queue alone, in the storage of a vhost of its own; each step in a transaction, as the vhost does. */
+async function onQueue<Value>(work: (bench: Bench) => Value): Promise<Value> {
+  const stub = vhostOf(crypto.randomUUID());
+  return await runInDurableObject(stub, (_vhost, state) => {
+    const storage = new VhostStorage(state.storage);
+    const isConnected = () => true;
+    const queue = new TelemetryQueue(storage, () => {}, isConnected);
+    const commit = <Step>(step: () => Step): Step =>
+      storage.transaction(() => {
+        const value = step();
+        queue.save();
+        return value;
+      });
+    return work({
+      queue,
+      storage,
+      push: (number, chars, now) => commit(() => queue.push(message(number, chars, now), now)),
+      next: (now) => {
+        const taken = commit(() => queue.take(owner, null, now));
+        return taken && Number.parseInt(taken.message.body, 10);
+      },
+      flush: () => commit(() => queue.flush()),
+    });
+  });
+}
+
+function message(number: number, chars: number, now: number): Message {
+  const body = `${number}.`.padEnd(chars, '.');
+  return { routingKey: 'acme.event.telemetry', properties: {}, body, encoding: 'utf8', createdAtMs: now };
+}
+
+describe('the limits of the telemetry queue', () => {
+  it('64 MiB: whole chunks are dropped from the head, and their events counted [C-6.4]', async () => {
+    const { first, ready, counts, rows } = await onQueue(({ queue, storage, push, next, flush }) => {
+      for (let number = 1; number <= 230; number++) push(number, WHOLE_CHUNK, 1_000);
+      flush();
+      const rows = storage.chunks().length;
+      return { first: next(1_000), ready: queue.readyCount, counts: storage.queue('event.telemetry'), rows };
+    });
+    expect(first).toBe(8);
+    expect(ready).toBe(222);
+    expect(rows).toBe(223);
+    expect(counts?.dropped_count).toBe(7);
+  });
+
+  it('100 000 events: the same [C-6.4]', async () => {
+    const { first, ready, dropped } = await onQueue(({ queue, storage, push, next }) => {
+      const before = queue.readyCount;
+      for (let number = 1; number <= 100_001; number++) push(number, 20, 1_000);
+      const ready = queue.readyCount - before;
+      const dropped = storage.queue('event.telemetry')?.dropped_count ?? 0;
+      return { first: next(1_000), ready, dropped };
+    });
+    expect(ready).toBeLessThanOrEqual(100_000);
+    expect(dropped).toBe(100_001 - ready);
+    expect(first).toBe(dropped + 1);
+  });
+
+  it('24 hours: chunks that are older are dropped when something comes or is taken [C-6.4]', async () => {
+    const { first, dropped } = await onQueue(({ storage, push, next }) => {
+      push(1, WHOLE_CHUNK, 0);
+      push(2, WHOLE_CHUNK, HOUR_MS);
+      push(3, WHOLE_CHUNK, 2 * HOUR_MS);
+      const first = next(25 * HOUR_MS - 1);
+      const dropped = storage.queue('event.telemetry')?.dropped_count;
+      return { first, dropped };
+    });
+    expect(first).toBe(2);
+    expect(dropped).toBe(1);
+  });
+
+  it('24 hours: an event that is older is not delivered, be it the only one [C-6.4]', async () => {
+    const taken = await onQueue(({ push, next }) => {
+      push(1, 500, 0);
+      return next(25 * HOUR_MS);
+    });
+    expect(taken).toBeUndefined();
+  });
+
+  it('24 hours: an event of the last minutes stays, however old its chunk is [C-6.4]', async () => {
+    const fresh = await onQueue(({ push, next, flush }) => {
+      // One event in ten minutes, two days long, nobody listening.
+      const count = 2 * 24 * 6;
+      const fresh: (number | undefined)[] = [];
+      for (let number = 1; number <= count; number++) {
+        const now = number * 10 * MINUTE_MS;
+        push(number, 1_200, now);
+        flush();
+      }
+      for (;;) {
+        const number = next(count * 10 * MINUTE_MS);
+        if (number === undefined) return fresh;
+        fresh.push(number);
+      }
+    });
+    expect(fresh.slice(-100)).toEqual(Array.from({ length: 100 }, (_, index) => 189 + index));
+  });
+
+  it('64 MiB: hold while a client keeps one of the oldest for itself [C-6.4]', async () => {
+    const bytes = await onQueue(({ queue, storage, push, flush }) => {
+      push(1, 500, 1_000);
+      storage.transaction(() => queue.take(owner, 1, 1_000));
+      for (let number = 2; number <= 300; number++) push(number, WHOLE_CHUNK, 1_000);
+      flush();
+      return storage.chunks().reduce((sum, chunk) => sum + chunk.byte_count, 0);
+    });
+    expect(bytes).toBeLessThanOrEqual(65 * MIB);
+  });
+});

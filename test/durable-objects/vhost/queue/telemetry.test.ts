@@ -1,0 +1,231 @@
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { PassingEvent } from '../../../../durable-objects/exchange.ts';
+import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
+import { hand, numberOf, outboxEvents, range } from '../../../support/workerd/outbox-events.ts';
+import { Partner, vhostRows } from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization, type Key, vhostOf } from '../../../support/workerd/world.ts';
+
+/** About what a site with a few assets tells at once. */
+const PAYLOAD_CHARS = 700;
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+async function openPartner() {
+  const organization = await createOrganization();
+  const key = await createKey(organization);
+  // The flush is a timer: the clock stands until a test moves it.
+  vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
+  const partner = await Partner.connect(organization, key);
+  const siteId = crypto.randomUUID();
+  const connect = () => Partner.connect(organization, key);
+  return { organization, key, partner, siteId, connect };
+}
+
+/** Hands over events as a Site does that may lose them. */
+async function pass(
+  key: Key,
+  siteId: string,
+  from: number,
+  count: number,
+  chars = PAYLOAD_CHARS,
+): Promise<void> {
+  const events = outboxEvents(from, count, { kind: 'telemetry', chars }).map(
+    ({ sequence: _, ...event }): PassingEvent => event,
+  );
+  expect(await vhostOf(key.id).receivePassing(siteId, events)).toBe('taken');
+}
+
+/** Lets time pass inside the vhost, so that its own timers run there. */
+async function advance(key: Key, ms: number): Promise<void> {
+  await runInDurableObject(vhostOf(key.id), () => vi.advanceTimersByTimeAsync(ms));
+}
+
+async function chunks(key: Key) {
+  return await vhostRows<{ message_count: number; length: number }>(
+    key,
+    'SELECT message_count, length(data) AS length FROM chunk ORDER BY position',
+  );
+}
+
+/** The rows that a vhost writes from here on, by its own count. */
+async function watchRows(key: Key): Promise<() => number> {
+  let storage: VhostStorage | undefined;
+  const { transaction } = VhostStorage.prototype;
+  vi.spyOn(VhostStorage.prototype, 'transaction').mockImplementation(function (this: VhostStorage, work) {
+    storage ??= this;
+    return transaction.call(this, work) as never;
+  });
+  await vhostOf(key.id).receivePassing(crypto.randomUUID(), []);
+  const before = storage?.rowsWritten ?? 0;
+  return () => (storage?.rowsWritten ?? 0) - before;
+}
+
+describe('telemetry events that are taken', () => {
+  it('and acknowledged within a minute are never written', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.telemetry');
+    const rows = await watchRows(key);
+    for (let round = 0; round < 20; round++) {
+      await pass(key, siteId, 1 + round * 5, 5);
+      partner.settle('ack', (await partner.delivered(5 * round + 5)).slice(-5));
+      partner.link.send({ kind: 'credit', drainedBytes: 1_000_000 * round });
+      await advance(key, 2_000);
+    }
+    await partner.quiet();
+    await advance(key, 60_000);
+    expect(await chunks(key)).toEqual([]);
+    expect(rows()).toBe(0);
+  });
+
+  it('without acknowledging are never written', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.telemetry', { noAck: true });
+    const rows = await watchRows(key);
+    await pass(key, siteId, 1, 100);
+    await partner.delivered(100);
+    await advance(key, 60_000);
+    expect(rows()).toBe(0);
+  });
+
+  it('at the pace of a plant cost at most 0.2 rows each, over 1000 of them', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.telemetry', { prefetch: 50 });
+    const rows = await watchRows(key);
+    let acknowledged = 0;
+    for (let round = 0; round < 100; round++) {
+      await pass(key, siteId, 1 + round * 10, 10);
+      // The client is always five behind.
+      const all = await partner.delivered(round * 10 + 10);
+      partner.settle('ack', all.slice(acknowledged, all.length - 5));
+      acknowledged = all.length - 5;
+      partner.link.send({ kind: 'credit', drainedBytes: 1_000_000 * round });
+      await advance(key, 10_000);
+    }
+    expect(rows() / 1_000).toBeLessThanOrEqual(0.2);
+  });
+});
+
+describe('telemetry events that nobody takes', () => {
+  it('are written after a minute and outlive the object [C-6.4]', async () => {
+    const { key, siteId, connect } = await openPartner();
+    await pass(key, siteId, 1, 20);
+    expect(await chunks(key)).toEqual([]);
+    await advance(key, 60_000);
+    expect(await chunks(key)).toMatchObject([{ message_count: 20 }]);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    await again.consume('event.telemetry');
+    await again.delivered(20);
+    expect(again.deliveries().map(numberOf)).toEqual(range(1, 20));
+    expect(again.deliveries().some(({ redelivered }) => redelivered)).toBe(false);
+  });
+
+  it('cost at most 0.2 rows each, over 1000 of them', async () => {
+    const { key, siteId } = await openPartner();
+    const rows = await watchRows(key);
+    for (let round = 0; round < 50; round++) {
+      await pass(key, siteId, 1 + round * 20, 20);
+      await advance(key, 20_000);
+    }
+    await advance(key, 60_000);
+    expect(rows() / 1_000).toBeLessThanOrEqual(0.2);
+    const stored = await chunks(key);
+    expect(stored.reduce((sum, chunk) => sum + chunk.message_count, 0)).toBe(1_000);
+  });
+
+  it('come in order, over chunks, sleeps and new ones, each once [C-6.4]', async () => {
+    const { key, siteId, partner } = await openPartner();
+    await pass(key, siteId, 1, 500);
+    await advance(key, 60_000);
+    await evictDurableObject(vhostOf(key.id));
+    await pass(key, siteId, 501, 500);
+    await advance(key, 30_000);
+    expect((await chunks(key)).length).toBeGreaterThan(1);
+    expect(await partner.readyCount('event.telemetry')).toBe(1_000);
+    await partner.consume('event.telemetry');
+    partner.link.send({ kind: 'credit', drainedBytes: 100_000_000 });
+    await partner.delivered(1_000);
+    expect(partner.deliveries().map(numberOf)).toEqual(range(1, 1_000));
+  });
+
+  it('that are large lie in rows of at most 256 KB and one event (rule 9)', async () => {
+    const { key, siteId } = await openPartner();
+    await pass(key, siteId, 1, 8, 100_000);
+    await advance(key, 60_000);
+    for (const { length } of await chunks(key)) expect(length).toBeLessThanOrEqual(256 * 1024 + 101_000);
+  });
+
+  it.each([
+    ['of the usual size', PAYLOAD_CHARS, 1_000],
+    ['small', 10, 2_000],
+  ])('that are %s lie in rows of at most 256 KB and one event too (rule 9)', async (_, chars, count) => {
+    const { key, siteId } = await openPartner();
+    await pass(key, siteId, 1, count, chars);
+    await advance(key, 60_000);
+    for (const { length } of await chunks(key)) {
+      expect(length).toBeLessThanOrEqual(256 * 1024 + chars + 1_000);
+    }
+  });
+});
+
+describe('telemetry events that a client holds', () => {
+  it('are written with their lease after a minute: the client settles them after a sleep (rule 8)', async () => {
+    const { key, partner, siteId } = await openPartner();
+    await partner.consume('event.telemetry', { prefetch: 3 });
+    await pass(key, siteId, 1, 5);
+    const held = await partner.delivered(3);
+    await advance(key, 50_000);
+    await partner.quiet();
+    await advance(key, 10_000);
+    await evictDurableObject(vhostOf(key.id));
+    await partner.quiet();
+    expect(partner.deliveries().map(numberOf)).toEqual([1, 2, 3]);
+    partner.settle('ack', held);
+    await partner.delivered(5);
+    partner.settle('ack', partner.deliveries().slice(3));
+    await partner.quiet();
+    expect(await chunks(key)).toEqual([]);
+  });
+
+  it('are out again, redelivered, when its connection died with the object (rule 8)', async () => {
+    const { key, partner, siteId, connect } = await openPartner();
+    await partner.consume('event.telemetry', { prefetch: 3 });
+    await pass(key, siteId, 1, 5);
+    await partner.delivered(3);
+    await advance(key, 50_000);
+    await partner.quiet();
+    await advance(key, 10_000);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    await again.consume('event.telemetry');
+    await again.delivered(5);
+    expect(again.deliveries().map(numberOf)).toEqual(range(1, 5));
+    expect(again.deliveries().map(({ redelivered }) => redelivered)).toEqual([
+      true,
+      true,
+      true,
+      false,
+      false,
+    ]);
+  });
+
+  it('as much as a crash may cost is a minute: what was written before it is there [C-6.4]', async () => {
+    const { key, siteId, connect } = await openPartner();
+    await pass(key, siteId, 1, 5);
+    await advance(key, 60_000);
+    await pass(key, siteId, 6, 5);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    const count = await again.readyCount('event.telemetry');
+    expect(count).toBeGreaterThanOrEqual(5);
+    await hand(key, siteId, 11, 1, { kind: 'telemetry' });
+    await again.consume('event.telemetry');
+    const all = (await again.delivered(count + 1)).map(numberOf);
+    expect(all.slice(0, 5)).toEqual(range(1, 5));
+    expect(all.at(-1)).toBe(11);
+  });
+});
