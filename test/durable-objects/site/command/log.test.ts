@@ -1,7 +1,7 @@
-/** What the command log and the configuration snapshot say: every submission once, newest first; the mode in force. */
+/** What the command log says: every submission once, newest first, and the open ones in the snapshot. */
 import { describe, expect, it } from 'vitest';
 import { formatInstant } from '../../../../protocol/ids.ts';
-import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { HOUR, holdClock, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
 import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
@@ -12,7 +12,7 @@ import {
   Submitter,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant, LIMITED, siteOf } from '../../../support/workerd/world.ts';
+import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
 
 holdClock();
 
@@ -102,62 +102,5 @@ describe('the command log', () => {
     const ended = (await readConfig(plant.id)).pendingCommands.map((row) => row.messageId);
     expect(ended).not.toContain(newest[0]?.messageId);
     expect(ended).toHaveLength(100);
-  });
-});
-
-describe('the mode of a site', () => {
-  it('without validUntil sets operatingMode and clears the override [C-7.7]', async () => {
-    const { plant, partner } = await newSite();
-    const validUntil = formatInstant(START_MS + HOUR);
-    await partner.submit(submission('mode', { mode: 'ZERO_EXPORT', validUntil }));
-    await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
-    await evictSite(plant.id);
-    expect(await readConfig(plant.id)).toMatchObject({ operatingMode: 'PEAK_SHAVING', modeOverride: null });
-  });
-
-  it('with validUntil is the override, above operatingMode, until that moment [C-2.3]', async () => {
-    const { plant, partner } = await newSite();
-    const validUntil = formatInstant(START_MS + HOUR);
-    const one = submission('mode', { mode: 'MAX_EXPORT', validUntil, reason: 'price' });
-    await partner.submit(one);
-    const { id: commandId } = await newestCommand(plant.id);
-    const expected = {
-      operatingMode: 'STANDARD',
-      modeOverride: {
-        mode: 'MAX_EXPORT',
-        reason: 'price',
-        validFrom: formatInstant(START_MS),
-        validUntil,
-        commandId,
-        setBy: 'sw_test',
-      },
-    };
-    expect(await readConfig(plant.id)).toMatchObject(expected);
-    await evictSite(plant.id);
-    expect(await readConfig(plant.id)).toMatchObject(expected);
-    const { payload } = await siteOf(plant.id).readLatestTelemetry(plant.id);
-    expect(payload.currentOperatingMode).toBe('MAX_EXPORT');
-    setClock(START_MS + HOUR);
-    expect((await readConfig(plant.id)).modeOverride).toBeNull();
-    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.currentOperatingMode).toBe(
-      'STANDARD',
-    );
-  });
-
-  it('that is rejected changes nothing [C-7.4]', async () => {
-    const { plant, partner } = await newSite();
-    await partner.submit(
-      submission('mode', { mode: 'MAX_EXPORT', validUntil: formatInstant(START_MS - MINUTE) }),
-      submission('mode', { mode: 'MAX_EXPORT' }, { signature: 'missing' }),
-    );
-    expect(await readConfig(plant.id)).toMatchObject({ operatingMode: 'STANDARD', modeOverride: null });
-  });
-
-  it('stands beside the constraints, the fallback and what is pending [C-2.3]', async () => {
-    const { plant, partner } = await newSite();
-    await partner.submit(submission('device', batch(batteryCommand(1))));
-    const config = await readConfig(plant.id);
-    expect(config).toMatchObject({ siteId: plant.id, constraints: LIMITED.constraints, fallback: null });
-    expect(config.pendingCommands).toMatchObject([{ commandType: 'DEVICE_COMMAND', target: 'BESS-1' }]);
   });
 });
