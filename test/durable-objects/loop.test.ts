@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { ackMessage, connectDevice, connectPartner, publishFrame } from '../support/workerd/links.ts';
-import { createKey, createOrganization, createPlant } from '../support/workerd/world.ts';
+import { createWorld } from '../support/workerd/world.ts';
 
 describe('the main loop inside workerd', () => {
   it('takes a signed battery command from publish to COMPLETED [C-7.8]', async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
-    const key = await createKey(organization);
+    const { organization, plant, key } = await createWorld();
     const device = await connectDevice(plant);
     device.send({ kind: 'subscribed', commands: true });
     const partner = await connectPartner(key);

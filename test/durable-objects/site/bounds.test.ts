@@ -1,7 +1,7 @@
 /** What a hostile device can make a site keep: bounded, whatever its frames hold [rule 9]. */
 import { describe, expect, it } from 'vitest';
 import { type DeviceLinkDown, MAX_BATCH_FRAMES, MAX_MESSAGE_CHARS } from '../../../protocol/link.ts';
-import { connectDevice, type DeviceTestLink } from '../../support/workerd/links.ts';
+import type { DeviceTestLink } from '../../support/workerd/links.ts';
 import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import {
   connectTo,
@@ -12,7 +12,8 @@ import {
   rawTelemetry,
 } from '../../support/workerd/site-devices.ts';
 import { evictSite, numberOf } from '../../support/workerd/site-rows.ts';
-import { createOrganization, createPlant, siteOf } from '../../support/workerd/world.ts';
+import { newConnectedSite } from '../../support/workerd/site-scenes.ts';
+import { siteOf } from '../../support/workerd/world.ts';
 
 holdClock();
 
@@ -21,11 +22,6 @@ const LONGEST_ROW = {
   journal: 'SELECT max(length(CAST(data AS BLOB))) FROM journal_block',
   facts: 'SELECT max(length(CAST(value AS BLOB))) FROM fact',
 };
-
-async function connected() {
-  const plant = await createPlant(await createOrganization());
-  return { plant, link: await connectDevice(plant), gateway: plant.gateway };
-}
 
 /** 1 000 signals that nobody sent before, in about 100 KB. */
 function inventedSignals(round: number): string {
@@ -48,7 +44,7 @@ async function sendHuge(link: DeviceTestLink, gateway: DeviceCredential): Promis
 
 describe('one link message', () => {
   it('may hold 256 frames, all stored [rule 9]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     const data = '{"gridPowerKw":1}';
     const messages = Array.from({ length: MAX_BATCH_FRAMES }, () => rawTelemetry(gateway, { data }));
     expect(await publishAll(link, messages)).toEqual(Array(MAX_BATCH_FRAMES).fill(true));
@@ -56,7 +52,7 @@ describe('one link message', () => {
   });
 
   it('longer than any that a bridge sends closes the link unread [rule 1]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     const payload = rawTelemetry(gateway, { data: '{"gridPowerKw":1}' });
     link.send({
       kind: 'publish',
@@ -76,7 +72,7 @@ describe('one telemetry message', () => {
     ['a name of 200 characters', 1, 200, 1],
     ['a name of 201 characters', 1, 201, 0],
   ])('with %s [spec: Limits]', async (_what, count, nameLength, kept) => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     const names = Array.from({ length: count }, (_none, index) => String(index).padStart(nameLength, 'n'));
     const data = JSON.stringify(Object.fromEntries(names.map((name) => [name, 1])));
     expect(await publish(link, rawTelemetry(gateway, { data }))).toBe(true);
@@ -85,13 +81,13 @@ describe('one telemetry message', () => {
   });
 
   it('never makes a row of over 1 MB [rule 9]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     await sendHuge(link, gateway);
     expect(await numberOf(plant.id, LONGEST_ROW.journal)).toBeLessThanOrEqual(MAX_ROW_BYTES);
   });
 
   it('that is too long for a row is refused alone [rule 3]', async () => {
-    const { link, gateway } = await connected();
+    const { link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":1}' }));
     expect(await sendHuge(link, gateway)).toBe('answered');
   });
@@ -99,7 +95,7 @@ describe('one telemetry message', () => {
 
 describe('what adds up', () => {
   it('the latest values stay under 1 MB, however many signals a device invents [rule 9]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     for (let round = 0; round < 14; round++) {
       setClock(START_MS + round * 10 * SECOND);
       await publish(link, rawTelemetry(gateway, { data: inventedSignals(round) }));
@@ -108,7 +104,7 @@ describe('what adds up', () => {
   });
 
   it('connection ids are forgotten when their proof is long stale [rule 1]', async () => {
-    const { plant } = await connected();
+    const { plant } = await newConnectedSite();
     for (let minute = 1; minute <= 10; minute++) {
       setClock(START_MS + minute * MINUTE);
       await connectTo(plant.id, plant.gateway.id);
@@ -117,7 +113,7 @@ describe('what adds up', () => {
   });
 
   it('the journal is kept for 92 days, and read back from its last ten minutes alone [C-4.5]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     const day = 24 * 60 * MINUTE;
     for (const at of [0, 1, 91, 91.5, 93, 94, 184, 185]) {
       setClock(START_MS + at * day);

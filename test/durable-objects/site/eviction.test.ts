@@ -19,32 +19,15 @@ import {
   sendAck,
   subscribe,
 } from '../../support/workerd/site-devices.ts';
-import { listen } from '../../support/workerd/site-listener.ts';
 import { newestCommand, readCommands } from '../../support/workerd/site-reads.ts';
 import { crashSite, evictSite } from '../../support/workerd/site-rows.ts';
-import {
-  batch,
-  batteryCommand,
-  powerSetpoint,
-  Submitter,
-  submission,
-} from '../../support/workerd/site-submissions.ts';
-import { createKey, createOrganization, createPlant } from '../../support/workerd/world.ts';
+import { type HeardScene, newHeardSite } from '../../support/workerd/site-scenes.ts';
+import { charge, powerSetpoint, submission } from '../../support/workerd/site-submissions.ts';
 
 holdClock();
 
-async function newSite() {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  const key = await createKey(organization);
-  const listener = await listen(organization, key);
-  return { plant, listener, partner: new Submitter(plant.id, key.id) };
-}
-
-const charge = () => submission('device', batch(batteryCommand(5)));
-
 /** The main loop in named steps, to be cut between any two. */
-function loop(site: Awaited<ReturnType<typeof newSite>>, deviceFirst: boolean) {
+function loop(site: HeardScene, deviceFirst: boolean) {
   const { plant, partner } = site;
   let link: DeviceTestLink | undefined;
   const device = () => {
@@ -67,10 +50,7 @@ function loop(site: Awaited<ReturnType<typeof newSite>>, deviceFirst: boolean) {
   return { steps: names.map((name) => steps[name]), link: device };
 }
 
-async function expectCompleted(
-  site: Awaited<ReturnType<typeof newSite>>,
-  link: DeviceTestLink,
-): Promise<void> {
+async function expectCompleted(site: HeardScene, link: DeviceTestLink): Promise<void> {
   await site.listener.event('execution', 'COMPLETED');
   expect(site.listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
   expect(site.partner.events.filter((event) => event.kind === 'ack')).toHaveLength(1);
@@ -85,7 +65,7 @@ describe('the main loop', () => {
     ['with the device there first', true],
     ['with the command there first', false],
   ])('completes %s when the site is evicted between every two steps [rule 8]', async (_what, deviceFirst) => {
-    const site = await newSite();
+    const site = await newHeardSite();
     const { steps, link } = loop(site, deviceFirst);
     for (const step of steps) {
       await step?.();
@@ -95,7 +75,7 @@ describe('the main loop', () => {
   });
 
   it.each([1, 2, 3, 4, 5])('completes when it is evicted behind step %i alone [rule 8]', async (cut) => {
-    const site = await newSite();
+    const site = await newHeardSite();
     const { steps, link } = loop(site, true);
     for (const [index, step] of steps.entries()) {
       await step?.();
@@ -105,7 +85,7 @@ describe('the main loop', () => {
   });
 
   it('completes after a crash that took the sockets: what was not acked goes out on the next link [rule 8]', async () => {
-    const { plant, listener, partner } = await newSite();
+    const { plant, listener, partner } = await newHeardSite();
     const lost = await connectListening(plant);
     await partner.submit(charge());
     const { cmdId } = await nthCommand(lost, 1);
@@ -136,7 +116,7 @@ describe('what is due', () => {
   ])(
     'comes at its time though the site was evicted before: %s [rule 10]',
     async (_what, afterMs, make, status) => {
-      const { plant, partner } = await newSite();
+      const { plant, partner } = await newHeardSite();
       await partner.submit(make());
       await evictSite(plant.id);
       await passTime(plant.id, afterMs - 1);
@@ -148,7 +128,7 @@ describe('what is due', () => {
   );
 
   it('retries go on where they were: three tries in all [C-7.8]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await newHeardSite();
     const link = await connectListening(plant);
     await partner.submit(charge());
     for (let tries = 1; tries < 3; tries++) {
@@ -163,7 +143,7 @@ describe('what is due', () => {
   });
 
   it('that is overdue at a wake is done at the wake, not at the next alarm [rule 10]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await newHeardSite();
     await partner.submit(charge());
     await evictSite(plant.id);
     setClock(START_MS + 20 * MINUTE);

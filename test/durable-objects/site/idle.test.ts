@@ -13,17 +13,11 @@ import {
 } from '../../support/workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck, sendTelemetry } from '../../support/workerd/site-devices.ts';
 import { numberOf } from '../../support/workerd/site-rows.ts';
-import { batch, batteryCommand, Submitter, submission } from '../../support/workerd/site-submissions.ts';
-import { createKey, createOrganization, createPlant, type Plant } from '../../support/workerd/world.ts';
+import { newKeyedSite } from '../../support/workerd/site-scenes.ts';
+import { batch, batteryCommand, type Submitter, submission } from '../../support/workerd/site-submissions.ts';
+import { createOrganization, createPlant, type Plant } from '../../support/workerd/world.ts';
 
 holdClock();
-
-async function newSite() {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  const key = await createKey(organization);
-  return { plant, partner: new Submitter(plant.id, key.id) };
-}
 
 describe('an idle site', () => {
   /** Timers of the site itself that are running. */
@@ -51,7 +45,7 @@ describe('an idle site', () => {
   }
 
   it('with a device connected is due when that device must have shown life, and not before [rule 10]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await runLoop(plant, partner);
     await passTime(plant.id, 20 * SECOND);
@@ -64,7 +58,7 @@ describe('an idle site', () => {
   });
 
   it('with nobody there comes to rest: no alarm, no timer, an empty outbox [rule 10]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await runLoop(plant, partner);
     link.socket.close(1000, 'bye');
@@ -76,7 +70,7 @@ describe('an idle site', () => {
   });
 
   it('holds a timer for its next telemetry event alone, one, and of at most 15 s [rule 10]', async () => {
-    const { plant } = await newSite();
+    const { plant } = await newKeyedSite();
     const timers = siteTimers();
     const link = await connectListening(plant);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });

@@ -1,21 +1,9 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { hand, numberOf } from '../../support/workerd/outbox-events.ts';
-import { Partner, vhostRows } from '../../support/workerd/partner.ts';
-import { createKey, createOrganization, vhostOf } from '../../support/workerd/world.ts';
-
-async function openPartner() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
-  const siteId = crypto.randomUUID();
-  const connect = () => Partner.connect(organization, key);
-  return { organization, key, partner, siteId, connect };
-}
-
-function told(partner: Partner): string[] {
-  return partner.deliveries().map((delivery) => `${numberOf(delivery)}${delivery.redelivered ? '*' : ''}`);
-}
+import { hand, numberOf, told } from '../../support/workerd/outbox-events.ts';
+import { vhostRows } from '../../support/workerd/partner.ts';
+import { openPartner } from '../../support/workerd/partner-scenes.ts';
+import { vhostOf } from '../../support/workerd/world.ts';
 
 describe('a vhost that sleeps with its sockets open', () => {
   it('keeps leases: nothing comes twice, and an acknowledgement settles (rule 8)', async () => {

@@ -2,6 +2,7 @@
 import type { OutboxEvent, Receipt } from '../../../durable-objects/exchange.ts';
 import type { Delivery } from '../../../protocol/link.ts';
 import type { EventKind } from '../../../protocol/routing-keys.ts';
+import type { Partner } from './partner.ts';
 import { type Key, vhostOf } from './world.ts';
 
 interface EventOptions {
@@ -36,6 +37,16 @@ export async function hand(
 /** The number that `outboxEvents` gave the event of a delivery. */
 export function numberOf(delivery: Delivery): number {
   return JSON.parse(delivery.body).payload.n;
+}
+
+/** The numbers of what came so far, in order. */
+export function numbers(partner: Partner, tag?: string): number[] {
+  return partner.deliveries(tag).map(numberOf);
+}
+
+/** What came so far, as `number` or, redelivered, as `number*`. */
+export function told(partner: Partner, tag?: string): string[] {
+  return partner.deliveries(tag).map((delivery) => `${numberOf(delivery)}${delivery.redelivered ? '*' : ''}`);
 }
 
 /** `from`, `from + 1`, … */

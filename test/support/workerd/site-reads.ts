@@ -1,6 +1,6 @@
 /** What REST reads of a site, typed as the Site declares it (RPC types cannot carry rows of unknown values). */
 import type { CommandPage, ConfigSnapshot } from '../../../durable-objects/site/reads.ts';
-import { siteOf } from './world.ts';
+import { type Plant, siteOf } from './world.ts';
 
 export async function readCommands(siteId: string, page = 1, pageSize = 50): Promise<CommandPage> {
   return (await siteOf(siteId).readCommands(siteId, page, pageSize)) as unknown as CommandPage;
@@ -15,4 +15,9 @@ export async function newestCommand(siteId: string): Promise<Record<string, unkn
   const [newest] = (await readCommands(siteId, 1, 1)).items;
   if (!newest) throw new Error('the command log is empty');
   return newest;
+}
+
+/** The grid power of the latest telemetry; null while nobody told any. */
+export async function gridPowerKw(plant: Plant): Promise<number | null> {
+  return (await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw;
 }

@@ -17,6 +17,11 @@ export async function numberOf(siteId: string, sql: string): Promise<number> {
   return row?.value ?? 0;
 }
 
+/** How many devices of a site have a session. */
+export async function openSessions(siteId: string): Promise<number> {
+  return await numberOf(siteId, 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL');
+}
+
 /** Until the registry says so: what the site had to tell has arrived in D1. */
 export async function untilRegistered(
   table: string,

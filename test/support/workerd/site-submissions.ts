@@ -40,6 +40,11 @@ export function batch(...commands: DeviceCommandItem[]): { commands: DeviceComma
   return { commands };
 }
 
+/** A charge of the battery as a publish of its own. */
+export function charge(powerKw = 5, changes: Partial<Submission> = {}): Submission {
+  return submission('device', batch(batteryCommand(powerKw)), changes);
+}
+
 export function powerSetpoint(targetValueKw: number, changes: Partial<SiteSetpoint> = {}): SiteSetpoint {
   return {
     type: 'POWER',

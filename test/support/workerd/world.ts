@@ -65,17 +65,16 @@ export interface Plant {
   gateway: { id: string; hmacSecret: string };
 }
 
+export interface PlantOptions {
+  assets?: Asset[];
+  config?: SiteConfig;
+  externalPlantId?: string;
+  eanCons?: string;
+  eanProd?: string;
+}
+
 /** A plant with its sub-devices, its configuration and one ACTIVE gateway that its Site has adopted. */
-export async function createPlant(
-  organization: Organization,
-  options: {
-    assets?: Asset[];
-    config?: SiteConfig;
-    externalPlantId?: string;
-    eanCons?: string;
-    eanProd?: string;
-  } = {},
-): Promise<Plant> {
+export async function createPlant(organization: Organization, options: PlantOptions = {}): Promise<Plant> {
   const id = crypto.randomUUID();
   await env.DB.prepare(
     'INSERT INTO plants (id, organization_id, name, external_plant_id, ean_cons, ean_prod, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)',
@@ -139,17 +138,16 @@ export interface Key {
   signingKey: string;
 }
 
+export interface KeyOptions {
+  scopes?: ApiKeyScope[];
+  allowedPlantIds?: string[] | null;
+  allowedIps?: string[];
+  expiresAtMs?: number;
+  revokedAtMs?: number;
+}
+
 /** A key in D1 and, unless it is a pure REST key, its Vhost. */
-export async function createKey(
-  organization: Organization,
-  options: {
-    scopes?: ApiKeyScope[];
-    allowedPlantIds?: string[] | null;
-    allowedIps?: string[];
-    expiresAtMs?: number;
-    revokedAtMs?: number;
-  } = {},
-): Promise<Key> {
+export async function createKey(organization: Organization, options: KeyOptions = {}): Promise<Key> {
   const id = crypto.randomUUID();
   const key = composeApiKey(crypto.getRandomValues(new Uint8Array(128)));
   const signingKey = randomHex(32);
@@ -187,6 +185,19 @@ export async function createKey(
     signingKey,
   });
   return { id, key, signingKey };
+}
+
+export interface World {
+  organization: Organization;
+  plant: Plant;
+  key: Key;
+}
+
+/** A new organization with a plant, and a key that was made after it. */
+export async function createWorld(options: PlantOptions = {}): Promise<World> {
+  const organization = await createOrganization();
+  const plant = await createPlant(organization, options);
+  return { organization, plant, key: await createKey(organization) };
 }
 
 export function siteOf(siteId: string) {

@@ -8,22 +8,11 @@ import { deviceToken, signToken, tokenClaims, unsignedToken } from '../../suppor
 import { auditRows, dialMqtt, rowCounts } from '../../support/workerd/door.ts';
 import { openLink, telemetryMessage } from '../../support/workerd/links.ts';
 import { expectError } from '../../support/workerd/rest.ts';
+import { newSite } from '../../support/workerd/site-scenes.ts';
 import { TOKEN_PRIVATE_KEY } from '../../support/workerd/tokens.ts';
-import {
-  createDevice,
-  createOrganization,
-  createPlant,
-  type Organization,
-  type Plant,
-  siteOf,
-} from '../../support/workerd/world.ts';
+import { createDevice, createOrganization, siteOf } from '../../support/workerd/world.ts';
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
-
-async function createWorld(): Promise<{ organization: Organization; plant: Plant }> {
-  const organization = await createOrganization();
-  return { organization, plant: await createPlant(organization) };
-}
 
 async function setStatus(deviceId: string, status: string): Promise<void> {
   await env.DB.prepare('UPDATE devices SET status = ? WHERE id = ?').bind(status, deviceId).run();
@@ -94,7 +83,7 @@ afterEach(() => {
 
 describe('a device’s dial', () => {
   it('with a good token opens its link: 101, and its frames reach its site [C-3.6]', async () => {
-    const { plant } = await createWorld();
+    const { plant } = await newSite();
     const response = await dialMqtt(plant.gateway.id, await deviceToken(plant.gateway.id));
     expect(response.status).toBe(101);
     const link = openLink<DeviceLinkUp, DeviceLinkDown>(response);
@@ -112,7 +101,7 @@ describe('a device’s dial', () => {
   });
 
   it('with a token that does not hold gets one same 401, whatever is wrong, and changes nothing [C-3.6]', async () => {
-    const { organization, plant } = await createWorld();
+    const { organization, plant } = await newSite();
     const tokens = await badTokens(plant.gateway.id);
     const before = await rowCounts(siteOf(plant.id));
     const bodies = new Set<string>();
@@ -129,7 +118,7 @@ describe('a device’s dial', () => {
   });
 
   it('with the token of another device gets 401, in either direction [C-3.6]', async () => {
-    const { organization, plant } = await createWorld();
+    const { organization, plant } = await newSite();
     const sibling = await createDevice(organization, plant.id, 'SENSOR');
     for (const [username, owner] of [
       [plant.gateway.id, sibling.id],
@@ -152,7 +141,7 @@ describe('a device’s dial', () => {
   it.each(['PENDING', 'SUSPENDED', 'DECOMMISSIONED'])(
     'of a %s device gets 401, in the words of a bad token (spec: Device lifecycle)',
     async (status) => {
-      const { plant } = await createWorld();
+      const { plant } = await newSite();
       const { id } = plant.gateway;
       const bad = await (await dialMqtt(id, 'x')).text();
       await setStatus(id, status);
@@ -167,7 +156,7 @@ describe('a device’s dial', () => {
   it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)(
     'of a device that its site holds as %s gets 401, whatever D1 says (rule 6)',
     async (status) => {
-      const { plant } = await createWorld();
+      const { plant } = await newSite();
       const { id } = plant.gateway;
       await siteOf(plant.id).setDeviceStatus(id, status);
       await expectError(await dialMqtt(id, await deviceToken(id)), 401, 'UNAUTHORIZED');
@@ -176,14 +165,14 @@ describe('a device’s dial', () => {
   );
 
   it('of an MTLS device gets 401 with a token (spec: authMethod)', async () => {
-    const { plant } = await createWorld();
+    const { plant } = await newSite();
     const { id } = plant.gateway;
     await env.DB.prepare(`UPDATE devices SET auth_method = 'MTLS' WHERE id = ?`).bind(id).run();
     await expectError(await dialMqtt(id, await deviceToken(id)), 401, 'UNAUTHORIZED');
   });
 
   it('with one and the same token is good until the second that exp names (spec: Limits)', async () => {
-    const { plant } = await createWorld();
+    const { plant } = await newSite();
     const { id } = plant.gateway;
     const exp = Math.floor(Date.now() / 1_000) + 60;
     const token = await deviceToken(id, { exp });
@@ -197,7 +186,7 @@ describe('a device’s dial', () => {
   });
 
   it('takes over the device’s older session [C-3.6]', async () => {
-    const { plant } = await createWorld();
+    const { plant } = await newSite();
     const token = await deviceToken(plant.gateway.id);
     const older = openLink(await dialMqtt(plant.gateway.id, token));
     expect((await dialMqtt(plant.gateway.id, token)).status).toBe(101);

@@ -5,26 +5,13 @@ import { isUuid, parseInstant } from '../../../protocol/ids.ts';
 import { publishFrame } from '../../support/workerd/links.ts';
 import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
 import { expectError, read, send } from '../../support/workerd/rest.ts';
-import {
-  createKey,
-  createOrganization,
-  createPlant,
-  type Key,
-  type Organization,
-  type Plant,
-} from '../../support/workerd/world.ts';
+import { createPlant, createWorld, type World } from '../../support/workerd/world.ts';
 
 interface CommandPage {
   items: Record<string, unknown>[];
   page: number;
   pageSize: number;
   total: number;
-}
-
-interface World {
-  organization: Organization;
-  plant: Plant;
-  key: Key;
 }
 
 const REQUIRED_FIELDS = [
@@ -57,12 +44,6 @@ const OPTIONAL_FIELDS = [
   'startedAt',
   'finishedAt',
 ];
-
-async function createWorld(): Promise<World> {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  return { organization, plant, key: await createKey(organization) };
-}
 
 async function readPage({ plant, key }: World, query = ''): Promise<CommandPage> {
   const page = await read<CommandPage>(`/api/v1/vcp/sites/${plant.id}/commands${query}`, key.key);

@@ -6,14 +6,7 @@ import { type SiteConfig, UNLIMITED } from '../../../protocol/config.ts';
 import { ackMessage, connectDevice, publishFrame } from '../../support/workerd/links.ts';
 import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
 import { read } from '../../support/workerd/rest.ts';
-import {
-  createKey,
-  createOrganization,
-  createPlant,
-  type Key,
-  type Organization,
-  type Plant,
-} from '../../support/workerd/world.ts';
+import { createKey, createOrganization, createWorld, type Key } from '../../support/workerd/world.ts';
 
 interface ConfigSnapshot {
   operatingMode: string;
@@ -28,14 +21,6 @@ const CONFIG: SiteConfig = {
   operatingMode: 'LOCAL_OPTIMIZATION',
 };
 
-async function createWorld(
-  config?: SiteConfig,
-): Promise<{ organization: Organization; plant: Plant; key: Key }> {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization, config ? { config } : {});
-  return { organization, plant, key: await createKey(organization) };
-}
-
 async function readConfig(siteId: string, key: Key): Promise<ConfigSnapshot> {
   return await read<ConfigSnapshot>(`/api/v1/vcp/sites/${siteId}/config`, key.key);
 }
@@ -46,7 +31,7 @@ afterEach(() => {
 
 describe('GET /vcp/sites/{siteId}/config', () => {
   it('shows the snapshot with its fields and no others, hard limits not among them (spec: Site configuration snapshot)', async () => {
-    const { plant, key } = await createWorld(CONFIG);
+    const { plant, key } = await createWorld({ config: CONFIG });
     expect(await readConfig(plant.id, key)).toEqual({
       siteId: plant.id,
       constraints: CONFIG.constraints,

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { formatInstant, isUuid, parseInstant } from '../../../protocol/ids.ts';
 import { connectDevice, telemetryMessage } from '../../support/workerd/links.ts';
 import { read } from '../../support/workerd/rest.ts';
-import { createKey, createOrganization, createPlant, type Plant } from '../../support/workerd/world.ts';
+import { createWorld, type Key, type Plant } from '../../support/workerd/world.ts';
 
 interface LatestSnapshot {
   messageId: string;
@@ -26,14 +26,7 @@ const NOTHING = {
   dataQuality: 'MISSING',
 };
 
-async function plantAndKey(): Promise<{ plant: Plant; key: string }> {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  const { key } = await createKey(organization);
-  return { plant, key };
-}
-
-async function readLatest(siteId: string, key: string): Promise<LatestSnapshot> {
+async function readLatest(siteId: string, { key }: Key): Promise<LatestSnapshot> {
   const path = `/api/v1/vcp/sites/${siteId}/telemetry/latest`;
   const snapshot = await read<LatestSnapshot>(path, key);
   expect(snapshot).toEqual({
@@ -68,7 +61,7 @@ afterEach(() => {
 
 describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
   it('answers a site without data with nulls, MISSING and the time of the read [C-4.1]', async () => {
-    const { plant, key } = await plantAndKey();
+    const { plant, key } = await createWorld();
     const now = freezeClock();
     const { timestamp, payload } = await readLatest(plant.id, key);
     expect(payload).toEqual(NOTHING);
@@ -76,14 +69,14 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
   });
 
   it('gives every read a messageId of its own (spec: Latest telemetry snapshot)', async () => {
-    const { plant, key } = await plantAndKey();
+    const { plant, key } = await createWorld();
     const first = await readLatest(plant.id, key);
     const second = await readLatest(plant.id, key);
     expect(first.messageId).not.toBe(second.messageId);
   });
 
   it('shows site-level values as they were sent, dated when they came (spec: Canonical telemetry payload)', async () => {
-    const { plant, key } = await plantAndKey();
+    const { plant, key } = await createWorld();
     const now = freezeClock();
     const data = {
       gridPowerKw: -12.5,
@@ -101,7 +94,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
   });
 
   it('sums sub-devices where no site-level value came, and lists them as samples [C-3.13]', async () => {
-    const { plant, key } = await plantAndKey();
+    const { plant, key } = await createWorld();
     await report(plant, {
       'BESS-1/powerKw': 10,
       'BESS-1/socPercent': 42,
@@ -139,14 +132,14 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
   });
 
   it('keeps null for what nobody reported (spec: numeric fields may be null)', async () => {
-    const { plant, key } = await plantAndKey();
+    const { plant, key } = await createWorld();
     await report(plant, { 'FVE-1/powerKw': 7 });
     const { payload } = await readLatest(plant.id, key);
     expect(payload).toMatchObject({ ...NOTHING, fvePowerKw: 7, dataQuality: 'GOOD' });
   });
 
   it('shows the newest value of each signal, and the time of the newest (spec: Latest telemetry snapshot)', async () => {
-    const { plant, key } = await plantAndKey();
+    const { plant, key } = await createWorld();
     const now = freezeClock();
     await report(plant, { gridPowerKw: 1, socPercent: 50 });
     vi.setSystemTime(now + 1_500);
@@ -157,7 +150,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
   });
 
   it('calls old data STALE and keeps its values and its time (spec: dataQuality)', async () => {
-    const { plant, key } = await plantAndKey();
+    const { plant, key } = await createWorld();
     const now = freezeClock();
     await report(plant, { gridPowerKw: 3 });
     vi.setSystemTime(now + 60 * 60_000);
@@ -168,7 +161,7 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
   });
 
   it('is not made newer by the time that a device claims (spec: most recent ingested reading)', async () => {
-    const { plant, key } = await plantAndKey();
+    const { plant, key } = await createWorld();
     const now = freezeClock();
     const device = await connectDevice(plant);
     const payload = telemetryMessage(plant.gateway, '{"gridPowerKw":4}', { ts: now + 299_000 });

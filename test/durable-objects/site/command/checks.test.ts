@@ -10,32 +10,19 @@ import {
   sendStatus,
   sendTelemetry,
 } from '../../../support/workerd/site-devices.ts';
+import { newSite } from '../../../support/workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
   powerSetpoint,
-  Submitter,
+  type Submitter,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import {
-  type Asset,
-  createDevice,
-  createOrganization,
-  createPlant,
-  DEFAULT_ASSETS,
-  LIMITED,
-  siteOf,
-} from '../../../support/workerd/world.ts';
+import { type Asset, createDevice, DEFAULT_ASSETS, LIMITED, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 
 const SECOND_BATTERY: Asset = { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 45 };
-
-async function newSite(options: Parameters<typeof createPlant>[1] = {}) {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization, options);
-  return { organization, plant, partner: new Submitter(plant.id) };
-}
 
 async function rejectionOf(partner: Submitter, family: CommandFamily, payload: unknown): Promise<string> {
   const { status, rejectionCode } = await partner.acknowledge(submission(family, payload));

@@ -5,21 +5,15 @@ import { HOUR, holdClock, SECOND, START_MS, setClock } from '../../../support/wo
 import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
 import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
+import { newSite } from '../../../support/workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
   powerSetpoint,
-  Submitter,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
 
 holdClock();
-
-async function newSite() {
-  const plant = await createPlant(await createOrganization());
-  return { plant, partner: new Submitter(plant.id) };
-}
 
 describe('the command log', () => {
   it('is empty at first, with a total of 0 [spec: Command-log page]', async () => {

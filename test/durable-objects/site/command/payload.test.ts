@@ -4,14 +4,13 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
 import { HOUR, holdClock, START_MS } from '../../../support/workerd/site-clock.ts';
 import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
+import { newSite } from '../../../support/workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
   powerSetpoint,
-  Submitter,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
 
 holdClock();
 
@@ -60,8 +59,8 @@ describe('an invalid payload', () => {
   ] satisfies [string, CommandFamily, unknown][])(
     '%s is a valid payload [C-7.4]',
     async (_what, family, payload) => {
-      const plant = await createPlant(await createOrganization());
-      await new Submitter(plant.id).submit(submission(family, payload));
+      const { plant, partner } = await newSite();
+      await partner.submit(submission(family, payload));
       expect((await readCommands(plant.id)).items[0]?.rejectionCode).not.toBe('INVALID_PAYLOAD');
     },
   );
@@ -69,8 +68,7 @@ describe('an invalid payload', () => {
   it.each(invalid)(
     '%s: REJECTED INVALID_PAYLOAD, and a log row that says so [spec: Command processing]',
     async (_what, family, payload) => {
-      const plant = await createPlant(await createOrganization());
-      const partner = new Submitter(plant.id);
+      const { plant, partner } = await newSite();
       const one = submission(family, payload);
       const ack = await partner.acknowledge(one);
       expect(ack).toMatchObject({ status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD' });

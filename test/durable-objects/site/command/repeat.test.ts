@@ -1,33 +1,14 @@
 /** Signature, repeat and freshness: one effect per messageId, whatever comes how often [C-7.2], [C-7.3]. */
 import { describe, expect, it } from 'vitest';
 import { DAY, holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import {
-  commandsOf,
-  connectListening,
-  nthCommand,
-  sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
+import { commandsOf, nthCommand, sendTelemetry } from '../../../support/workerd/site-devices.ts';
 import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
 import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import {
-  batch,
-  batteryCommand,
-  powerSetpoint,
-  Submitter,
-  submission,
-} from '../../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant, siteOf } from '../../../support/workerd/world.ts';
+import { newListeningSite } from '../../../support/workerd/site-scenes.ts';
+import { charge, powerSetpoint, Submitter, submission } from '../../../support/workerd/site-submissions.ts';
+import { siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
-
-async function newSite() {
-  const plant = await createPlant(await createOrganization());
-  return { plant, link: await connectListening(plant), partner: new Submitter(plant.id) };
-}
-
-function charge(powerKw: number, changes: Parameters<typeof submission>[2] = {}) {
-  return submission('device', batch(batteryCommand(powerKw)), changes);
-}
 
 const REUSED = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: 'messageId reused' };
 
@@ -35,7 +16,7 @@ describe('the signature of a submission', () => {
   it.each(['missing', 'mismatch'] as const)(
     '%s: REJECTED INVALID_PAYLOAD, logged, not dispatched [C-7.2]',
     async (signature) => {
-      const { plant, link, partner } = await newSite();
+      const { plant, link, partner } = await newListeningSite();
       const message = `signature ${signature}`;
       const expected = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message };
       expect(await partner.acknowledge(charge(5, { signature }))).toMatchObject(expected);
@@ -47,7 +28,7 @@ describe('the signature of a submission', () => {
   );
 
   it('comes before everything else: payload, target and limits are not looked at [C-7.4]', async () => {
-    const { partner } = await newSite();
+    const { partner } = await newListeningSite();
     const broken = submission('device', { commands: 'none' }, { signature: 'mismatch' });
     expect(await partner.acknowledge(broken)).toMatchObject({ message: 'signature mismatch' });
     expect(await partner.acknowledge(charge(5_000, { signature: 'missing' }))).toMatchObject({
@@ -57,7 +38,7 @@ describe('the signature of a submission', () => {
   });
 
   it('that fails does not take the messageId: its true sender still has it [C-7.3]', async () => {
-    const { partner } = await newSite();
+    const { partner } = await newListeningSite();
     const forged = charge(49, { signature: 'mismatch' });
     await partner.submit(forged);
     const honest = charge(5, { messageId: forged.messageId });
@@ -70,7 +51,7 @@ describe('the signature of a submission', () => {
     [-300_001, 'REJECTED'],
     [300_001, 'REJECTED'],
   ])('with a timestamp %i ms off the clock is %s [C-7.2]', async (offsetMs, status) => {
-    const { partner } = await newSite();
+    const { partner } = await newListeningSite();
     const ack = await partner.acknowledge(charge(5, { timestampMs: Date.now() + offsetMs }));
     expect(ack.status).toBe(status);
     if (status === 'REJECTED') {
@@ -82,7 +63,7 @@ describe('the signature of a submission', () => {
   });
 
   it('where there is none, an old timestamp is no reason to refuse [C-7.2]', async () => {
-    const { partner } = await newSite();
+    const { partner } = await newListeningSite();
     const old = submission('site-setpoint', powerSetpoint(5), { timestampMs: START_MS - DAY });
     expect(await partner.acknowledge(old)).toMatchObject({ status: 'ACCEPTED' });
   });
@@ -90,7 +71,7 @@ describe('the signature of a submission', () => {
 
 describe('the same messageId again', () => {
   it('with the same content is the same acknowledgement, and nothing is done [C-7.3]', async () => {
-    const { plant, link, partner } = await newSite();
+    const { plant, link, partner } = await newListeningSite();
     const one = charge(5, { correlationId: 'corr-1' });
     const first = await partner.acknowledgeEvent(one);
     setClock(START_MS + SECOND);
@@ -107,7 +88,7 @@ describe('the same messageId again', () => {
   });
 
   it('of a rejection is that rejection again: one log row, one alarm [C-7.3]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await newListeningSite();
     const one = charge(51);
     const first = await partner.acknowledgeEvent(one);
     const again = await partner.acknowledgeEvent(one);
@@ -118,7 +99,7 @@ describe('the same messageId again', () => {
   });
 
   it('is looked up before freshness: a late re-send gets its acknowledgement [C-7.3]', async () => {
-    const { partner } = await newSite();
+    const { partner } = await newListeningSite();
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
     setClock(START_MS + 10 * MINUTE);
@@ -128,7 +109,7 @@ describe('the same messageId again', () => {
   });
 
   it('with another payload, routing key or family is "messageId reused"; the first stands [C-7.3]', async () => {
-    const { plant, link, partner } = await newSite();
+    const { plant, link, partner } = await newListeningSite();
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
     const others = [
@@ -149,7 +130,7 @@ describe('the same messageId again', () => {
   });
 
   it('with a signature that fails is refused for that, and learns nothing of the first [C-7.4]', async () => {
-    const { partner } = await newSite();
+    const { partner } = await newListeningSite();
     const one = charge(5);
     await partner.submit(one);
     const ack = await partner.acknowledge({ ...one, signature: 'mismatch' });
@@ -157,7 +138,7 @@ describe('the same messageId again', () => {
   });
 
   it('in parallel calls and inside one batch has one effect and one acknowledgement id [C-7.3]', async () => {
-    const { plant, link, partner } = await newSite();
+    const { plant, link, partner } = await newListeningSite();
     const one = charge(5);
     const calls = Array.from({ length: 8 }, () => siteOf(plant.id).submit(partner.batchOf([one, one, one])));
     const answers = await Promise.all(calls);
@@ -171,7 +152,7 @@ describe('the same messageId again', () => {
   });
 
   it('from another key is another message [C-7.3]', async () => {
-    const { plant, partner } = await newSite();
+    const { plant, partner } = await newListeningSite();
     const one = charge(5);
     const first = await partner.acknowledgeEvent(one);
     const other = await new Submitter(plant.id).acknowledgeEvent(one);
@@ -180,7 +161,7 @@ describe('the same messageId again', () => {
   });
 
   it('is known for seven days, across evictions and block rollovers, and is new after that [C-7.3]', async () => {
-    const { plant, link, partner } = await newSite();
+    const { plant, link, partner } = await newListeningSite();
     const one = submission('site-setpoint', powerSetpoint(5, { validUntil: '2030-12-31T00:00:00Z' }));
     const first = await partner.acknowledgeEvent(one);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });

@@ -4,15 +4,11 @@ import { formatInstant } from '../../../../protocol/ids.ts';
 import { HOUR, holdClock, MINUTE, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
 import { newestCommand, readConfig } from '../../../support/workerd/site-reads.ts';
 import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { batch, batteryCommand, Submitter, submission } from '../../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant, LIMITED, siteOf } from '../../../support/workerd/world.ts';
+import { newSite } from '../../../support/workerd/site-scenes.ts';
+import { batch, batteryCommand, submission } from '../../../support/workerd/site-submissions.ts';
+import { LIMITED, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
-
-async function newSite() {
-  const plant = await createPlant(await createOrganization());
-  return { plant, partner: new Submitter(plant.id) };
-}
 
 describe('the mode of a site', () => {
   it('without validUntil sets operatingMode and clears the override [C-7.7]', async () => {

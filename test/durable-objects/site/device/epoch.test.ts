@@ -12,34 +12,17 @@ import {
   publish,
   sendTelemetry,
 } from '../../../support/workerd/site-devices.ts';
-import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { powerSetpoint, Submitter, submission } from '../../../support/workerd/site-submissions.ts';
-import {
-  createDevice,
-  createOrganization,
-  createPlant,
-  type Plant,
-  siteOf,
-} from '../../../support/workerd/world.ts';
+import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
+import { evictSite, numberOf, openSessions, rowsOf } from '../../../support/workerd/site-rows.ts';
+import { newSite } from '../../../support/workerd/site-scenes.ts';
+import { powerSetpoint, submission } from '../../../support/workerd/site-submissions.ts';
+import { createDevice, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 
-async function newPlant() {
-  const organization = await createOrganization();
-  return { organization, plant: await createPlant(organization) };
-}
-
-async function gridPowerKw(plant: Plant): Promise<number | null> {
-  return (await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw;
-}
-
-async function openSessions(siteId: string): Promise<number> {
-  return await numberOf(siteId, 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL');
-}
-
 describe('two links of one device', () => {
   it('the newest stays, the older is closed as taken over [C-3.6]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const older = await connectListening(plant, plant.gateway, { bridge: 'bridge-1' });
     const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2', boot: 'boot-9' });
     expect(await older.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
@@ -49,7 +32,7 @@ describe('two links of one device', () => {
   });
 
   it('frames that the older had under way have no effect and get no answer [rule 2]', async () => {
-    const { plant } = await newPlant();
+    const { plant, partner } = await newSite();
     const older = await connectListening(plant);
     const answered = older.received.length;
     const kept: WebSocket[] = [];
@@ -71,16 +54,14 @@ describe('two links of one device', () => {
     expect(older.received).toHaveLength(answered);
     expect(await sendTelemetry(newer, plant.gateway, { fvePowerKw: 1 })).toBe(true);
     expect(await gridPowerKw(plant)).toBeNull();
-    const partner = new Submitter(plant.id);
     const ack = await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)));
     expect(ack.status).toBe('QUEUED');
   });
 
   it('commands go to the newest alone, and only once it listens [rule 2]', async () => {
-    const { plant } = await newPlant();
+    const { plant, partner } = await newSite();
     const older = await connectListening(plant);
     const newer = await connectTo(plant.id, plant.gateway.id, { bridge: 'bridge-2' });
-    const partner = new Submitter(plant.id);
     const ack = await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)));
     expect(ack.status).toBe('QUEUED');
     newer.send({ kind: 'subscribed', commands: true });
@@ -89,7 +70,7 @@ describe('two links of one device', () => {
   });
 
   it('the end of the older does not end the session of the newer [rule 2]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const older = await connectListening(plant);
     const newer = await connectListening(plant, plant.gateway, { bridge: 'bridge-2' });
     older.socket.close(1000, 'late');
@@ -100,7 +81,7 @@ describe('two links of one device', () => {
   });
 
   it('twenty cuts, each answered by a new link: one session, the last, and nothing lost of it [C-3.6]', async () => {
-    const { plant } = await newPlant();
+    const { plant, partner } = await newSite();
     const links = [];
     for (let cut = 0; cut < 20; cut++) {
       setClock(START_MS + cut * SECOND);
@@ -114,7 +95,6 @@ describe('two links of one device', () => {
     expect(last.closed).toBeUndefined();
     expect(await openSessions(plant.id)).toBe(1);
     expect(await numberOf(plant.id, 'SELECT epoch FROM device')).toBe(20);
-    const partner = new Submitter(plant.id);
     expect((await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)))).status).toBe(
       'ACCEPTED',
     );
@@ -125,7 +105,7 @@ describe('two links of one device', () => {
 
 describe('a link that its bridge closes', () => {
   it('ends the session at once [C-3.10]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectListening(plant);
     link.socket.close(1000, 'disconnected');
     let open = 1;
@@ -134,7 +114,7 @@ describe('a link that its bridge closes', () => {
   });
 
   it('is closed from both sides at once [architecture: one idea]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectListening(plant);
     link.socket.close(1000, 'disconnected');
     for (let looks = 0; looks < 50 && !link.closed; looks++) await openSessions(plant.id);
@@ -144,7 +124,7 @@ describe('a link that its bridge closes', () => {
 
 describe('a bridge that booted anew', () => {
   it('frees the sessions of its older boot at once, and no others [rule 8]', async () => {
-    const { organization, plant } = await newPlant();
+    const { organization, plant } = await newSite();
     const second = await createDevice(organization, plant.id, 'SENSOR');
     const third = await createDevice(organization, plant.id, 'SENSOR');
     const stale = await connectListening(plant, second, { bridge: 'bridge-1', boot: 'boot-1' });
@@ -162,7 +142,7 @@ describe('a bridge that booted anew', () => {
 
 describe('a dial', () => {
   it('with a connection id that opened a link before is answered as a path that does not exist [rule 1]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const connection = crypto.randomUUID();
     const link = await connectTo(plant.id, plant.gateway.id, { connection });
     const replayed = await dialSite(plant.id, plant.gateway.id, { connection });
@@ -177,7 +157,7 @@ describe('a dial', () => {
   });
 
   it('twice at once with one connection id opens one link [rule 1]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const connection = crypto.randomUUID();
     const dials = Array.from({ length: 5 }, () => dialSite(plant.id, plant.gateway.id, { connection }));
     const statuses = (await Promise.all(dials)).map((response) => response.status);
@@ -185,7 +165,7 @@ describe('a dial', () => {
   });
 
   it('without the header that the Worker sets, or without an upgrade, does not exist [rule 1]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const site = siteOf(plant.id);
     expect((await site.fetch('https://site/link', { headers: { upgrade: 'websocket' } })).status).toBe(404);
     expect((await site.fetch('https://site/link', { headers: { 'sitewire-dial': '{}' } })).status).toBe(404);
@@ -194,7 +174,7 @@ describe('a dial', () => {
   it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)(
     'of a %s device is refused, and writes nothing [rule 6]',
     async (status) => {
-      const { plant } = await newPlant();
+      const { plant } = await newSite();
       await siteOf(plant.id).setDeviceStatus(plant.gateway.id, status);
       const response = await dialSite(plant.id, plant.gateway.id);
       expect(response.status).toBe(401);

@@ -10,30 +10,21 @@ import {
   publishAll,
   sendAck,
 } from '../../../support/workerd/site-devices.ts';
-import { readConfig } from '../../../support/workerd/site-reads.ts';
+import { gridPowerKw, readConfig } from '../../../support/workerd/site-reads.ts';
 import { breakWrites, numberOf, repair } from '../../../support/workerd/site-rows.ts';
+import { newListeningSite } from '../../../support/workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
   powerSetpoint,
-  Submitter,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant, type Plant, siteOf } from '../../../support/workerd/world.ts';
+import type { Plant } from '../../../support/workerd/world.ts';
 
 holdClock();
 beforeEach(() => {
   vi.spyOn(console, 'error').mockReturnValue(undefined);
 });
-
-async function connected() {
-  const plant = await createPlant(await createOrganization());
-  return { plant, link: await connectListening(plant), gateway: plant.gateway };
-}
-
-async function gridPowerKw(plant: Plant): Promise<number | null> {
-  return (await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw;
-}
 
 /** Makes the judge throw on a message with exactly this data: its text is read a second time after it was sliced. */
 function poison(dataText: string): void {
@@ -51,7 +42,7 @@ async function journalLines(plant: Plant, text: string): Promise<number> {
 
 describe('a frame that makes the judge throw', () => {
   it('is refused alone: nine of ten are stored and the link lives [rule 3]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newListeningSite();
     const bad = '{"poison":1}';
     poison(bad);
     const messages = Array.from({ length: 10 }, (_none, index) =>
@@ -71,8 +62,7 @@ describe('a frame that makes the judge throw', () => {
   });
 
   it('an acknowledgement whose effect cannot be written is refused alone, and taken when it comes again [rule 3]', async () => {
-    const { plant, link, gateway } = await connected();
-    const partner = new Submitter(plant.id);
+    const { plant, link, gateway, partner } = await newListeningSite();
     await partner.submit(submission('device', batch(batteryCommand(5))));
     const { cmdId } = await nthCommand(link, 1);
     await breakWrites(plant.id, 'UPDATE ON dispatch');
@@ -87,8 +77,7 @@ describe('a frame that makes the judge throw', () => {
 
 describe('a submission whose rows cannot be written', () => {
   it('fails alone, leaves nothing, and is taken when it comes again [rule 3]', async () => {
-    const { plant, link } = await connected();
-    const partner = new Submitter(plant.id);
+    const { plant, link, partner } = await newListeningSite();
     const submissions = Array.from({ length: 10 }, () => submission('device', batch(batteryCommand(5))));
     const bad = submissions[3];
     if (!bad) throw new Error('ten submissions');
@@ -114,8 +103,7 @@ describe('a submission whose rows cannot be written', () => {
   });
 
   it('that failed as a mode leaves the mode as it was, in memory too [rule 3]', async () => {
-    const { plant } = await connected();
-    const partner = new Submitter(plant.id);
+    const { plant, partner } = await newListeningSite();
     await breakWrites(plant.id, 'INSERT ON dispatch');
     const { outcomes } = await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
     expect(outcomes).toEqual(['failed']);
@@ -135,7 +123,7 @@ describe('a transaction that fails', () => {
   ])(
     'aborts the object at %s; the re-send is stored once and readable [rule 3]',
     async (_what, write, kept) => {
-      const { plant, link, gateway } = await connected();
+      const { plant, link, gateway } = await newListeningSite();
       for (let index = 0; index < kept; index++)
         await publish(link, telemetryMessage(gateway, '{"fvePowerKw":1}'));
       const answersBefore = link.received.length;
@@ -156,7 +144,7 @@ describe('a transaction that fails', () => {
   );
 
   it('undoes everything of its batch, so that nothing of it is remembered as seen [rule 3]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newListeningSite();
     await breakWrites(plant.id, 'INSERT ON dropped_message');
     const good = telemetryMessage(gateway, '{"gridPowerKw":1}');
     link.send(
@@ -172,8 +160,7 @@ describe('a transaction that fails', () => {
   });
 
   it('of a submit rejects the call; the same submission again is recorded once [rule 5]', async () => {
-    const { plant } = await connected();
-    const partner = new Submitter(plant.id);
+    const { plant, partner } = await newListeningSite();
     const one = submission('site-setpoint', powerSetpoint(5));
     await breakWrites(plant.id, 'INSERT ON outbox');
     await expect(partner.submit(one)).rejects.toThrow();

@@ -12,24 +12,16 @@ import {
   setClock,
 } from '../../../support/workerd/site-clock.ts';
 import { commandsOf, connectListening, sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import { numberOf } from '../../../support/workerd/site-rows.ts';
-import { powerSetpoint, Submitter, submission } from '../../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant, siteOf } from '../../../support/workerd/world.ts';
+import { openSessions } from '../../../support/workerd/site-rows.ts';
+import { newSite } from '../../../support/workerd/site-scenes.ts';
+import { powerSetpoint, submission } from '../../../support/workerd/site-submissions.ts';
+import { siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 
-async function newPlant() {
-  const organization = await createOrganization();
-  return { organization, plant: await createPlant(organization) };
-}
-
-async function openSessions(siteId: string): Promise<number> {
-  return await numberOf(siteId, 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL');
-}
-
 describe('a session ends with its credential', () => {
   it("at the token's own end the link is cut, without a frame from the device [C-3.6]", async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const expiresAtMs = START_MS + MINUTE;
     const link = await connectListening(plant, plant.gateway, { expiresAtMs });
     expect(await alarmAt(plant.id)).toBeLessThanOrEqual(expiresAtMs);
@@ -39,7 +31,7 @@ describe('a session ends with its credential', () => {
   });
 
   it('a frame that comes behind that end has no effect, even where the alarm is late [rule 6]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectListening(plant, plant.gateway, { expiresAtMs: START_MS + MINUTE });
     setClock(START_MS + MINUTE);
     const payload = telemetryMessage(plant.gateway, '{"gridPowerKw":1}');
@@ -50,7 +42,7 @@ describe('a session ends with its credential', () => {
   });
 
   it('suspended, it is cut at once, and a reactivated device dials again [C-3.3]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectListening(plant);
     await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'SUSPENDED');
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
@@ -60,7 +52,7 @@ describe('a session ends with its credential', () => {
   });
 
   it('a suspension stands when the same grant is handed over again [C-3.11]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const { id: deviceId, hmacSecret } = plant.gateway;
     await siteOf(plant.id).setDeviceStatus(deviceId, 'SUSPENDED');
     const grant = { siteId: plant.id, plantId: plant.id, deviceId, type: 'GATEWAY' as const, hmacSecret };
@@ -69,10 +61,9 @@ describe('a session ends with its credential', () => {
   });
 
   it('without a sign of life for 90 s it is cut, and from 60 s on it is sent nothing [rule 2]', async () => {
-    const { plant } = await newPlant();
+    const { plant, partner } = await newSite();
     const link = await connectListening(plant);
     setClock(START_MS + SIGN_OF_LIFE_MS + 1);
-    const partner = new Submitter(plant.id);
     expect((await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)))).status).toBe('QUEUED');
     expect(commandsOf(link)).toEqual([]);
     await passTime(plant.id, 30 * SECOND);

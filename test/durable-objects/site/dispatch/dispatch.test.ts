@@ -23,30 +23,17 @@ import {
   subscribe,
 } from '../../../support/workerd/site-devices.ts';
 import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
+import { newSite } from '../../../support/workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
+  charge,
   powerSetpoint,
-  Submitter,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import {
-  createDevice,
-  createOrganization,
-  createPlant,
-  LIMITED,
-  siteOf,
-} from '../../../support/workerd/world.ts';
+import { createDevice, LIMITED, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
-
-async function newSite() {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  return { organization, plant, partner: new Submitter(plant.id) };
-}
-
-const charge = () => submission('device', batch(batteryCommand(5)));
 
 describe('a command while its device is away', () => {
   it('is QUEUED at once and goes out when the device listens, signed with a fresh ts [C-7.6]', async () => {

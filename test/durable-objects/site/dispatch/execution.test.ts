@@ -23,6 +23,7 @@ import {
 import { listen } from '../../../support/workerd/site-listener.ts';
 import { newestCommand } from '../../../support/workerd/site-reads.ts';
 import { numberOf } from '../../../support/workerd/site-rows.ts';
+import { newHeardSite } from '../../../support/workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
@@ -30,23 +31,14 @@ import {
   Submitter,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import {
-  createDevice,
-  createKey,
-  createOrganization,
-  createPlant,
-  type Plant,
-} from '../../../support/workerd/world.ts';
+import { createDevice, createPlant, type Plant } from '../../../support/workerd/world.ts';
 
 holdClock();
 
-async function newSite() {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  const key = await createKey(organization);
-  const listener = await listen(organization, key);
-  const link = await connectListening(plant);
-  return { organization, plant, key, listener, link, partner: new Submitter(plant.id, key.id) };
+/** A site that can be commanded to the end: its partner hears of everything, its gateway listens. */
+async function newRunningSite() {
+  const scene = await newHeardSite();
+  return { ...scene, link: await connectListening(scene.plant) };
 }
 
 const STOP: DeviceCommandItem = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' };
@@ -64,7 +56,7 @@ async function sendAcks(
 
 describe('the acks of a device command', () => {
   it('make it EXECUTING once, then COMPLETED, each told once with the correlationId [C-7.8]', async () => {
-    const { plant, listener, link, partner } = await newSite();
+    const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5)), { correlationId: 'corr-1' }));
     const { cmdId } = await nthCommand(link, 1);
     setClock(START_MS + SECOND);
@@ -86,7 +78,7 @@ describe('the acks of a device command', () => {
   });
 
   it('echo the messageId where the request had no correlationId [C-8.1]', async () => {
-    const { plant, listener, link, partner } = await newSite();
+    const { plant, listener, link, partner } = await newRunningSite();
     const one = submission('device', batch(batteryCommand(5)));
     await partner.submit(one);
     const { cmdId } = await nthCommand(link, 1);
@@ -95,7 +87,7 @@ describe('the acks of a device command', () => {
   });
 
   it('only rise: RECEIVED after IN_PROGRESS, anything after COMPLETED change nothing [C-3.9]', async () => {
-    const { plant, listener, link, partner } = await newSite();
+    const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const first = await nthCommand(link, 1);
     const second = await nthCommand(link, 2);
@@ -109,7 +101,7 @@ describe('the acks of a device command', () => {
   });
 
   it('of an unknown cmdId, or of another device, are ignored, and stored [C-3.9]', async () => {
-    const { organization, plant, link, partner } = await newSite();
+    const { organization, plant, link, partner } = await newRunningSite();
     const other = await createDevice(organization, plant.id, 'ACTUATOR');
     const otherLink = await connectListening(plant, other);
     await partner.submit(submission('device', batch(batteryCommand(5))));
@@ -122,7 +114,7 @@ describe('the acks of a device command', () => {
   });
 
   it('that are stale, or signed for another command, are dropped [spec: Device MQTT]', async () => {
-    const { plant, link, partner } = await newSite();
+    const { plant, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5))));
     const { cmdId } = await nthCommand(link, 1);
     const stale = ackMessage(plant.gateway, cmdId, 'COMPLETED');
@@ -134,7 +126,7 @@ describe('the acks of a device command', () => {
   });
 
   it('all COMPLETED complete a batch, at the last of them [C-7.8]', async () => {
-    const { plant, listener, link, partner } = await newSite();
+    const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const [first, second] = [await nthCommand(link, 1), await nthCommand(link, 2)];
     await sendAcks(link, plant, first.cmdId, 'COMPLETED');
@@ -145,7 +137,7 @@ describe('the acks of a device command', () => {
   });
 
   it('one FAILED among them fails the batch and names its assets, once all have ended [C-7.8]', async () => {
-    const { plant, listener, link, partner } = await newSite();
+    const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('device', batch(batteryCommand(5), STOP)));
     const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];
     const stop = commands.find((command) => command.action === 'FVE_STOP');
@@ -162,7 +154,7 @@ describe('the acks of a device command', () => {
 
 describe('the acks of a setpoint', () => {
   it('COMPLETED says that it is held: it ends COMPLETED unmeasured at validUntil [C-7.8]', async () => {
-    const { organization, plant, key, listener, link, partner } = await newSite();
+    const { organization, plant, key, listener, link, partner } = await newRunningSite();
     const validUntil = formatInstant(START_MS + 10 * MINUTE);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil, direction: 'EXPORT' })));
     const { cmdId, payload } = await nthCommand(link, 1);
@@ -185,7 +177,7 @@ describe('the acks of a setpoint', () => {
   });
 
   it('without validUntil it ends five minutes after it began, however often it is acked [C-7.8]', async () => {
-    const { plant, link, partner } = await newSite();
+    const { plant, link, partner } = await newRunningSite();
     await partner.submit(submission('site-setpoint', powerSetpoint(5)));
     const { cmdId } = await nthCommand(link, 1);
     await passTime(plant.id, 10 * SECOND);
@@ -201,7 +193,7 @@ describe('the acks of a setpoint', () => {
   });
 
   it('FAILED ends it FAILED, and nothing reopens it [C-7.8]', async () => {
-    const { plant, listener, link, partner } = await newSite();
+    const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('site-setpoint', powerSetpoint(5)));
     const { cmdId } = await nthCommand(link, 1);
     await sendAcks(link, plant, cmdId, 'IN_PROGRESS', 'FAILED', 'COMPLETED', 'IN_PROGRESS');
@@ -214,7 +206,7 @@ describe('the acks of a setpoint', () => {
 
 describe('the acks of modes and emergencies', () => {
   it("a mode ends by its device's ack [C-7.8]", async () => {
-    const { plant, listener, link, partner } = await newSite();
+    const { plant, listener, link, partner } = await newRunningSite();
     await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }));
     const { cmdId, action, payload } = await nthCommand(link, 1);
     expect([action, payload]).toEqual(['MODE_CHANGE', { mode: 'PEAK_SHAVING' }]);
@@ -224,7 +216,7 @@ describe('the acks of modes and emergencies', () => {
   });
 
   it('an emergency is COMPLETED when every device that got it has completed [C-7.8]', async () => {
-    const { organization, plant, listener, partner, link } = await newSite();
+    const { organization, plant, listener, partner, link } = await newRunningSite();
     const other = await createPlant(organization);
     const linked = await createDevice(organization, other.id, 'ACTUATOR');
     await addLinkedAsset(other.id, { externalId: 'BESS-2', assetType: 'BESS' }, linked.id);

@@ -16,8 +16,9 @@ import {
 import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
 import { listen } from '../../../support/workerd/site-listener.ts';
 import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
+import { newKeyedSite, newSite } from '../../../support/workerd/site-scenes.ts';
 import { batch, batteryCommand, Submitter, submission } from '../../../support/workerd/site-submissions.ts';
-import { createKey, createOrganization, createPlant, siteOf } from '../../../support/workerd/world.ts';
+import { siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 beforeEach(() => {
@@ -25,13 +26,10 @@ beforeEach(() => {
 });
 
 /** A site whose one device has a command; what becomes of it is told to the key's Vhost, whose queues fill. */
-async function newSite() {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  const key = await createKey(organization);
+async function newTellingSite() {
+  const { organization, plant, key, partner } = await newKeyedSite();
   await connectPartner(key);
   const link = await connectListening(plant);
-  const partner = new Submitter(plant.id, key.id);
   await partner.submit(submission('device', batch(batteryCommand(5))));
   const { cmdId } = await nthCommand(link, 1);
   const ack = (status: 'RECEIVED' | 'COMPLETED') => sendAck(link, plant.gateway, cmdId, status);
@@ -58,7 +56,7 @@ async function waiting(siteId: string, keyId: string): Promise<number> {
 
 describe('an event whose Vhost does not take it', () => {
   it('waits, is tried again with growing pauses of at most a minute, and arrives once, in order [rule 10]', async () => {
-    const { organization, plant, key, ack } = await newSite();
+    const { organization, plant, key, ack } = await newTellingSite();
     const { askedAt: at, end } = refuseEvents();
     await ack('RECEIVED');
     await ack('COMPLETED');
@@ -80,7 +78,7 @@ describe('an event whose Vhost does not take it', () => {
   });
 
   it('is one of many more than memory keeps: all arrive once, in order, and so does what follows [rule 10]', async () => {
-    const { organization, plant, key } = await newSite();
+    const { organization, plant, key } = await newTellingSite();
     const { end } = refuseEvents();
     const sent: string[] = [];
     const reject = async (count: number) => {
@@ -107,7 +105,7 @@ describe('an event whose Vhost does not take it', () => {
   });
 
   it('does not hold up what goes elsewhere: the registry hears of the plant [rule 10]', async () => {
-    const { plant, ack } = await newSite();
+    const { plant, ack } = await newTellingSite();
     refuseEvents();
     await ack('COMPLETED');
     await passMinutes(plant.id, 5);
@@ -117,8 +115,7 @@ describe('an event whose Vhost does not take it', () => {
   });
 
   it('goes when the key is no more: nothing is kept for nobody [rule 5]', async () => {
-    const plant = await createPlant(await createOrganization());
-    const partner = new Submitter(plant.id);
+    const { plant, partner } = await newSite();
     await partner.submit(submission('device', batch(batteryCommand(5))));
     await passMinutes(plant.id, 2);
     expect(await waiting(plant.id, partner.keyId)).toBe(0);
@@ -127,7 +124,7 @@ describe('an event whose Vhost does not take it', () => {
 
 describe('an event that the answer of a submit carried', () => {
   it('goes with the next transaction once the Vhost says that it was stored, and is not sent again [rule 5]', async () => {
-    const { plant, key, partner } = await newSite();
+    const { plant, key, partner } = await newTellingSite();
     const receive = vi.spyOn(Vhost.prototype, 'receive');
     const [first] = partner.events;
     expect(await waiting(plant.id, key.id)).toBe(1);
@@ -144,7 +141,7 @@ describe('an event that the answer of a submit carried', () => {
   });
 
   it('comes again in the next answer while nobody has said so, under the same sequence [rule 5]', async () => {
-    const { plant, key } = await newSite();
+    const { plant, key } = await newTellingSite();
     const amnesiac = new Submitter(plant.id, key.id);
     const answers = [await siteOf(plant.id).submit(amnesiac.batchOf([]))];
     answers.push(await siteOf(plant.id).submit(amnesiac.batchOf([])));
@@ -153,7 +150,7 @@ describe('an event that the answer of a submit carried', () => {
   });
 
   it('reaches the Vhost by itself when the answer was lost [rule 5]', async () => {
-    const { organization, plant, key } = await newSite();
+    const { organization, plant, key } = await newTellingSite();
     await passTime(plant.id, 10 * SECOND);
     const listener = await listen(organization, key);
     expect((await listener.event('ack', 'ACCEPTED')).siteId).toBe(plant.id);
@@ -162,7 +159,7 @@ describe('an event that the answer of a submit carried', () => {
 
 describe('a wake with events that wait', () => {
   it('arms the alarm for them at once, at a time that can be set [rule 10]', async () => {
-    const { plant, key, ack } = await newSite();
+    const { plant, key, ack } = await newTellingSite();
     const { end } = refuseEvents();
     await ack('RECEIVED');
     await passMinutes(plant.id, 5);
@@ -186,7 +183,7 @@ describe('a wake with events that wait', () => {
 
 describe('a lane whose call takes long', () => {
   it('does not keep the alarm running meanwhile [rule 10]', async () => {
-    const { plant, ack } = await newSite();
+    const { plant, ack } = await newTellingSite();
     let answer: () => void = () => undefined;
     const answered = new Promise<void>((resolve) => {
       answer = resolve;

@@ -17,15 +17,17 @@ import {
   sendTelemetry,
   stayConnected,
 } from '../../../support/workerd/site-devices.ts';
-import { crashSite, numberOf, rowsOf, untilRegistered } from '../../../support/workerd/site-rows.ts';
-import { createDevice, createOrganization, createPlant, type Plant } from '../../../support/workerd/world.ts';
+import {
+  crashSite,
+  numberOf,
+  openSessions,
+  rowsOf,
+  untilRegistered,
+} from '../../../support/workerd/site-rows.ts';
+import { newSite } from '../../../support/workerd/site-scenes.ts';
+import { createDevice, type Plant } from '../../../support/workerd/world.ts';
 
 holdClock();
-
-async function newPlant() {
-  const organization = await createOrganization();
-  return { organization, plant: await createPlant(organization) };
-}
 
 async function presenceOf(plant: Plant): Promise<{ plant: string; subDevices: Record<string, string> }> {
   const [fact] = await rowsOf<{ value: string }>(plant.id, `SELECT value FROM fact WHERE name = 'presence'`);
@@ -54,22 +56,21 @@ async function untilSubDeviceIs(plant: Plant, externalId: string, status: string
 async function disconnect(plant: Plant, link: Awaited<ReturnType<typeof connectTo>>): Promise<void> {
   link.socket.close(1000, 'bye');
   for (let looks = 0; looks < 50; looks++) {
-    const open = 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL';
-    if ((await numberOf(plant.id, open)) === 0) return;
+    if ((await openSessions(plant.id)) === 0) return;
   }
   throw new Error('the session does not end');
 }
 
 describe('a plant', () => {
   it('is PENDING until a device has connected, then ONLINE [C-2.5]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     await untilPlantIs(plant, 'PENDING');
     await connectTo(plant.id, plant.gateway.id);
     await untilPlantIs(plant, 'ONLINE');
   });
 
   it('is OFFLINE when no session lived for 90 s, not before, and ONLINE with the next [C-2.5]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectTo(plant.id, plant.gateway.id);
     setClock(START_MS + 10 * SECOND);
     await disconnect(plant, link);
@@ -82,7 +83,7 @@ describe('a plant', () => {
   });
 
   it('stays ONLINE over a short break, and while any of its devices is connected [C-2.5]', async () => {
-    const { organization, plant } = await newPlant();
+    const { organization, plant } = await newSite();
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
     await disconnect(plant, await connectTo(plant.id, plant.gateway.id));
     await passTime(plant.id, 80 * SECOND);
@@ -96,14 +97,14 @@ describe('a plant', () => {
   });
 
   it('whose device fell silent without a close is OFFLINE 90 s after its last sign of life [C-3.10]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await passTime(plant.id, 91 * SECOND);
     expect((await presenceOf(plant)).plant).toBe('OFFLINE');
   });
 
   it('goes OFFLINE after a crash that no close event told of [rule 8]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     await connectTo(plant.id, plant.gateway.id);
     await untilPlantIs(plant, 'ONLINE');
     await crashSite(plant.id);
@@ -113,7 +114,7 @@ describe('a plant', () => {
   });
 
   it('is DEGRADED while its gateway is there and a sub-device is stale [C-2.5]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectListening(plant);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -128,7 +129,7 @@ describe('a plant', () => {
 
 describe('a sub-device', () => {
   it('is UNKNOWN, then ONLINE, after 5 min DEGRADED, after 15 min OFFLINE, and ONLINE with a sample [C-2.5]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectListening(plant);
     expect((await presenceOf(plant)).subDevices['BESS-1']).toBe('UNKNOWN');
     await passTime(plant.id, 2 * SECOND);
@@ -149,7 +150,7 @@ describe('a sub-device', () => {
   });
 
   it('grows old by its samples, whether or not its device is connected [C-2.5]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectListening(plant);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -162,7 +163,7 @@ describe('a sub-device', () => {
   });
 
   it('is DEGRADED while its signal fault is not 0 [C-2.5]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectListening(plant);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 7 });
@@ -170,7 +171,7 @@ describe('a sub-device', () => {
   });
 
   it('is DEGRADED while the device linked to it reports ERROR [C-2.5]', async () => {
-    const { organization, plant } = await newPlant();
+    const { organization, plant } = await newSite();
     const device = await createDevice(organization, plant.id, 'ACTUATOR');
     await addLinkedAsset(plant.id, { externalId: 'BESS-2', assetType: 'BESS' }, device.id);
     const link = await connectListening(plant, device);
@@ -182,7 +183,7 @@ describe('a sub-device', () => {
   });
 
   it('is ONLINE soon after its first sample, even one within a second of the connect [C-2.5]', async () => {
-    const { plant } = await newPlant();
+    const { plant } = await newSite();
     const link = await connectListening(plant);
     setClock(START_MS + 900);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
@@ -193,7 +194,7 @@ describe('a sub-device', () => {
 
 describe('a device', () => {
   it('is UNKNOWN until it has connected, then what it reports, and OFFLINE with the end of its session [C-3.10]', async () => {
-    const { organization, plant } = await newPlant();
+    const { organization, plant } = await newSite();
     const other = await createDevice(organization, plant.id, 'SENSOR');
     const link = await connectTo(plant.id, plant.gateway.id);
     const untilItIs = (connection_status: string) =>

@@ -19,13 +19,8 @@ import {
   sendTelemetry,
 } from '../../../support/workerd/site-devices.ts';
 import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
-import {
-  createDevice,
-  createOrganization,
-  createPlant,
-  type Plant,
-  siteOf,
-} from '../../../support/workerd/world.ts';
+import { newConnectedSite } from '../../../support/workerd/site-scenes.ts';
+import { createDevice, createOrganization, createPlant, type Plant } from '../../../support/workerd/world.ts';
 
 holdClock();
 
@@ -33,11 +28,6 @@ const BLOCK_BYTES = 64 * 1024;
 const LARGE_DATA = JSON.stringify(
   Object.fromEntries(Array.from({ length: 800 }, (_none, index) => [`signal-${index}`, index])),
 );
-
-async function connected() {
-  const plant = await createPlant(await createOrganization());
-  return { plant, link: await connectDevice(plant), site: siteOf(plant.id), gateway: plant.gateway };
-}
 
 async function timesStored(siteId: string, text: string): Promise<number> {
   const removed = `sum(length(data) - length(replace(data, '${text}', '')))`;
@@ -62,7 +52,7 @@ describe('a nonce', () => {
   it.each(cases)(
     'of a message dated 5 min ahead is refused after an eviction $after s later, kept in $kept [C-3.8]',
     async (one) => {
-      const { plant, link, gateway } = await connected();
+      const { plant, link, gateway } = await newConnectedSite();
       const nonce = 'a "nonce" \\ of\nč 😀';
       const original = rawTelemetry(gateway, { ts: START_MS + 5 * MINUTE, nonce, data: '{"gridPowerKw":1}' });
       await publishAll(link, [original, ...(one.kept === 'two blocks by size' ? largeMessages(plant) : [])]);
@@ -84,7 +74,7 @@ describe('a nonce', () => {
   );
 
   it('counts as new again after ten minutes: the memory has an end [C-3.8]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     await publish(
       link,
       rawTelemetry(gateway, { ts: START_MS + 5 * MINUTE, nonce: 'n', data: '{"gridPowerKw":1}' }),
@@ -95,7 +85,7 @@ describe('a nonce', () => {
   });
 
   it('is refused through another bridge, and when it comes as a status [C-3.8]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":1}' }));
     const other = await connectDevice(plant, { bridge: 'bridge-2' });
     await publish(other, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":2}' }));
@@ -104,7 +94,7 @@ describe('a nonce', () => {
   });
 
   it('is refused inside one batch: the first message has it [C-3.8]', async () => {
-    const { plant, link, gateway, site } = await connected();
+    const { plant, link, gateway, site } = await newConnectedSite();
     const messages = [1, 2, 3].map((kw) =>
       rawTelemetry(gateway, { nonce: 'n', data: `{"gridPowerKw":${kw}}` }),
     );
@@ -129,7 +119,7 @@ describe('a nonce', () => {
 
 describe('the rows of the journal', () => {
   it('stay within 64 KB and one message over 100 000 messages, and cost at most 1.1 each [rule 9]', async () => {
-    const { plant, link, site, gateway } = await connected();
+    const { plant, link, site, gateway } = await newConnectedSite();
     const before = (await site.diagnostics(gateway.id)).rowsWritten;
     const data = '{"gridPowerKw":1.5,"BESS-1/powerKw":-2.25,"BESS-1/socPercent":55,"FVE-1/powerKw":3}';
     let longestLine = 0;
@@ -155,7 +145,7 @@ describe('the rows of the journal', () => {
   });
 
   it('are at most 1.1 per message when each message comes alone, every ten seconds [rule 9]', async () => {
-    const { plant, link, site, gateway } = await connected();
+    const { plant, link, site, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { gridPowerKw: 0, 'BESS-1/powerKw': 1 });
     await passTime(plant.id, 10 * SECOND);
     const before = (await site.diagnostics(gateway.id)).rowsWritten;
@@ -168,7 +158,7 @@ describe('the rows of the journal', () => {
   });
 
   it('are keyed by receive time, oldest first, and close after five minutes [rule 9]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     for (const minute of [0, 4, 5, 9, 12]) {
       setClock(START_MS + minute * MINUTE);
       await sendTelemetry(link, gateway, { gridPowerKw: minute });
@@ -190,7 +180,7 @@ describe('the rows of the journal', () => {
 
 describe('the latest values after a wake', () => {
   it('are those before it, from the open block and from closed ones [C-4.1]', async () => {
-    const { plant, link, site, gateway } = await connected();
+    const { plant, link, site, gateway } = await newConnectedSite();
     const first = rawTelemetry(gateway, { data: '{"BESS-1/socPercent":61,"gridPowerKw":1}' });
     await publishAll(link, [first, ...largeMessages(plant), ...largeMessages(plant)]);
     setClock(START_MS + 30 * MINUTE);
@@ -202,7 +192,7 @@ describe('the latest values after a wake', () => {
   });
 
   it('are those of a batch that closed a block in its midst [rule 3]', async () => {
-    const { plant, link, site, gateway } = await connected();
+    const { plant, link, site, gateway } = await newConnectedSite();
     const messages = [
       rawTelemetry(gateway, { data: '{"BESS-1/socPercent":40}' }),
       ...largeMessages(plant),

@@ -6,7 +6,6 @@ import { connectDevice, telemetryMessage } from '../../../support/workerd/links.
 import { holdClock, MINUTE, setClock } from '../../../support/workerd/site-clock.ts';
 import {
   commandsOf,
-  connectListening,
   droppedOf,
   nthCommand,
   publish,
@@ -15,33 +14,23 @@ import {
   sendStatus,
   sendTelemetry,
 } from '../../../support/workerd/site-devices.ts';
+import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
 import { numberOf, untilRegistered } from '../../../support/workerd/site-rows.ts';
-import { Submitter, submission } from '../../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant, type Plant, siteOf } from '../../../support/workerd/world.ts';
+import { newConnectedSite, newListeningSite } from '../../../support/workerd/site-scenes.ts';
+import { submission } from '../../../support/workerd/site-submissions.ts';
+import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
 
 holdClock();
 
-async function connected() {
-  const plant = await createPlant(await createOrganization());
-  return { plant, link: await connectDevice(plant), site: siteOf(plant.id), gateway: plant.gateway };
-}
-
-async function gridPowerKw(plant: Plant): Promise<number | null> {
-  return (await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw;
-}
-
 describe('the signature of a device message', () => {
   it('counts with the secret as its hex text [C-3.7]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     expect(await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":7}' }))).toBe(true);
     expect(await gridPowerKw(plant)).toBe(7);
   });
 
   it('counts with the bytes of the secret, and commands are signed in that form from then on [C-3.7]', async () => {
-    const plant = await createPlant(await createOrganization());
-    const { gateway } = plant;
-    const link = await connectListening(plant);
-    const partner = new Submitter(plant.id);
+    const { plant, gateway, link, partner } = await newListeningSite();
     const bytes = hexBytes(gateway.hmacSecret);
     const forms: [string, string | Uint8Array][] = [
       ['{"gridPowerKw":1}', bytes],
@@ -70,14 +59,14 @@ describe('the signature of a device message', () => {
     ['-0', '{"gridPowerKw":-0}', 0],
     ['__proto__ and constructor as names', '{"__proto__":1,"constructor":2,"gridPowerKw":3}', 3],
   ])('covers the text as it was sent: %s [C-3.7]', async (_what, data, expected) => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { data }));
     expect(await droppedOf(plant.id, gateway.id)).toEqual({});
     expect(await gridPowerKw(plant)).toBeCloseTo(expected, 9);
   });
 
   it('drops the whitespace outside strings before it is checked, and only there [C-3.7]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     const signedData = '{"a b":1.0,"gridPowerKw":8}';
     const data = '{ "a b" : 1.0,\n\t"gridPowerKw" :\r8 }';
     await publish(link, rawTelemetry(gateway, { signedData, data }));
@@ -89,7 +78,7 @@ describe('the signature of a device message', () => {
   });
 
   it('that is missing, of another shape or over other text drops the message, which is still stored [C-3.8]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     const good = '0'.repeat(64);
     const data = '{"gridPowerKw":1,"b":2}';
     const answers = await publishAll(link, [
@@ -107,7 +96,7 @@ describe('the signature of a device message', () => {
   });
 
   it('of one device never counts for another [spec: Device MQTT]', async () => {
-    const { plant, link } = await connected();
+    const { plant, link } = await newConnectedSite();
     const other = await createPlant(await createOrganization());
     await publish(link, rawTelemetry(other.gateway, { data: '{"gridPowerKw":1}' }));
     expect(await droppedOf(plant.id, plant.gateway.id)).toEqual({ SIGNATURE: 1 });
@@ -121,7 +110,7 @@ describe('the time and shape of a device message', () => {
     [-300_001, false],
     [300_001, false],
   ])('ts %i ms off the clock: kept %s [spec: Limits]', async (offsetMs, kept) => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     const payload = rawTelemetry(gateway, { ts: Date.now() + offsetMs, data: '{"gridPowerKw":1}' });
     expect(await publish(link, payload)).toBe(true);
     expect(await gridPowerKw(plant)).toBe(kept ? 1 : null);
@@ -129,7 +118,7 @@ describe('the time and shape of a device message', () => {
   });
 
   it('drops and counts what is malformed, each by its reason, and answers stored [C-3.8]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     const data = '{"gridPowerKw":1}';
     const now = Date.now();
     const answers = await publishAll(link, [
@@ -160,7 +149,7 @@ describe('the time and shape of a device message', () => {
     ['an unknown kind', '[{"kind":"revoke","seq":1}]'],
     ['bytes', new TextEncoder().encode('[]')],
   ])('a link message that is %s closes the link [rule 1]', async (_what, message) => {
-    const { link } = await connected();
+    const { link } = await newConnectedSite();
     link.socket.send(message);
     expect(await link.untilClosed()).toMatchObject({ code: 4400 });
   });
@@ -168,7 +157,7 @@ describe('the time and shape of a device message', () => {
 
 describe('what is kept of a device message', () => {
   it('stores identical bytes once, in one batch, in two, and over another link [C-3.8]', async () => {
-    const { plant, link, gateway } = await connected();
+    const { plant, link, gateway } = await newConnectedSite();
     const payload = telemetryMessage(gateway, '{"gridPowerKw":3}');
     expect(await publishAll(link, [payload, payload])).toEqual([true, true]);
     expect(await publish(link, payload)).toBe(true);
@@ -181,7 +170,7 @@ describe('what is kept of a device message', () => {
   });
 
   it('answers numbers null, MISSING and the time of the read while there is no data [C-4.1]', async () => {
-    const { plant, site } = await connected();
+    const { plant, site } = await newConnectedSite();
     const { timestamp, payload } = await site.readLatestTelemetry(plant.id);
     expect(timestamp).toBe(new Date().toISOString());
     expect(payload).toEqual({
@@ -198,7 +187,7 @@ describe('what is kept of a device message', () => {
   });
 
   it('reads the latest value of each signal, site values first, else sums by asset type [C-3.13]', async () => {
-    const { plant, link, site, gateway } = await connected();
+    const { plant, link, site, gateway } = await newConnectedSite();
     await sendTelemetry(link, gateway, { 'BESS-1/powerKw': -5, 'FVE-1/powerKw': 20, 'METER-1/powerKw': -12 });
     setClock(Date.now() + 1_000);
     await sendTelemetry(link, gateway, { fvePowerKw: 21, 'BESS-1/socPercent': 55 });
@@ -223,7 +212,7 @@ describe('what is kept of a device message', () => {
   });
 
   it('tells the registry the status that a device reports [C-3.1]', async () => {
-    const { link, gateway } = await connected();
+    const { link, gateway } = await newConnectedSite();
     expect(await sendStatus(link, gateway, 'MAINTENANCE')).toBe(true);
     const told = { connection_status: 'MAINTENANCE', last_seen_at_ms: Date.now() };
     await untilRegistered('devices', gateway.id, told);

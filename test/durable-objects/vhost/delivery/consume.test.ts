@@ -1,21 +1,10 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { DELIVERY_WINDOW_BYTES, deliveryBytes } from '../../../../protocol/link.ts';
-import { hand, numberOf, range } from '../../../support/workerd/outbox-events.ts';
+import { hand, numbers, range } from '../../../support/workerd/outbox-events.ts';
 import { Partner } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, vhostOf } from '../../../support/workerd/world.ts';
-
-async function openPartner() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
-  const siteId = crypto.randomUUID();
-  return { organization, key, partner, siteId };
-}
-
-function numbers(partner: Partner, tag?: string): number[] {
-  return partner.deliveries(tag).map(numberOf);
-}
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { vhostOf } from '../../../support/workerd/world.ts';
 
 describe('the prefetch of a consumer', () => {
   it('bounds what it holds: each acknowledgement lets one more come [C-6.4]', async () => {

@@ -2,14 +2,8 @@ import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
 import { Partner } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, vhostOf } from '../../../support/workerd/world.ts';
-
-async function openPartner() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
-  return { organization, key, partner, siteId: crypto.randomUUID() };
-}
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { vhostOf } from '../../../support/workerd/world.ts';
 
 function channelRefusal(code: number, text: string) {
   return { kind: 'refused', severity: 'channel', code, text };

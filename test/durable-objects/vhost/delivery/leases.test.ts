@@ -1,23 +1,10 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { CLOSE_CODES } from '../../../../protocol/link.ts';
-import { hand, numberOf, range } from '../../../support/workerd/outbox-events.ts';
-import { commandLog, eventOf, Partner } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, createPlant, vhostOf } from '../../../support/workerd/world.ts';
-
-async function openPartner() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
-  const siteId = crypto.randomUUID();
-  const connect = (options: Parameters<typeof Partner.connect>[2] = {}) =>
-    Partner.connect(organization, key, options);
-  return { organization, key, partner, siteId, connect };
-}
-
-function told(partner: Partner): string[] {
-  return partner.deliveries().map((delivery) => `${numberOf(delivery)}${delivery.redelivered ? '*' : ''}`);
-}
+import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
+import { commandLog, eventOf } from '../../../support/workerd/partner.ts';
+import { openPartner, openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
+import { vhostOf } from '../../../support/workerd/world.ts';
 
 describe('a link that is lost', () => {
   it('between sending and receiving costs nothing: all comes again, redelivered [C-6.4]', async () => {
@@ -58,13 +45,10 @@ describe('a link that is lost', () => {
   });
 
   it('while a command is under way costs nothing: its acknowledgement is there for the next [C-6.4]', async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
-    const key = await createKey(organization);
-    const partner = await Partner.connect(organization, key);
+    const { plant, partner, connect } = await openPartnerWithPlant();
     partner.link.send({ ...partner.command(plant.id, 'mode', { mode: 'STANDARD' }), seq: 1 });
     partner.link.socket.close();
-    const again = await Partner.connect(organization, key);
+    const again = await connect();
     await again.consume('event.status');
     const [ack] = await again.delivered(1);
     expect(ack && eventOf(ack).payload).toMatchObject({ commandType: 'MODE_CHANGE', status: 'QUEUED' });

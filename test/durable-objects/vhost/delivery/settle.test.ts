@@ -1,19 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { hand, numberOf, range } from '../../../support/workerd/outbox-events.ts';
+import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
 import { Partner, vhostRows } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization } from '../../../support/workerd/world.ts';
-
-async function openPartner() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
-  return { organization, key, partner, siteId: crypto.randomUUID() };
-}
-
-/** What came, as `number` or, redelivered, as `number*`. */
-function told(partner: Partner, tag?: string): string[] {
-  return partner.deliveries(tag).map((delivery) => `${numberOf(delivery)}${delivery.redelivered ? '*' : ''}`);
-}
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 
 const KINDS = [
   { queue: 'event.status', kind: 'ack' },

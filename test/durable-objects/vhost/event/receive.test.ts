@@ -3,33 +3,15 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { PassingEvent } from '../../../../durable-objects/exchange.ts';
 import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
 import type { Vhost } from '../../../../durable-objects/vhost.ts';
-import { hand, numberOf, outboxEvents, range } from '../../../support/workerd/outbox-events.ts';
+import { hand, numberOf, numbers, outboxEvents, range } from '../../../support/workerd/outbox-events.ts';
 import { commandLog, eventOf, Partner, vhostRows } from '../../../support/workerd/partner.ts';
-import {
-  createKey,
-  createOrganization,
-  createPlant,
-  type Key,
-  siteOf,
-  vhostOf,
-} from '../../../support/workerd/world.ts';
+import { openPartner, openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
+import { createKey, createOrganization, type Key, siteOf, vhostOf } from '../../../support/workerd/world.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
 });
-
-async function openPartner(allowedPlantIds: string[] | null = null) {
-  const organization = await createOrganization();
-  const key = await createKey(organization, { allowedPlantIds });
-  const partner = await Partner.connect(organization, key);
-  const siteId = allowedPlantIds?.[0] ?? crypto.randomUUID();
-  return { organization, key, partner, siteId };
-}
-
-function numbers(partner: Partner): number[] {
-  return partner.deliveries().map(numberOf);
-}
 
 function telemetry(from: number, count: number): PassingEvent[] {
   return outboxEvents(from, count, { kind: 'telemetry' }).map(({ sequence: _, ...event }) => event);
@@ -151,7 +133,7 @@ describe("events from a site's outbox", () => {
   });
 
   it('of a plant that the key may not see are dropped, and are not asked for again [C-8.1]', async () => {
-    const { key, partner, siteId } = await openPartner([crypto.randomUUID()]);
+    const { key, partner, siteId } = await openPartner({ allowedPlantIds: [crypto.randomUUID()] });
     const other = crypto.randomUUID();
     for (const kind of ['alarm', 'telemetry', 'ack', 'execution'] as const) {
       await hand(key, crypto.randomUUID(), 1, 1, { kind });
@@ -205,10 +187,7 @@ describe('a write that fails', () => {
   });
 
   it("confirms no publish; the site's outbox brings the acknowledgements again, once each (rule 5)", async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
-    const key = await createKey(organization);
-    const partner = await Partner.connect(organization, key);
+    const { organization, plant, key, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     await breakStorage(key);
     const questions = ['corr-1', 'corr-2', 'corr-3'].map((correlationId) =>

@@ -3,13 +3,12 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { CLOSE_CODES } from '../../../../protocol/link.ts';
 import { dialVhost } from '../../../support/workerd/links.ts';
 import { hand, outboxEvents } from '../../../support/workerd/outbox-events.ts';
-import { commandLog, Partner, publishOf, vhostRows } from '../../../support/workerd/partner.ts';
+import { commandLog, publishOf, vhostRows } from '../../../support/workerd/partner.ts';
+import { openPartner, openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
 import { SiteCalls } from '../../../support/workerd/site-calls.ts';
 import {
   ALL_VCP_SCOPES,
-  createKey,
   createOrganization,
-  createPlant,
   type Key,
   type Organization,
   vhostOf,
@@ -42,10 +41,8 @@ async function expectNoWayIn(key: Key): Promise<void> {
 async function keyInUse(organization: Organization, options: { expiresAtMs?: number } = {}) {
   // The flush of telemetry is a timer, which would keep the object from its sleep.
   vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
-  const key = await createKey(organization, options);
-  const partner = await Partner.connect(organization, key);
-  const other = await Partner.connect(organization, key);
-  const siteId = crypto.randomUUID();
+  const { key, partner, siteId, connect } = await openPartner({ organization, ...options });
+  const other = await connect();
   for (const [index, kind] of (['ack', 'alarm', 'execution', 'telemetry'] as const).entries()) {
     await hand(key, siteId, 1 + index, 1, { kind });
   }
@@ -86,10 +83,7 @@ describe('a revoked key', () => {
   });
 
   it('has nothing done that its clients sent after it [C-5.6]', async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
-    const key = await createKey(organization);
-    const partner = await Partner.connect(organization, key);
+    const { plant, key, partner } = await openPartnerWithPlant();
     const revoked = vhostOf(key.id).revoke();
     partner.link.send({ ...partner.command(plant.id, 'emergency', { type: 'STOP' }), seq: 1 });
     await revoked;
@@ -102,10 +96,7 @@ describe('a revoked key', () => {
   });
 
   it('gets nothing of a command that was under way: its queues stay empty [C-5.6]', async () => {
-    const organization = await createOrganization();
-    const plant = await createPlant(organization);
-    const key = await createKey(organization);
-    const partner = await Partner.connect(organization, key);
+    const { plant, key, partner } = await openPartnerWithPlant();
     const calls = SiteCalls.watch();
     const release = calls.hold(plant.id);
     partner.link.send({ ...partner.command(plant.id, 'mode', { mode: 'STANDARD' }), seq: 1 });

@@ -1,14 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { FAMILY_RULES } from '../../../../protocol/routing-keys.ts';
 import type { ApiKeyScope } from '../../../../protocol/scopes.ts';
-import {
-  charge,
-  commandLog,
-  Partner,
-  type PublishQuestion,
-  setpoint,
-} from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, createPlant } from '../../../support/workerd/world.ts';
+import { charge, commandLog, type PublishQuestion, setpoint } from '../../../support/workerd/partner.ts';
+import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
 
 const PAYLOADS = {
   'site-setpoint': setpoint(),
@@ -19,12 +13,10 @@ const PAYLOADS = {
 const FAMILIES = Object.keys(PAYLOADS) as (keyof typeof PAYLOADS)[];
 
 async function partnerWith(scopes?: ApiKeyScope[]) {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  const key = await createKey(organization, scopes ? { scopes } : {});
-  const partner = await Partner.connect(organization, key);
+  const scene = await openPartnerWithPlant(scopes ? { scopes } : {});
+  const { plant, partner } = scene;
   const command = (family: keyof typeof PAYLOADS) => partner.command(plant.id, family, PAYLOADS[family]);
-  return { organization, plant, key, partner, command };
+  return { ...scene, command };
 }
 
 describe('which routing keys a partner may publish', () => {

@@ -7,31 +7,27 @@ import {
   type PublishQuestion,
   setpoint,
 } from '../../../support/workerd/partner.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 import { SiteCalls, turn } from '../../../support/workerd/site-calls.ts';
-import {
-  createKey,
-  createOrganization,
-  createPlant,
-  type Plant,
-  siteOf,
-} from '../../../support/workerd/world.ts';
+import { createOrganization, createPlant, type Plant, siteOf } from '../../../support/workerd/world.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
 });
 
-async function openPartner(plantCount: number) {
+/** A partner that reads its acknowledgements, in an organization of so many plants. */
+async function openReader(plantCount: number) {
   const organization = await createOrganization();
   const plants: Plant[] = [];
   for (let index = 0; index < plantCount; index++) plants.push(await createPlant(organization));
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
+  const scene = await openPartner({ organization });
+  const { partner } = scene;
   await partner.consume('event.status', { noAck: true });
   // The directory is read, so that nothing but the sites is waited for below.
   await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
   const [slow, ...others] = plants.map(({ id }) => id);
-  return { organization, key, partner, slow: slow ?? '', others };
+  return { ...scene, slow: slow ?? '', others };
 }
 
 function mode(partner: Partner, siteId: string): PublishQuestion {
@@ -49,7 +45,7 @@ function confirmed(partner: Partner): number[] {
 
 describe('a site that does not answer', () => {
   it('holds up nobody else: their confirms flow, its own does not (rule 4)', async () => {
-    const { partner, slow, others } = await openPartner(4);
+    const { partner, slow, others } = await openReader(4);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
     const held = partner.askAll(mode(partner, slow), mode(partner, slow));
@@ -65,7 +61,7 @@ describe('a site that does not answer', () => {
   });
 
   it('is not waited for within one message: each publish is confirmed as its own site answers (rule 4)', async () => {
-    const { partner, slow, others } = await openPartner(3);
+    const { partner, slow, others } = await openReader(3);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
     const frames = [slow, ...others, slow, ...others].map((siteId, index) => ({
@@ -84,7 +80,7 @@ describe('a site that does not answer', () => {
   });
 
   it('lets an emergency for another site and one for itself pass (rule 4)', async () => {
-    const { partner, slow, others } = await openPartner(2);
+    const { partner, slow, others } = await openReader(2);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
     const held = partner.ask(mode(partner, slow));
@@ -98,7 +94,7 @@ describe('a site that does not answer', () => {
   });
 
   it('holding an emergency of its own holds no other emergency and no lane (rule 4)', async () => {
-    const { partner, slow } = await openPartner(1);
+    const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     let isHeld = true;
     calls.before(slow, async (_batch, call) => {
@@ -115,7 +111,7 @@ describe('a site that does not answer', () => {
 
 describe('the lane of a site', () => {
   it('has one call under way with a whole batch; the next collects meanwhile, in order (rule 4)', async () => {
-    const { partner, slow } = await openPartner(1);
+    const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
     const questions = Array.from({ length: 40 }, () => mode(partner, slow));
@@ -135,7 +131,7 @@ describe('the lane of a site', () => {
   });
 
   it('is shared by the connections of a key; each gets its own confirms (rule 4)', async () => {
-    const { organization, key, partner, slow } = await openPartner(1);
+    const { organization, key, partner, slow } = await openReader(1);
     const other = await Partner.connect(organization, key);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -155,7 +151,7 @@ describe('the lane of a site', () => {
   });
 
   it('cuts a batch at 256 publishes (rule 9)', async () => {
-    const { partner, slow } = await openPartner(1);
+    const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
     const held = partner.ask(mode(partner, slow));
@@ -171,7 +167,7 @@ describe('the lane of a site', () => {
 
 describe('a call that fails', () => {
   it('for one publish of its batch leaves that one unstored, and no other (rule 4)', async () => {
-    const { partner, slow } = await openPartner(1);
+    const { partner, slow } = await openReader(1);
     const questions = Array.from({ length: 5 }, () => mode(partner, slow));
     const poisoned = JSON.parse(questions[2]?.body ?? '{}').messageId;
     await runInDurableObject(siteOf(slow), (_site, { storage }) => {
@@ -184,7 +180,7 @@ describe('a call that fails', () => {
   });
 
   it('once is made again, and its publishes are stored once (rule 4)', async () => {
-    const { partner, slow } = await openPartner(1);
+    const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     calls.before(slow, (_batch, call) => {
       if (call === 1) throw new Error('the site is away');
@@ -196,7 +192,7 @@ describe('a call that fails', () => {
   });
 
   it('after the site had stored it is made again: one effect, the same acknowledgement [C-7.3]', async () => {
-    const { partner, slow } = await openPartner(1);
+    const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     calls.after(slow, (_batch, call) => {
       if (call === 1) throw new Error('the answer was lost');
@@ -213,7 +209,7 @@ describe('a call that fails', () => {
 
   it('until the bridge would lose patience leaves its publishes unstored, and the lane goes on (rule 4)', async () => {
     vi.setSystemTime(Date.now());
-    const { partner, slow } = await openPartner(1);
+    const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     let isAway = true;
     calls.before(slow, () => {
@@ -231,7 +227,7 @@ describe('a call that fails', () => {
   });
 
   it('for a site holds up no other site (rule 4)', async () => {
-    const { partner, slow, others } = await openPartner(2);
+    const { partner, slow, others } = await openReader(2);
     const calls = SiteCalls.watch();
     let isAway = true;
     calls.before(slow, () => {

@@ -4,19 +4,11 @@ import {
   commandLog,
   envelopeFields,
   eventOf,
-  Partner,
   publishOf,
   setpoint,
 } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, createPlant, vhostOf } from '../../../support/workerd/world.ts';
-
-async function openPartner() {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
-  return { organization, plant, key, partner };
-}
+import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
+import { vhostOf } from '../../../support/workerd/world.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -69,7 +61,7 @@ describe('a malformed envelope', () => {
   it.each(malformed)(
     '%s is dead-lettered with the reason, confirmed, and met with silence [C-7.1]',
     async (_, spoil, reason) => {
-      const { plant, partner } = await openPartner();
+      const { plant, partner } = await openPartnerWithPlant();
       await partner.consume('event.status');
       await partner.consume('dead-letter');
       const routingKey = partner.routingKey('site-setpoint');
@@ -96,7 +88,7 @@ describe('a malformed envelope', () => {
   );
 
   it('that is not UTF-8 is dead-lettered with its bytes intact [C-7.1]', async () => {
-    const { partner } = await openPartner();
+    const { partner } = await openPartnerWithPlant();
     await partner.consume('dead-letter');
     const body = btoa('{"version":"1.1","source":"\xff\xfe\x00"}');
     const question = publishOf(partner.routingKey('emergency'), body, { encoding: 'base64' });
@@ -107,7 +99,7 @@ describe('a malformed envelope', () => {
   });
 
   it('that is whole but marked as bytes is not read as text [C-7.1]', async () => {
-    const { plant, partner } = await openPartner();
+    const { plant, partner } = await openPartnerWithPlant();
     const whole = partner.command(plant.id, 'emergency', { type: 'STOP' });
     await partner.ask({ ...whole, body: btoa(whole.body), encoding: 'base64' });
     expect(await partner.readyCount('dead-letter')).toBe(1);
@@ -115,7 +107,7 @@ describe('a malformed envelope', () => {
   });
 
   it('is confirmed only once it is in the dead-letter queue for good [C-6.4]', async () => {
-    const { key, partner } = await openPartner();
+    const { key, partner } = await openPartnerWithPlant();
     await partner.ask(publishOf(partner.routingKey('mode'), 'first'));
     await partner.ask(publishOf(partner.routingKey('mode'), 'second'));
     await evictDurableObject(vhostOf(key.id));
@@ -125,7 +117,7 @@ describe('a malformed envelope', () => {
   });
 
   it('of the largest size that AMQP lets in is kept whole [C-6.3]', async () => {
-    const { partner } = await openPartner();
+    const { partner } = await openPartnerWithPlant();
     const body = 'x'.repeat(256 * 1024);
     expect(await partner.ask(publishOf(partner.routingKey('mode'), body))).toMatchObject({ kind: 'stored' });
     expect((await partner.get('dead-letter')).delivery?.body).toBe(body);
@@ -136,7 +128,7 @@ describe('an envelope that is read', () => {
   it.each(['1.0', '1.1', '1.9999'])(
     'may be of version %s and carry fields we do not know [C-7.1]',
     async (version) => {
-      const { plant, partner } = await openPartner();
+      const { plant, partner } = await openPartnerWithPlant();
       await partner.consume('event.status');
       const whole = { ...envelopeFields(plant.id), version, traceparent: '00-1', payload: setpoint() };
       await partner.ask(publishOf(partner.routingKey('site-setpoint'), JSON.stringify(whole)));
@@ -146,7 +138,7 @@ describe('an envelope that is read', () => {
   );
 
   it('whose payload is wrong is rejected and logged, not dead-lettered [C-7.1]', async () => {
-    const { plant, partner } = await openPartner();
+    const { plant, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     await partner.ask(partner.command(plant.id, 'site-setpoint', { ...setpoint(), targetValueKw: 1e308 }));
     const [ack] = await partner.delivered(1);
@@ -159,7 +151,7 @@ describe('an envelope that is read', () => {
   });
 
   it('has its correlationId echoed, in the event and in its properties [C-8.1]', async () => {
-    const { plant, partner } = await openPartner();
+    const { plant, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     await partner.ask(
       partner.command(plant.id, 'site-setpoint', setpoint(), { correlationId: 'order 66/č' }),
@@ -174,7 +166,7 @@ describe('an envelope that is read', () => {
   });
 
   it('without a correlationId has its messageId echoed for one [C-8.1]', async () => {
-    const { plant, partner } = await openPartner();
+    const { plant, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     const messageId = crypto.randomUUID();
     await partner.ask(partner.command(plant.id, 'device', {}, { messageId, correlationId: null }));
@@ -183,7 +175,7 @@ describe('an envelope that is read', () => {
   });
 
   it('is answered under the acknowledgement key with the properties of an event [C-8.1]', async () => {
-    const { organization, plant, partner } = await openPartner();
+    const { organization, plant, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     await partner.ask(partner.command(plant.id, 'site-setpoint', setpoint()));
     const [ack] = await partner.delivered(1);

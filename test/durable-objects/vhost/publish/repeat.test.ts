@@ -2,32 +2,26 @@ import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { connectDevice } from '../../../support/workerd/links.ts';
 import { charge, commandLog, eventOf, Partner, setpoint } from '../../../support/workerd/partner.ts';
-import {
-  createKey,
-  createOrganization,
-  createPlant,
-  siteOf,
-  vhostOf,
-} from '../../../support/workerd/world.ts';
+import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
+import { createKey, siteOf, vhostOf } from '../../../support/workerd/world.ts';
 
 afterEach(() => {
   vi.useRealTimers();
 });
 
-async function openPartner() {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  const key = await createKey(organization);
+/** A partner that reads its acknowledgements, with a device that listens for what it commands. */
+async function openWithDevice() {
+  const scene = await openPartnerWithPlant();
+  const { plant, partner } = scene;
   const device = await connectDevice(plant);
   device.send({ kind: 'subscribed', commands: true });
-  const partner = await Partner.connect(organization, key);
   await partner.consume('event.status', { noAck: true });
   const expectOneEffect = async () => {
     await device.next((frame) => frame.kind === 'command');
     expect((await commandLog(plant.id)).total).toBe(1);
     expect(device.received.filter(({ kind }) => kind === 'command')).toHaveLength(1);
   };
-  return { organization, plant, key, partner, device, expectOneEffect };
+  return { ...scene, device, expectOneEffect };
 }
 
 /** What identifies an acknowledgement and what it says; its time may differ. */
@@ -40,7 +34,7 @@ function told(partner: Partner) {
 
 describe('the same messageId again', () => {
   it('is one effect and the same acknowledgement, one after the other [C-7.3]', async () => {
-    const { plant, partner, expectOneEffect } = await openPartner();
+    const { plant, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     for (let time = 0; time < 3; time++)
       expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
@@ -52,7 +46,7 @@ describe('the same messageId again', () => {
   });
 
   it('is one effect and the same acknowledgement within one message of the link [C-7.3]', async () => {
-    const { plant, partner, expectOneEffect } = await openPartner();
+    const { plant, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     const answers = await partner.askAll(question, question, question, question);
     expect(answers.map(({ kind }) => kind)).toEqual(['stored', 'stored', 'stored', 'stored']);
@@ -63,7 +57,7 @@ describe('the same messageId again', () => {
   });
 
   it('is one effect when two connections publish it in parallel [C-7.3]', async () => {
-    const { organization, plant, key, partner, expectOneEffect } = await openPartner();
+    const { organization, plant, key, partner, expectOneEffect } = await openWithDevice();
     const twin = await Partner.connect(organization, key);
     const question = partner.command(plant.id, 'device', charge());
     const answers = await Promise.all([partner.ask(question), twin.ask(question)]);
@@ -75,7 +69,7 @@ describe('the same messageId again', () => {
   });
 
   it('is one effect when a client that saw no confirm comes back and sends it again [C-7.3]', async () => {
-    const { organization, plant, key, partner, expectOneEffect } = await openPartner();
+    const { organization, plant, key, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     partner.link.send({ ...question, seq: 1 });
     partner.link.socket.close();
@@ -90,7 +84,7 @@ describe('the same messageId again', () => {
   });
 
   it('is one effect after the objects have slept [C-7.3]', async () => {
-    const { plant, key, partner, expectOneEffect } = await openPartner();
+    const { plant, key, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     await partner.ask(question);
     await partner.delivered(1);
@@ -109,7 +103,7 @@ describe('the same messageId again', () => {
   });
 
   it('is the same one in upper case [C-7.3]', async () => {
-    const { plant, partner, expectOneEffect } = await openPartner();
+    const { plant, partner, expectOneEffect } = await openWithDevice();
     const messageId = crypto.randomUUID();
     await partner.ask(partner.command(plant.id, 'device', charge(), { messageId, correlationId: null }));
     const upper = { messageId: messageId.toUpperCase(), correlationId: null };
@@ -121,7 +115,7 @@ describe('the same messageId again', () => {
   });
 
   it('with another payload or routing key is rejected as reused, and the first stands [C-7.3]', async () => {
-    const { plant, partner, device } = await openPartner();
+    const { plant, partner, device } = await openWithDevice();
     const messageId = crypto.randomUUID();
     await partner.ask(partner.command(plant.id, 'device', charge(5), { messageId }));
     await partner.ask(partner.command(plant.id, 'device', charge(6), { messageId }));
@@ -140,7 +134,7 @@ describe('the same messageId again', () => {
   });
 
   it('from another key is a command of its own [C-7.3]', async () => {
-    const { organization, plant, partner, device } = await openPartner();
+    const { organization, plant, partner, device } = await openWithDevice();
     const other = await Partner.connect(organization, await createKey(organization));
     const messageId = crypto.randomUUID();
     await partner.ask(partner.command(plant.id, 'device', charge(), { messageId }));
@@ -150,7 +144,7 @@ describe('the same messageId again', () => {
   });
 
   it('that was first sent with a wrong signature is free for the right one [C-7.3]', async () => {
-    const { plant, partner } = await openPartner();
+    const { plant, partner } = await openWithDevice();
     const messageId = crypto.randomUUID();
     const forged = { messageId, signingKey: '00'.repeat(32) };
     await partner.ask(partner.command(plant.id, 'device', charge(), forged));

@@ -16,6 +16,7 @@ import {
   setpoint,
   sign,
 } from '../../../support/workerd/partner.ts';
+import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
 import { createKey, createOrganization, createPlant, vhostOf } from '../../../support/workerd/world.ts';
 
 afterEach(() => {
@@ -23,13 +24,11 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-async function openPartner(settings: Record<string, unknown> = {}) {
-  const organization = await createOrganization(settings);
-  const plant = await createPlant(organization);
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
-  await partner.consume('event.status');
-  return { organization, plant, key, partner };
+/** A partner that reads its acknowledgements. */
+async function openReader(settings: Record<string, unknown> = {}) {
+  const scene = await openPartnerWithPlant({ settings });
+  await scene.partner.consume('event.status');
+  return scene;
 }
 
 async function payloadOfAck(partner: Partner, question: PublishQuestion): Promise<Record<string, unknown>> {
@@ -59,7 +58,7 @@ describe('the signature of a publish', () => {
   ] as const)(
     'is required of %s: without one it is rejected, logged and not dispatched [C-7.2]',
     async (family, payload) => {
-      const { plant, partner } = await openPartner();
+      const { plant, partner } = await openReader();
       const device = await connectDevice(plant);
       device.send({ kind: 'subscribed', commands: true });
       const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
@@ -75,7 +74,7 @@ describe('the signature of a publish', () => {
     ['site-setpoint', setpoint()],
     ['emergency', { type: 'HOLD' }],
   ] as const)('is not required of %s, but checked where it is there [C-7.2]', async (family, payload) => {
-    const { plant, partner } = await openPartner();
+    const { plant, partner } = await openReader();
     const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
     expect(await payloadOfAck(partner, unsigned)).toMatchObject({ status: 'QUEUED' });
     const forged = partner.command(plant.id, family, payload, { signingKey: '00'.repeat(32) });
@@ -96,7 +95,7 @@ describe('the signature of a publish', () => {
   ];
 
   it.each(spoiled)('%s is a mismatch and nothing is dispatched [C-7.2]', async (_, spoil) => {
-    const { plant, partner } = await openPartner();
+    const { plant, partner } = await openReader();
     const device = await connectDevice(plant);
     device.send({ kind: 'subscribed', commands: true });
     const question = partner.command(plant.id, 'device', charge());
@@ -126,20 +125,20 @@ describe('the signature of a publish', () => {
   });
 
   it('of another key of the same organization is a mismatch [C-7.2]', async () => {
-    const { organization, plant, partner } = await openPartner();
+    const { organization, plant, partner } = await openReader();
     const { signingKey } = await createKey(organization);
     const question = partner.command(plant.id, 'device', charge(), { signingKey });
     expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
   });
 
   it('of fields that hold the separator is a mismatch [C-7.2]', async () => {
-    const { plant, partner } = await openPartner();
+    const { plant, partner } = await openReader();
     const question = partner.command(plant.id, 'device', charge(), { correlationId: 'a|b' });
     expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
   });
 
   it('is checked over the payload as it was sent, whitespace left out [C-3.7]', async () => {
-    const { plant, key, partner } = await openPartner();
+    const { plant, key, partner } = await openReader();
     const payloadText = `{ "commands" : [ {"deviceId": "BESS-1", "assetType": "BESS",
       "command": "BESS_CHARGE", "params": {"powerKw": 5.0e0}} ] }`;
     const fields = envelopeFields(plant.id);
@@ -156,7 +155,7 @@ describe('the signature of a publish', () => {
     [300_001, 'REJECTED'],
   ])('dated %d ms off the clock ends %s [C-7.2]', async (offsetMs, status) => {
     vi.setSystemTime(Date.now());
-    const { plant, key, partner } = await openPartner();
+    const { plant, key, partner } = await openReader();
     const timestamp = new Date(Date.now() + offsetMs).toISOString();
     const fields = { ...envelopeFields(plant.id), timestamp };
     const routingKey = partner.routingKey('device');
@@ -173,7 +172,7 @@ describe('an organization that requires signed commands', () => {
     ['site-setpoint', setpoint()],
     ['emergency', { type: 'HOLD' }],
   ] as const)('has %s rejected without a signature and taken with one [C-7.2]', async (family, payload) => {
-    const { plant, key, partner } = await openPartner({ requireSignedCommands: true });
+    const { plant, key, partner } = await openReader({ requireSignedCommands: true });
     await payloadOfAck(partner, partner.command(plant.id, 'device', charge()));
     const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
     expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
@@ -199,7 +198,7 @@ describe('an organization that requires signed commands', () => {
   });
 
   it('has its setting obeyed within minutes on a connection that stays [C-7.2]', async () => {
-    const { organization, plant, partner } = await openPartner();
+    const { organization, plant, partner } = await openReader();
     const unsigned = () => partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
     expect(await payloadOfAck(partner, unsigned())).toMatchObject({ status: 'QUEUED' });
     const settings = JSON.stringify({ requireSignedCommands: true });
@@ -217,7 +216,7 @@ describe('an organization that requires signed commands', () => {
 
 describe('the signature of an event', () => {
   it('is made with the signing key of the key that gets it, over the event as it is sent [C-7.2]', async () => {
-    const { organization, plant, key, partner } = await openPartner();
+    const { organization, plant, key, partner } = await openReader();
     await payloadOfAck(
       partner,
       partner.command(plant.id, 'device', charge(), { correlationId: 'objednávka č. 7' }),
@@ -240,7 +239,7 @@ describe('the signature of an event', () => {
   });
 
   it('covers telemetry, which has no correlationId [C-7.2]', async () => {
-    const { plant, key, partner } = await openPartner();
+    const { plant, key, partner } = await openReader();
     await partner.consume('event.telemetry');
     const event = { kind: 'telemetry', correlationId: null, atMs: Date.now() } as const;
     const messageId = crypto.randomUUID();

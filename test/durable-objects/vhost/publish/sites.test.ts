@@ -5,26 +5,28 @@ import {
   charge,
   commandLog,
   eventOf,
-  Partner,
+  type Partner,
   type PublishQuestion,
   setpoint,
 } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, createPlant } from '../../../support/workerd/world.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
 });
 
-async function openPartner(options: { allowed?: 'first' } = {}) {
+/** A partner that reads its acknowledgements, in an organization of two plants with names of their own. */
+async function openReader(options: { allowed?: 'first' } = {}) {
   const organization = await createOrganization();
   const externalPlantId = `ext-${crypto.randomUUID().slice(0, 8)}`;
   const plant = await createPlant(organization, { externalPlantId });
   const other = await createPlant(organization, { externalPlantId: `${externalPlantId}-2` });
-  const key = await createKey(organization, options.allowed ? { allowedPlantIds: [plant.id] } : {});
-  const partner = await Partner.connect(organization, key);
-  await partner.consume('event.status');
-  return { organization, plant, other, externalPlantId, key, partner };
+  const allowedPlantIds = options.allowed ? [plant.id] : null;
+  const scene = await openPartner({ organization, allowedPlantIds });
+  await scene.partner.consume('event.status');
+  return { ...scene, plant, other, externalPlantId };
 }
 
 async function eventOfAck(partner: Partner, question: PublishQuestion) {
@@ -37,7 +39,7 @@ async function eventOfAck(partner: Partner, question: PublishQuestion) {
 
 describe("a site that is not the partner's to command", () => {
   it('is told in one same text, whether it is unknown, foreign or not allowed [C-7.1]', async () => {
-    const { other, externalPlantId, partner } = await openPartner({ allowed: 'first' });
+    const { other, externalPlantId, partner } = await openReader({ allowed: 'first' });
     const stranger = await createOrganization();
     const foreign = await createPlant(stranger, { externalPlantId: `foreign-${externalPlantId}` });
     const names = [
@@ -66,7 +68,7 @@ describe("a site that is not the partner's to command", () => {
   });
 
   it('has nothing logged [C-7.1]', async () => {
-    const { plant, other, partner } = await openPartner({ allowed: 'first' });
+    const { plant, other, partner } = await openReader({ allowed: 'first' });
     const foreign = await createPlant(await createOrganization());
     for (const siteId of [other.id, foreign.id]) {
       await eventOfAck(partner, partner.command(siteId, 'emergency', { type: 'STOP' }));
@@ -76,7 +78,7 @@ describe("a site that is not the partner's to command", () => {
   });
 
   it('makes no object of its name', async () => {
-    const { partner } = await openPartner();
+    const { partner } = await openReader();
     const siteId = crypto.randomUUID();
     await eventOfAck(partner, partner.command(siteId, 'emergency', { type: 'STOP' }));
     const ids = await listDurableObjectIds(env.SITE);
@@ -84,7 +86,7 @@ describe("a site that is not the partner's to command", () => {
   });
 
   it('is answered with the correlationId, the messageId standing in for it [C-8.1]', async () => {
-    const { partner } = await openPartner();
+    const { partner } = await openReader();
     const messageId = crypto.randomUUID();
     const siteId = crypto.randomUUID();
     const named = partner.command(siteId, 'mode', { mode: 'STANDARD' }, { correlationId: 'corr-1' });
@@ -94,7 +96,7 @@ describe("a site that is not the partner's to command", () => {
   });
 
   it('is answered under the same event messageId when the publish comes again [C-8.1]', async () => {
-    const { partner } = await openPartner();
+    const { partner } = await openReader();
     const question = partner.command(crypto.randomUUID(), 'device', charge());
     const first = await eventOfAck(partner, question);
     expect((await eventOfAck(partner, question)).messageId).toBe(first.messageId);
@@ -105,7 +107,7 @@ describe("a site that is not the partner's to command", () => {
 
 describe('how a site is named', () => {
   it('by its id, in either case [C-7.1]', async () => {
-    const { plant, partner } = await openPartner({ allowed: 'first' });
+    const { plant, partner } = await openReader({ allowed: 'first' });
     for (const siteId of [plant.id, plant.id.toUpperCase()]) {
       const event = await eventOfAck(partner, partner.command(siteId, 'device', charge()));
       expect(event).toMatchObject({ siteId: plant.id, payload: { status: 'QUEUED' } });
@@ -114,7 +116,7 @@ describe('how a site is named', () => {
   });
 
   it("by its externalPlantId inside the key's organization [C-7.1]", async () => {
-    const { plant, other, externalPlantId, partner } = await openPartner();
+    const { plant, other, externalPlantId, partner } = await openReader();
     const event = await eventOfAck(partner, partner.command(externalPlantId, 'device', charge()));
     expect(event.payload).toMatchObject({ status: 'QUEUED' });
     expect((await commandLog(plant.id)).total).toBe(1);
@@ -122,10 +124,10 @@ describe('how a site is named', () => {
   });
 
   it('by an externalPlantId that another organization uses too: each key reaches its own [C-7.1]', async () => {
-    const { plant, externalPlantId, partner } = await openPartner();
+    const { plant, externalPlantId, partner } = await openReader();
     const stranger = await createOrganization();
     const twin = await createPlant(stranger, { externalPlantId });
-    const twinPartner = await Partner.connect(stranger, await createKey(stranger));
+    const { partner: twinPartner } = await openPartner({ organization: stranger });
     await twinPartner.consume('event.status');
     await eventOfAck(partner, partner.command(externalPlantId, 'emergency', { type: 'STOP' }));
     expect([(await commandLog(plant.id)).total, (await commandLog(twin.id)).total]).toEqual([1, 0]);
@@ -134,7 +136,7 @@ describe('how a site is named', () => {
   });
 
   it('by an externalPlantId that differs in case from another names nothing [C-7.1]', async () => {
-    const { externalPlantId, partner } = await openPartner();
+    const { externalPlantId, partner } = await openReader();
     const event = await eventOfAck(
       partner,
       partner.command(externalPlantId.toUpperCase(), 'device', charge()),
@@ -145,7 +147,7 @@ describe('how a site is named', () => {
 
 describe('the directory of sites', () => {
   it('is read again for a site that was made after the connection', async () => {
-    const { organization, partner } = await openPartner();
+    const { organization, partner } = await openReader();
     await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));
     const plant = await createPlant(organization);
     vi.setSystemTime(Date.now() + 2_000);
@@ -154,7 +156,7 @@ describe('the directory of sites', () => {
   });
 
   it('that cannot be read is trouble, not a refusal: the publish is not confirmed (rule 7)', async () => {
-    const { organization, partner } = await openPartner();
+    const { organization, partner } = await openReader();
     await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));
     const plant = await createPlant(organization);
     vi.setSystemTime(Date.now() + 2_000);
@@ -180,7 +182,7 @@ describe('the directory of sites', () => {
     )
       .bind(organization.id)
       .run();
-    const partner = await Partner.connect(organization, await createKey(organization));
+    const { partner } = await openPartner({ organization });
     const question = partner.command(plant.id, 'mode', { mode: 'STANDARD' });
     expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
   });

@@ -1,12 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Partner } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization } from '../../../support/workerd/world.ts';
-
-async function openPartner() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  return { organization, key, partner: await Partner.connect(organization, key) };
-}
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 
 const QUEUES = ['event.telemetry', 'event.alarm', 'event.status', 'event.execution', 'dead-letter'] as const;
 

@@ -6,8 +6,9 @@ import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
 import { StoredQueue } from '../../../../durable-objects/vhost/stored-queue.ts';
 import type { QueueName } from '../../../../protocol/routing-keys.ts';
 import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
-import { Partner, publishOf, vhostRows } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, vhostOf } from '../../../support/workerd/world.ts';
+import { publishOf, vhostRows } from '../../../support/workerd/partner.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { vhostOf } from '../../../support/workerd/world.ts';
 
 const DAY_MS = 24 * 3_600_000;
 const MIB = 1024 * 1024;
@@ -15,13 +16,6 @@ const MIB = 1024 * 1024;
 afterEach(() => {
   vi.useRealTimers();
 });
-
-async function openPartner() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  const partner = await Partner.connect(organization, key);
-  return { organization, key, partner, siteId: crypto.randomUUID() };
-}
 
 async function droppedCount(key: Parameters<typeof vhostRows>[0], queue: QueueName): Promise<number> {
   const rows = await vhostRows<{ name: string; dropped_count: number }>(key, 'SELECT * FROM queue');

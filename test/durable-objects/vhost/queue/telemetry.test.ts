@@ -1,29 +1,24 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { PassingEvent } from '../../../../durable-objects/exchange.ts';
 import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
 import { hand, numberOf, outboxEvents, range } from '../../../support/workerd/outbox-events.ts';
-import { Partner, vhostRows } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, type Key, vhostOf } from '../../../support/workerd/world.ts';
+import { vhostRows } from '../../../support/workerd/partner.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 /** About what a site with a few assets tells at once. */
 const PAYLOAD_CHARS = 700;
+
+beforeEach(() => {
+  // The flush is a timer: the clock stands until a test moves it.
+  vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
+});
 
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
 });
-
-async function openPartner() {
-  const organization = await createOrganization();
-  const key = await createKey(organization);
-  // The flush is a timer: the clock stands until a test moves it.
-  vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
-  const partner = await Partner.connect(organization, key);
-  const siteId = crypto.randomUUID();
-  const connect = () => Partner.connect(organization, key);
-  return { organization, key, partner, siteId, connect };
-}
 
 /** Hands over events as a Site does that may lose them. */
 async function pass(
