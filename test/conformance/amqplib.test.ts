@@ -1,3 +1,4 @@
+/** The main loop over TLS with amqplib and mqtt: a signed battery command from its publish to COMPLETED [C-7.8]. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Gateway } from '../../tools/simulator/gateway.ts';
 import { eventually, TestStack } from '../support/stack.ts';

@@ -1,3 +1,4 @@
+/** The main loop with clients in another language: a pika partner steers a paho gateway [C-7.8]. */
 import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';

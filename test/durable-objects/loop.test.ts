@@ -1,3 +1,4 @@
+/** The main loop inside workerd: a signed battery command through a Vhost, a Site and back [C-7.8]. */
 import { describe, expect, it } from 'vitest';
 import { ackMessage, connectDevice, connectPartner, publishFrame } from '../support/workerd/links.ts';
 import { createWorld } from '../support/workerd/world.ts';

@@ -1,3 +1,4 @@
+/** Waiting without sleeping: for a change, for what is ready to run, and on a clock that the test moves. */
 import type { vi } from 'vitest';
 
 /** The timers that the bridge's engines use; input and output keep running. */

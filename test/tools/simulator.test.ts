@@ -1,3 +1,4 @@
+/** The simulated plant: a day of it within its limits, and what it makes of the commands that it is told. */
 import { describe, expect, it } from 'vitest';
 import { obey } from '../../tools/simulator/orders.ts';
 import {

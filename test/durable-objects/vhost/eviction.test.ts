@@ -1,3 +1,4 @@
+/** A vhost that leaves memory, with its sockets or without: what clients hold, and what waits for them (rule 8). */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf, told } from '../../support/workerd/outbox-events.ts';

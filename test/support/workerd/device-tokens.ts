@@ -31,6 +31,7 @@ export async function signToken(
     .sign(key);
 }
 
+/** A good token of a device, but for the claims that are changed. */
 export async function deviceToken(deviceId: string, changes: Record<string, unknown> = {}): Promise<string> {
   return await signToken(tokenClaims(deviceId, changes));
 }

@@ -25,6 +25,7 @@ export interface Dial {
   headers?: Record<string, string>;
 }
 
+/** A proof as a bridge makes it now, but for the fields that are given. */
 export function freshProof(fields: Partial<BridgeProof> = {}): BridgeProof {
   return {
     bridge: 'bridge-1',
@@ -37,10 +38,12 @@ export function freshProof(fields: Partial<BridgeProof> = {}): BridgeProof {
   };
 }
 
+/** The Authorization header of a user name and a password. */
 export function basic(username: string, password: string): string {
   return `Basic ${btoa(`${username}:${password}`)}`;
 }
 
+/** The upgrade that a dial describes, with its proof. */
 export function dialRequest(dial: Dial): Request {
   const proof = freshProof(dial.proof);
   const {
@@ -89,6 +92,7 @@ export interface AuditRow {
   details: string;
 }
 
+/** The audit rows of an organization, oldest first. */
 export async function auditRows(organizationId: string): Promise<AuditRow[]> {
   const { results } = await env.DB.prepare(
     'SELECT event, actor, address, target, outcome, details FROM audit_events WHERE organization_id = ? ORDER BY created_at_ms',
@@ -98,6 +102,7 @@ export async function auditRows(organizationId: string): Promise<AuditRow[]> {
   return results;
 }
 
+/** When a key was last used, as the registry has it; null before its first use. */
 export async function lastUsedAtMs(keyId: string): Promise<number | null> {
   return await env.DB.prepare('SELECT last_used_at_ms FROM api_keys WHERE id = ?')
     .bind(keyId)

@@ -1,3 +1,4 @@
+/** The environment of a test: that of the objects, and the registry's migrations. */
 import type { D1Migration } from 'cloudflare:test';
 import type { Env } from '../../../durable-objects/env.ts';
 

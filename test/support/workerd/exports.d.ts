@@ -1,3 +1,4 @@
+/** The Worker that tests call as their own main module. */
 declare global {
   namespace Cloudflare {
     interface GlobalProps {

@@ -70,6 +70,7 @@ interface DialOptions {
   expiresAtMs?: number | null;
 }
 
+/** Dials a site for a device as the Worker does, and returns the site's answer. */
 export async function dialSite(
   siteId: string,
   deviceId: string,
@@ -88,10 +89,12 @@ export async function dialSite(
   return await siteOf(siteId).fetch('https://site/link', { headers });
 }
 
+/** Opens a link for a plant's gateway. */
 export async function connectDevice(plant: Plant, options: DialOptions = {}): Promise<DeviceTestLink> {
   return openLink(await dialSite(plant.id, plant.gateway.id, options));
 }
 
+/** Dials a key's Vhost as the Worker does, and returns its answer. */
 export async function dialVhost(keyId: string, options: DialOptions = {}): Promise<Response> {
   const dial = {
     keyId,
@@ -104,10 +107,12 @@ export async function dialVhost(keyId: string, options: DialOptions = {}): Promi
   return await vhostOf(keyId).fetch('https://vhost/link', { headers });
 }
 
+/** Opens a link for a client of a key. */
 export async function connectPartner(key: Key, options: DialOptions = {}): Promise<VhostTestLink> {
   return openLink(await dialVhost(key.id, options));
 }
 
+/** The link of an accepted upgrade; throws where it was refused. */
 export function openLink<Up, Down extends { kind: string }>(response: Response): TestLink<Up, Down> {
   if (!response.webSocket) throw new Error(`no socket: ${response.status}`);
   return new TestLink<Up, Down>(response.webSocket);

@@ -11,6 +11,7 @@ interface EventOptions {
   chars?: number;
 }
 
+/** Events of one kind, numbered `from`, `from + 1`, … */
 export function outboxEvents(from: number, count: number, options: EventOptions = {}): OutboxEvent[] {
   const { kind = 'ack', chars = 0 } = options;
   return Array.from({ length: count }, (_, index) => ({

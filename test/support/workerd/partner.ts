@@ -137,6 +137,7 @@ function isAnswer(down: VhostLinkDown, seq: number): boolean {
   return 'seq' in down && down.seq === seq;
 }
 
+/** A publish of any body, to our exchange unless told otherwise. */
 export function publishOf(
   routingKey: string,
   body: string,
@@ -146,6 +147,7 @@ export function publishOf(
   return { ...plain, routingKey, body, ...options };
 }
 
+/** The fields of a good envelope, without its payload and signature. */
 export function envelopeFields(siteId: string) {
   return {
     version: '1.1',
@@ -156,6 +158,7 @@ export function envelopeFields(siteId: string) {
   };
 }
 
+/** The signature over an envelope's fields, a routing key and a payload's text. */
 export function sign(
   signingKey: string,
   fields: Parameters<typeof envelopeSigningString>[0],
@@ -177,6 +180,7 @@ export function setpoint(targetValueKw = 10): Record<string, unknown> {
   };
 }
 
+/** The payload of a device command that charges the battery. */
 export function charge(powerKw = 5): Record<string, unknown> {
   return {
     commands: [{ deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw } }],

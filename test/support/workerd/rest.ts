@@ -26,6 +26,7 @@ export function restRequest(path: string, init: RequestInit & { key?: string } =
   return request;
 }
 
+/** The answer of the Worker to one request. */
 export async function send(path: string, init: RequestInit & { key?: string } = {}): Promise<Response> {
   return await exports.default.fetch(restRequest(path, init));
 }

@@ -1,3 +1,4 @@
+/** Before each test file: a registry with all migrations applied. */
 import { applyD1Migrations } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 

@@ -31,6 +31,7 @@ export function setClock(epochMs: number): void {
   vi.setSystemTime(epochMs);
 }
 
+/** When a site's alarm is due; null where none is set. */
 export async function alarmAt(siteId: string): Promise<number | null> {
   return await runInDurableObject(siteOf(siteId), (_site, state) => state.storage.getAlarm());
 }

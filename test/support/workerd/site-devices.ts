@@ -46,6 +46,7 @@ export async function publishAll(
   return answers;
 }
 
+/** Sends one payload and waits for its answer; true if it was stored. */
 export async function publish(
   link: DeviceTestLink,
   payload: string,
@@ -55,10 +56,12 @@ export async function publish(
   return stored === true;
 }
 
+/** Sends signals as signed telemetry; true if it was stored. */
 export async function sendTelemetry(link: DeviceTestLink, device: DeviceCredential, data: object) {
   return await publish(link, telemetryMessage(device, JSON.stringify(data)));
 }
 
+/** Sends a signed acknowledgement of a command; true if it was stored. */
 export async function sendAck(
   link: DeviceTestLink,
   device: DeviceCredential,
@@ -68,6 +71,7 @@ export async function sendAck(
   return await publish(link, ackMessage(device, cmdId, status), 'ack');
 }
 
+/** Sends a signed status of the device; true if it was stored. */
 export async function sendStatus(
   link: DeviceTestLink,
   device: DeviceCredential,
@@ -92,6 +96,7 @@ export function rawTelemetry(
   return `{"ts":${fields.tsText ?? ts},"nonce":${JSON.stringify(nonce)},"data":${fields.data},"sig":"${sig}"}`;
 }
 
+/** Opens a link for a device of a site. */
 export async function connectTo(
   siteId: string,
   deviceId: string,
@@ -144,6 +149,7 @@ export async function subscribe(link: DeviceTestLink, device: DeviceCredential):
   await sendAck(link, device, 'none', 'RECEIVED');
 }
 
+/** The commands that a link got so far, in order. */
 export function commandsOf(link: DeviceTestLink): ReceivedCommand[] {
   return link.received.flatMap((frame) =>
     frame.kind === 'command' ? [JSON.parse(frame.payload) as ReceivedCommand] : [],

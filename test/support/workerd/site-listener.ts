@@ -39,6 +39,7 @@ export class Listener {
   }
 }
 
+/** Connects a client of a key and has it consume all of its event queues. */
 export async function listen(organization: Organization, key: Key): Promise<Listener> {
   const link = await connectPartner(key);
   const queues = Object.entries(EVENT_QUEUES);

@@ -2,10 +2,12 @@
 import type { CommandPage, ConfigSnapshot } from '../../../durable-objects/site/reads.ts';
 import { type Plant, siteOf } from './world.ts';
 
+/** A page of the command log, newest first. */
 export async function readCommands(siteId: string, page = 1, pageSize = 50): Promise<CommandPage> {
   return (await siteOf(siteId).readCommands(siteId, page, pageSize)) as unknown as CommandPage;
 }
 
+/** The configuration snapshot. */
 export async function readConfig(siteId: string): Promise<ConfigSnapshot> {
   return (await siteOf(siteId).readConfig(siteId)) as unknown as ConfigSnapshot;
 }

@@ -8,10 +8,12 @@ type Row = Record<string, SqlStorageValue>;
 /** Calls while work of the object itself is under way: enough for any, and no wait. */
 const MAX_LOOKS = 500;
 
+/** Rows of a site's own tables. */
 export async function rowsOf<R extends Row>(siteId: string, sql: string): Promise<R[]> {
   return await runInDurableObject(siteOf(siteId), (_site, state) => state.storage.sql.exec<R>(sql).toArray());
 }
 
+/** One number out of a site's own tables; 0 where there is none. */
 export async function numberOf(siteId: string, sql: string): Promise<number> {
   const [row] = await rowsOf<{ value: number }>(siteId, `SELECT (${sql}) AS value`);
   return row?.value ?? 0;
@@ -43,6 +45,7 @@ export async function breakWrites(siteId: string, write: string, when = '1'): Pr
   await rowsOf(siteId, sql);
 }
 
+/** Ends what `breakWrites` began. */
 export async function repair(siteId: string): Promise<void> {
   await rowsOf(siteId, 'DROP TRIGGER broken');
 }

@@ -26,6 +26,7 @@ export function submission(
   };
 }
 
+/** A charge of the default battery as an item of a batch, but for what is changed. */
 export function batteryCommand(powerKw?: number, changes: Partial<DeviceCommandItem> = {}) {
   return {
     deviceId: 'BESS-1',
@@ -36,6 +37,7 @@ export function batteryCommand(powerKw?: number, changes: Partial<DeviceCommandI
   } satisfies DeviceCommandItem;
 }
 
+/** The payload of a device command with these items. */
 export function batch(...commands: DeviceCommandItem[]): { commands: DeviceCommandItem[] } {
   return { commands };
 }
@@ -45,6 +47,7 @@ export function charge(powerKw = 5, changes: Partial<Submission> = {}): Submissi
   return submission('device', batch(batteryCommand(powerKw)), changes);
 }
 
+/** The payload of a setpoint in kW that is valid from now on, but for what is changed. */
 export function powerSetpoint(targetValueKw: number, changes: Partial<SiteSetpoint> = {}): SiteSetpoint {
   return {
     type: 'POWER',

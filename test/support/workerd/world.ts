@@ -27,6 +27,7 @@ export interface Organization {
   adminId: string;
 }
 
+/** An organization with an admin, and a slug that no other has. */
 export async function createOrganization(settings: Record<string, unknown> = {}): Promise<Organization> {
   const id = crypto.randomUUID();
   const adminId = crypto.randomUUID();
@@ -200,14 +201,17 @@ export async function createWorld(options: PlantOptions = {}): Promise<World> {
   return { organization, plant, key: await createKey(organization) };
 }
 
+/** The Site of a plant, or of a device without one. */
 export function siteOf(siteId: string) {
   return env.SITE.get(env.SITE.idFromName(siteId));
 }
 
+/** The Vhost of a key. */
 export function vhostOf(keyId: string) {
   return env.VHOST.get(env.VHOST.idFromName(keyId));
 }
 
+/** Random bytes as hexadecimal text. */
 export function randomHex(bytes: number): string {
   return [...crypto.getRandomValues(new Uint8Array(bytes))]
     .map((byte) => byte.toString(16).padStart(2, '0'))

@@ -1,3 +1,4 @@
+/** The connections of a key: who may dial, how many at once, and which are closed: the silent and the unruly. */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { DIAL_HEADER } from '../../../../durable-objects/refusal-response.ts';

@@ -1,3 +1,4 @@
+/** How much a consumer gets at once: its prefetch, its channel's limit, its connection's bytes, its turn. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { DELIVERY_WINDOW_BYTES, deliveryBytes } from '../../../../protocol/link.ts';

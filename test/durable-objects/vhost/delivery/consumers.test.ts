@@ -1,3 +1,4 @@
+/** Consumers: exclusive ones, cancelled ones, their tags and their number, and the queues that they may read. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';

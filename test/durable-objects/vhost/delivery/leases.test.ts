@@ -1,3 +1,4 @@
+/** What was delivered and not settled, when its link is lost, its bridge boots anew or another settles it. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { CLOSE_CODES } from '../../../../protocol/link.ts';

@@ -1,3 +1,4 @@
+/** What becomes of a delivery: acknowledged, put back, discarded, or given back with its channel [C-6.4]. */
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
 import { Partner, vhostRows } from '../../../support/workerd/partner.ts';

@@ -1,3 +1,4 @@
+/** Events that sites hand over: each stored once, in order, for a key that may see it, or not at all. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { PassingEvent } from '../../../../durable-objects/exchange.ts';

@@ -1,3 +1,4 @@
+/** The end of a key, by revocation or by its time: sockets closed, queues deleted, and no way in [C-5.6]. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { CLOSE_CODES } from '../../../../protocol/link.ts';

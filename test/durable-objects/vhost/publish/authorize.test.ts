@@ -1,3 +1,4 @@
+/** What a key may publish: its own routing keys, to the one exchange, as far as its scopes go [C-6.2]. */
 import { describe, expect, it } from 'vitest';
 import { FAMILY_RULES } from '../../../../protocol/routing-keys.ts';
 import type { ApiKeyScope } from '../../../../protocol/scopes.ts';

@@ -1,3 +1,4 @@
+/** The lanes of sites: one that is slow or away holds up nobody but itself, and nothing is stored twice (rule 4). */
 import { runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import {

@@ -1,3 +1,4 @@
+/** The envelope of a publish: dead-lettered where it is malformed, acknowledged where it is read [C-7.1]. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import {

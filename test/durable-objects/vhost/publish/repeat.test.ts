@@ -1,3 +1,4 @@
+/** The same messageId published again, however it comes: one effect and one acknowledgement [C-7.3]. */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { connectDevice } from '../../../support/workerd/links.ts';

@@ -1,3 +1,4 @@
+/** Signatures: of publishes, as their family and organization want them, and of the events that go out [C-7.2]. */
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { hmacHex } from '../../../../durable-objects/hmac.ts';

@@ -1,3 +1,4 @@
+/** Which sites a publish reaches: those of its key, by either name, as the directory lists them [C-7.1]. */
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';

@@ -1,3 +1,4 @@
+/** Declaring queues: ours are there and stay as they are, and nobody makes others [C-6.1], [C-6.3]. */
 import { describe, expect, it } from 'vitest';
 import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 

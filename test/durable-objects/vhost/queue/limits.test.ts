@@ -1,3 +1,4 @@
+/** How much a stored queue keeps, and for how long: beyond that its oldest are dropped and counted [C-6.4]. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Taken } from '../../../../durable-objects/vhost/queue.ts';

@@ -1,3 +1,4 @@
+/** How much the telemetry queue keeps, and for how long: beyond that whole chunks are dropped [C-6.4]. */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import type { Message } from '../../../../durable-objects/vhost/schema.ts';

@@ -1,3 +1,4 @@
+/** Telemetry events in memory and in chunks: what they cost in rows, and what outlives a sleep or a crash. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { PassingEvent } from '../../../../durable-objects/exchange.ts';
