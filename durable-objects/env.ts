@@ -1,11 +1,10 @@
 /** Bindings that the objects and the Worker share. The names stand in wrangler.toml. */
-import type { Site } from './site.ts';
-import type { Vhost } from './vhost.ts';
+import type { SiteRpc, VhostRpc } from './rpc.ts';
 
 export interface Env {
   DB: D1Database;
-  SITE: DurableObjectNamespace<Site>;
-  VHOST: DurableObjectNamespace<Vhost>;
+  SITE: DurableObjectNamespace<SiteRpc>;
+  VHOST: DurableObjectNamespace<VhostRpc>;
   /** Shared with the bridges: proves that an upgrade comes from one (rule 1). */
   BRIDGE_SECRET: string;
   /** See SecretBox. */

@@ -1,7 +1,9 @@
 /** The command payloads that partners publish (spec: Command payloads; [C-7.4], [C-7.6]). */
 import { z } from 'zod';
+import { deviceCommandRule } from './asset.ts';
 import {
   ASSET_TYPES,
+  type CommandType,
   DEVICE_COMMAND_TYPES,
   DIRECTIONS,
   EMERGENCY_TYPES,
@@ -9,34 +11,37 @@ import {
   PRIORITIES,
   SETPOINT_TYPES,
 } from './enums.ts';
-import { firstIssue } from './envelope.ts';
 import { instant } from './ids.ts';
+import { firstIssue } from './issue.ts';
+import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
-import type { CommandFamily } from './routing-keys.ts';
+import { type CommandFamily, FAMILY_RULES } from './routing-keys.ts';
 
-/** No number of a command is larger than this [C-7.4]. -0 is read as 0. */
-const MAX_MAGNITUDE = 1e9;
+/** -0 is read as 0. */
 const quantity = z
   .number()
-  .min(-MAX_MAGNITUDE)
-  .max(MAX_MAGNITUDE)
+  .min(-LIMIT.commandMagnitude)
+  .max(LIMIT.commandMagnitude)
   .transform((value) => value + 0);
 const positiveQuantity = z
   .number()
   .min(0)
-  .max(MAX_MAGNITUDE)
+  .max(LIMIT.commandMagnitude)
   .transform((value) => value + 0);
 /** Characters, not UTF-16 units. */
-const reason = z.string().refine((text) => [...text].length <= 500, 'at most 500 characters');
-/** One week: an energy quantum over longer is a schedule. */
-const MAX_INTERVAL_MINUTES = 10_080;
+const reason = z
+  .string()
+  .refine(
+    (text) => [...text].length <= LIMIT.commandReasonCharacters,
+    `at most ${LIMIT.commandReasonCharacters} characters`,
+  );
 
 export const siteSetpoint = z
   .strictObject({
     type: z.enum(SETPOINT_TYPES),
     targetValueKw: positiveQuantity.optional(),
     targetValueKwh: positiveQuantity.optional(),
-    intervalMinutes: z.number().min(1).max(MAX_INTERVAL_MINUTES).optional(),
+    intervalMinutes: z.number().min(1).max(LIMIT.commandIntervalMinutes).optional(),
     direction: z.enum(DIRECTIONS),
     includeConsumption: z.boolean(),
     priority: z.enum(PRIORITIES),
@@ -78,13 +83,11 @@ export const deviceCommandItem = z.strictObject({
 });
 export type DeviceCommandItem = z.infer<typeof deviceCommandItem>;
 
-export const MAX_COMMANDS_PER_BATCH = 32;
-
 export const deviceCommand = z
-  .strictObject({ commands: z.array(deviceCommandItem).min(1).max(MAX_COMMANDS_PER_BATCH) })
+  .strictObject({ commands: z.array(deviceCommandItem).min(1).max(LIMIT.commandsPerBatch) })
   .superRefine((batch, context) => {
     batch.commands.forEach((item, index) => {
-      const field = REQUIRED_PARAM[item.command];
+      const field = deviceCommandRule(item.command).required;
       if (!field || item.params?.[field] !== undefined) return;
       context.addIssue({
         code: 'custom',
@@ -94,12 +97,6 @@ export const deviceCommand = z
     });
   });
 export type DeviceCommand = z.infer<typeof deviceCommand>;
-
-/** [C-7.4] */
-const REQUIRED_PARAM: Partial<Record<DeviceCommandItem['command'], 'percent' | 'powerKw'>> = {
-  FVE_REDUCE_PERCENT: 'percent',
-  FVE_REDUCE_POWER: 'powerKw',
-};
 
 export const emergency = z.strictObject({ type: z.enum(EMERGENCY_TYPES), reason: reason.optional() });
 export type Emergency = z.infer<typeof emergency>;
@@ -111,30 +108,22 @@ export const modeChange = z.strictObject({
 });
 export type ModeChange = z.infer<typeof modeChange>;
 
-export type Command =
-  | { commandType: 'SITE_SETPOINT'; payload: SiteSetpoint }
-  | { commandType: 'DEVICE_COMMAND'; payload: DeviceCommand }
-  | { commandType: 'EMERGENCY'; payload: Emergency }
-  | { commandType: 'MODE_CHANGE'; payload: ModeChange };
+/** The payload of each command kind. */
+export const COMMAND_PAYLOADS = {
+  SITE_SETPOINT: siteSetpoint,
+  DEVICE_COMMAND: deviceCommand,
+  EMERGENCY: emergency,
+  MODE_CHANGE: modeChange,
+} satisfies Record<CommandType, z.ZodType>;
+
+export type CommandPayload<T extends CommandType> = z.infer<(typeof COMMAND_PAYLOADS)[T]>;
+export type CommandOf<T extends CommandType> = { commandType: T; payload: CommandPayload<T> };
+export type Command = { [T in CommandType]: CommandOf<T> }[CommandType];
 
 /** Reads the payload of a command family. The refusal says which field is wrong and how. */
 export function parseCommand(family: CommandFamily, payloadText: string): Result<Command, string> {
-  const value: unknown = JSON.parse(payloadText);
-  switch (family) {
-    case 'site-setpoint':
-      return read('SITE_SETPOINT', siteSetpoint.safeParse(value));
-    case 'device':
-      return read('DEVICE_COMMAND', deviceCommand.safeParse(value));
-    case 'emergency':
-      return read('EMERGENCY', emergency.safeParse(value));
-    case 'mode':
-      return read('MODE_CHANGE', modeChange.safeParse(value));
-  }
-}
-
-function read<CommandType extends Command['commandType'], Payload>(
-  commandType: CommandType,
-  parsed: z.ZodSafeParseResult<Payload>,
-): Result<{ commandType: CommandType; payload: Payload }, string> {
-  return parsed.success ? ok({ commandType, payload: parsed.data }) : refuse(firstIssue(parsed.error));
+  const { commandType } = FAMILY_RULES[family];
+  const parsed = COMMAND_PAYLOADS[commandType].safeParse(JSON.parse(payloadText));
+  if (!parsed.success) return refuse(firstIssue(parsed.error));
+  return ok({ commandType, payload: parsed.data } as Command);
 }

@@ -2,15 +2,11 @@
 import { z } from 'zod';
 import { compact, signableJson, sliceMembers } from './compact-json.ts';
 import { DEVICE_ACK_STATUSES, DEVICE_REPORTED_STATUSES } from './enums.ts';
-import { firstIssue } from './envelope.ts';
+import { firstIssue } from './issue.ts';
+import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { ackSigningString, SIGNATURE, statusSigningString, telemetrySigningString } from './signing.ts';
 import type { DevicePublishTopic } from './topics.ts';
-
-const MAX_NONCE_BYTES = 128;
-/** Signals in one telemetry message, and the length of a signal's name. */
-const MAX_SIGNALS = 1_000;
-const MAX_SIGNAL_LENGTH = 200;
 
 const integerText = z.string().regex(/^-?\d{1,16}$/, 'must be an integer');
 const ts = integerText.transform(Number);
@@ -18,8 +14,8 @@ const sig = z.string().regex(SIGNATURE, 'must be 64 lower-case hex characters');
 const nonce = z
   .string()
   .min(1)
-  .refine((text) => utf8Length(text) <= MAX_NONCE_BYTES, `must be 1-${MAX_NONCE_BYTES} bytes`);
-const data = z.record(z.string().min(1).max(MAX_SIGNAL_LENGTH), z.number());
+  .refine((text) => utf8Length(text) <= LIMIT.nonceBytes, `must be 1-${LIMIT.nonceBytes} bytes`);
+const data = z.record(z.string().min(1).max(LIMIT.signalNameCharacters), z.number());
 
 const telemetryFields = z.object({ ts, nonce, data, sig });
 const statusFields = z.object({ ts, nonce, status: z.enum(DEVICE_REPORTED_STATUSES), sig });
@@ -51,8 +47,8 @@ export function parseDeviceMessage(
       const parsed = telemetryFields.safeParse(raw);
       if (!parsed.success) return refuse(firstIssue(parsed.error));
       const fields = parsed.data;
-      if (Object.keys(fields.data).length > MAX_SIGNALS)
-        return refuse(`data: more than ${MAX_SIGNALS} signals`);
+      if (Object.keys(fields.data).length > LIMIT.signalsPerMessage)
+        return refuse(`data: more than ${LIMIT.signalsPerMessage} signals`);
       const dataText = compact(members.value.get('data') ?? '');
       const signingString = telemetrySigningString(deviceId, fields.ts, fields.nonce, dataText);
       return ok({ topic, ...fields, dataText, signingString });

@@ -2,6 +2,8 @@
 import { z } from 'zod';
 import { sliceMembers } from './compact-json.ts';
 import { instant, uuid } from './ids.ts';
+import { firstIssue } from './issue.ts';
+import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
 
 export const VCP_VERSION = '1.1';
@@ -11,9 +13,9 @@ export const SOURCE = 'sitewire';
 const envelopeFields = z.object({
   version: z.string().regex(/^1\.\d{1,4}$/, 'must be 1.x'),
   messageId: z.string().pipe(uuid),
-  correlationId: z.string().max(256).optional(),
+  correlationId: z.string().max(LIMIT.envelopeTextCharacters).optional(),
   timestamp: instant,
-  source: z.string().max(256),
+  source: z.string().max(LIMIT.envelopeTextCharacters),
   siteId: z.string().min(1).max(64),
   /** Anything that is there must verify; what is no text never will. */
   signature: z
@@ -46,14 +48,6 @@ export function parseEnvelope(body: string): Result<Envelope, string> {
   const parsed = envelopeFields.safeParse(raw);
   if (!parsed.success) return refuse(firstIssue(parsed.error));
   return ok({ ...parsed.data, messageIdText: String(raw.messageId), payloadText });
-}
-
-/** The first thing wrong, as `field: what`. */
-export function firstIssue(error: z.ZodError): string {
-  const issue = error.issues[0];
-  if (!issue) return 'invalid';
-  const path = issue.path.join('.');
-  return path ? `${path}: ${issue.message}` : issue.message;
 }
 
 /** An event as it leaves, before the key that receives it signs it. */

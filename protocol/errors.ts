@@ -1,4 +1,6 @@
 /** Every ApiErrorCode with its HTTP status: the closed list (spec: Errors; [C-10]). An unknown code cannot compile. */
+import { z } from 'zod';
+
 export const ERROR_STATUS = {
   BAD_REQUEST: 400,
   VALIDATION_ERROR: 400,
@@ -92,13 +94,17 @@ const STATUS_TEXT: Record<number, string> = {
 };
 
 /** The body of every 4xx and 5xx (spec: Errors, Envelope). */
-export interface ErrorBody {
-  statusCode: number;
-  message: string;
-  error: string;
-  code: ApiErrorCode;
-  details?: Record<string, unknown> | string[] | null;
-}
+export const errorEnvelope = z.strictObject({
+  statusCode: z.int(),
+  message: z.string(),
+  error: z.string(),
+  code: z.enum(Object.keys(ERROR_STATUS) as [ApiErrorCode, ...ApiErrorCode[]]),
+  details: z
+    .union([z.record(z.string(), z.unknown()), z.array(z.string())])
+    .nullable()
+    .optional(),
+});
+export type ErrorBody = z.infer<typeof errorEnvelope>;
 
 /** `status` differs from the code's own only for 405 (BAD_REQUEST) and 412 (CONFLICT) [C-10]. */
 export function errorBody(

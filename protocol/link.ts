@@ -4,7 +4,7 @@
  * Both sides of a deploy run for a while: a frame may gain optional fields, never lose or re-mean one.
  */
 import { z } from 'zod';
-import { firstIssue } from './envelope.ts';
+import { firstIssue } from './issue.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { DEVICE_PUBLISH_TOPICS } from './topics.ts';
 

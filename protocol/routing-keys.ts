@@ -1,13 +1,20 @@
 /** Routing keys, queues and what a partner needs to publish each (spec: Partner message-broker operations, Events). */
-import type { CommandType } from './enums.ts';
+import { COMMAND_TYPES, type CommandType } from './enums.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { type ApiKeyScope, VCP_WRITE_SCOPES } from './scopes.ts';
 
 export const EXCHANGE = 'vcp';
 
+/** What each command kind is published under, by whom, and whether it must be signed. */
+const FAMILIES = {
+  SITE_SETPOINT: { family: 'site-setpoint', scope: 'vcp:write:setpoint', signed: false },
+  DEVICE_COMMAND: { family: 'device', scope: 'vcp:write:device-command', signed: true },
+  EMERGENCY: { family: 'emergency', scope: null, signed: false },
+  MODE_CHANGE: { family: 'mode', scope: 'vcp:write:mode', signed: true },
+} as const satisfies Record<CommandType, Omit<FamilyRule, 'commandType'> & { family: string }>;
+
 /** The command families of this interface, by the word behind `{slug}.command.`. */
-export const COMMAND_FAMILIES = ['site-setpoint', 'device', 'emergency', 'mode'] as const;
-export type CommandFamily = (typeof COMMAND_FAMILIES)[number];
+export type CommandFamily = (typeof FAMILIES)[CommandType]['family'];
 
 interface FamilyRule {
   commandType: CommandType;
@@ -17,12 +24,14 @@ interface FamilyRule {
   signed: boolean;
 }
 
-export const FAMILY_RULES: Record<CommandFamily, FamilyRule> = {
-  'site-setpoint': { commandType: 'SITE_SETPOINT', scope: 'vcp:write:setpoint', signed: false },
-  device: { commandType: 'DEVICE_COMMAND', scope: 'vcp:write:device-command', signed: true },
-  emergency: { commandType: 'EMERGENCY', scope: null, signed: false },
-  mode: { commandType: 'MODE_CHANGE', scope: 'vcp:write:mode', signed: true },
-};
+export const FAMILY_RULES = Object.fromEntries(
+  COMMAND_TYPES.map((commandType) => {
+    const { family, scope, signed } = FAMILIES[commandType];
+    return [family, { commandType, scope, signed }];
+  }),
+) as Readonly<Record<CommandFamily, FamilyRule>>;
+
+export const COMMAND_FAMILIES = Object.keys(FAMILY_RULES) as readonly CommandFamily[];
 
 /**
  * The command family that a routing key names for an organization, or why there is none. The first word is the

@@ -3,11 +3,6 @@ import { compact, signableJson } from './compact-json.ts';
 import type { DeviceAckStatus, DeviceReportedStatus } from './enums.ts';
 
 export const SIGNATURE = /^[0-9a-f]{64}$/;
-/** Messages are fresh within this distance of the receiver's clock, either side (spec: Limits; [C-7.2]). */
-export const TIMESTAMP_TOLERANCE_MS = 300_000;
-/** A nonce is remembered until max(received, ts) plus this (spec: Limits; [C-3.8]). */
-export const NONCE_WINDOW_MS = 300_000;
-
 /** spec: Device MQTT (TOKEN method). `dataText` is the raw slice of `data` as it was sent. */
 export function telemetrySigningString(
   deviceId: string,

@@ -1,6 +1,7 @@
 /** The canonical telemetry payload and the signals that it is made from (spec: Latest telemetry snapshot; [C-3.13]). */
 import { z } from 'zod';
 import { ASSET_TYPES, DATA_QUALITIES, OPERATING_MODES } from './enums.ts';
+import { SOURCE, VCP_VERSION } from './envelope.ts';
 
 const reading = z.number().nullable();
 
@@ -28,6 +29,16 @@ export const canonicalTelemetry = z.strictObject({
   devices: z.array(deviceSample).optional(),
 });
 export type CanonicalTelemetry = z.infer<typeof canonicalTelemetry>;
+
+/** spec: Latest telemetry snapshot. */
+export const latestTelemetry = z.strictObject({
+  version: z.literal(VCP_VERSION),
+  messageId: z.string(),
+  timestamp: z.string(),
+  source: z.literal(SOURCE),
+  siteId: z.string(),
+  payload: canonicalTelemetry,
+});
 
 /** Signals of the whole site, sent by its gateway under these bare names. */
 export const SITE_SIGNALS = [

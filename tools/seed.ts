@@ -2,9 +2,9 @@
 import { createHash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import type { Miniflare } from 'miniflare';
 import { apiKeyPrefix } from '../protocol/api-key.ts';
-import type { Constraints, SiteConfig } from '../protocol/config.ts';
 import type { AssetType } from '../protocol/enums.ts';
 import type { ApiKeyScope } from '../protocol/scopes.ts';
+import type { Constraints, SiteConfig } from '../protocol/site-config.ts';
 import type { StackCredentials } from './credentials.ts';
 
 export const VCP_SCOPES: ApiKeyScope[] = [

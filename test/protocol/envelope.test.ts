@@ -2,7 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { firstIssue, parseEnvelope } from '../../protocol/envelope.ts';
+import { parseEnvelope } from '../../protocol/envelope.ts';
+import { firstIssue } from '../../protocol/issue.ts';
 import { envelopeSigningString } from '../../protocol/signing.ts';
 
 const FIELDS = {

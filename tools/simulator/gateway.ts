@@ -6,11 +6,11 @@ import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { connect, type MqttClient } from 'mqtt';
 import { compact, sliceMembers } from '../../protocol/compact-json.ts';
 import type { DeviceAckStatus } from '../../protocol/enums.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import {
   ackSigningString,
   commandSigningString,
   statusSigningString,
-  TIMESTAMP_TOLERANCE_MS,
   telemetrySigningString,
 } from '../../protocol/signing.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
@@ -122,7 +122,7 @@ export class Gateway {
     const expected = this.#sign(commandSigningString(this.#options.deviceId, cmdId, ts, action, payloadText));
     if (sig.length !== expected.length || !timingSafeEqual(Buffer.from(sig), Buffer.from(expected)))
       return undefined;
-    return Math.abs(Date.now() - ts) <= TIMESTAMP_TOLERANCE_MS ? { cmdId, action, payload } : undefined;
+    return Math.abs(Date.now() - ts) <= LIMIT.timestampToleranceMs ? { cmdId, action, payload } : undefined;
   }
 
   #ack(cmdId: string, status: DeviceAckStatus): void {

@@ -2,7 +2,7 @@
 import { and, eq, isNull, lt, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { createMiddleware } from 'hono/factory';
-import { sha256Hex } from '../../durable-objects/hmac.ts';
+import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { apiKeys, organizations } from '../../migrations/schema.ts';
 import { isWellFormedApiKey } from '../../protocol/api-key.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';

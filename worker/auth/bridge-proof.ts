@@ -1,5 +1,5 @@
 /** The door (rule 1): only a bridge that proves itself sees that the link paths exist. */
-import { verifyHmac } from '../../durable-objects/hmac.ts';
+import { verifyHmac } from '../../durable-objects/secrets/hmac.ts';
 import {
   type BridgeProof,
   PROOF_HEADER,

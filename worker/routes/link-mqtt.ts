@@ -2,8 +2,7 @@
 import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { createMiddleware } from 'hono/factory';
-import { DIAL_HEADER, refusalResponse } from '../../durable-objects/refusal-response.ts';
-import type { DeviceDial } from '../../durable-objects/site/device-session.ts';
+import { type DeviceDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
 import { devices } from '../../migrations/schema.ts';
 import { basicCredentials, verifyBridge } from '../auth/bridge-proof.ts';
 import { verifyDeviceToken } from '../auth/device-token.ts';

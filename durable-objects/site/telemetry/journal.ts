@@ -1,34 +1,29 @@
 /**
  * The telemetry journal: messages as they came, appended to blocks of five minutes or 64 KB. A block carries data
  * and nonces in one row, so a message costs one row written; the price is reading blocks back to find one signal.
+ * What is derived from it, the nonces seen and the latest values, is read back at first use after a wake.
  */
-import { signableJson } from '../../../protocol/compact-json.ts';
-import { BLOCK_CHARS, BLOCK_MS, type JournalEntry, type SiteStorage } from '../storage.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { Clock } from '../../object/clock.ts';
+import type { Facts } from '../../object/facts.ts';
+import type { Turn } from '../../object/turn.ts';
+import { REPLAY_HORIZON_MS, ReplayGuard } from '../device/replay.ts';
+import { formatEntry, type JournalEntry, parseEntries } from './entry.ts';
+import type { JournalRows } from './rows.ts';
+import { type Sample, type SignalOrigin, Snapshot } from './snapshot.ts';
 
-export function formatEntry(entry: JournalEntry): string {
-  const { receivedMs, deviceId, topic, ts, nonce, digest, dataText } = entry;
-  return `[${receivedMs},"${deviceId}","${topic}",${ts},${signableJson(nonce)},"${digest}",${dataText}]\n`;
+/** A block is closed at this age or size; a row is never longer than the size and one message. */
+const BLOCK_MS = 5 * 60_000;
+const BLOCK_CHARS = 64 * 1024;
+
+/** What an entry says beside its text: the values of a telemetry message. */
+export interface Reading {
+  entry: JournalEntry;
+  data?: Readonly<Record<string, number>>;
 }
 
-export function parseEntries(data: string): JournalEntry[] {
-  return data
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => {
-      const [receivedMs, deviceId, topic, ts, nonce, digest, value] = JSON.parse(line) as [
-        number,
-        string,
-        JournalEntry['topic'],
-        number,
-        string,
-        string,
-        unknown,
-      ];
-      return { receivedMs, deviceId, topic, ts, nonce, digest, dataText: JSON.stringify(value) };
-    });
-}
-
-export interface BlockHead {
+/** The block that is being filled. */
+interface BlockHead {
   id: number;
   openedAtMs: number;
   size: number;
@@ -36,45 +31,138 @@ export interface BlockHead {
   eventAtMs: number;
 }
 
-export function readHead(storage: SiteStorage): BlockHead | undefined {
-  const row = storage.openBlock();
-  return row && { id: row.id, openedAtMs: row.opened_at_ms, size: row.size, eventAtMs: row.event_at_ms };
+/** The snapshot as it is stored when a block closes; entries received since then are read back from the journal. */
+interface StoredSnapshot {
+  samples: Record<string, Sample>;
+  asOfMs: number;
 }
 
-/**
- * Appends entries inside the caller's transaction and returns the new head. `onRollover` is called when a block
- * closes: what was derived from it is stored then.
- */
-export function append(
-  storage: SiteStorage,
-  head: BlockHead | undefined,
-  entries: readonly JournalEntry[],
-  now: number,
-  eventAtMs: number,
-  onRollover: () => void,
-): BlockHead | undefined {
-  let current = head;
-  let pending = '';
-  const flush = () => {
-    if (!current || pending === '') return;
-    storage.appendToBlock(current.id, pending, now, eventAtMs);
-    current = { ...current, size: current.size + pending.length, eventAtMs };
-    pending = '';
-  };
-  for (const entry of entries) {
-    const line = formatEntry(entry);
-    const full = current !== undefined && current.size + pending.length >= BLOCK_CHARS;
-    const old = current !== undefined && now - current.openedAtMs >= BLOCK_MS;
-    if (current && !full && !old) {
-      pending += line;
-      continue;
+interface Derived {
+  head: BlockHead | undefined;
+  replay: ReplayGuard;
+  snapshot: Snapshot;
+}
+
+export interface JournalHost {
+  clock: Clock;
+  /** What a device's bare signal names mean. */
+  origin(deviceId: string): SignalOrigin;
+  /** A block has closed: what goes by the journal's pace is done in the same turn. */
+  onRollover(turn: Turn): void;
+}
+
+export class Journal {
+  readonly #rows: JournalRows;
+  readonly #facts: Facts<'snapshot'>;
+  readonly #host: JournalHost;
+  #derived: Derived | undefined;
+
+  constructor(rows: JournalRows, facts: Facts<'snapshot'>, host: JournalHost) {
+    this.#rows = rows;
+    this.#facts = facts;
+    this.#host = host;
+  }
+
+  get replay(): ReplayGuard {
+    return this.#read().replay;
+  }
+
+  get snapshot(): Snapshot {
+    return this.#read().snapshot;
+  }
+
+  get isEmpty(): boolean {
+    return this.#read().head === undefined;
+  }
+
+  /** When the last telemetry event went to partners; 0 when none did. */
+  get eventAtMs(): number {
+    return this.#read().head?.eventAtMs ?? 0;
+  }
+
+  /** In memory; it is stored with the next message. */
+  noteEvent(atMs: number): void {
+    const derived = this.#read();
+    if (derived.head) derived.head = { ...derived.head, eventAtMs: atMs };
+  }
+
+  /** Appends messages; nonces and latest values follow once the turn stands. */
+  append(turn: Turn, readings: readonly Reading[], eventAtMs: number): void {
+    const head = this.#write(
+      turn,
+      readings.map((reading) => reading.entry),
+      eventAtMs,
+    );
+    turn.remember(() => {
+      const derived = this.#read();
+      derived.head = head;
+      for (const { entry, data } of readings) {
+        derived.replay.remember(entry);
+        if (data) derived.snapshot.apply(this.#host.origin(entry.deviceId), entry.receivedMs, data);
+      }
+    });
+  }
+
+  #write(turn: Turn, entries: readonly JournalEntry[], eventAtMs: number): BlockHead | undefined {
+    let head = this.#read().head;
+    let pending = '';
+    const flush = () => {
+      if (!head || pending === '') return;
+      this.#rows.append(turn, head.id, pending, eventAtMs);
+      head = { ...head, size: head.size + pending.length, eventAtMs };
+      pending = '';
+    };
+    for (const entry of entries) {
+      const line = formatEntry(entry);
+      const isFull = head !== undefined && head.size + pending.length >= BLOCK_CHARS;
+      const isOld = head !== undefined && turn.now - head.openedAtMs >= BLOCK_MS;
+      if (head && !isFull && !isOld) {
+        pending += line;
+        continue;
+      }
+      flush();
+      if (head) this.#closeBlock(turn);
+      const id: number = (head?.id ?? 0) + 1;
+      this.#rows.insert(turn, { id, event_at_ms: eventAtMs, data: line });
+      head = { id, openedAtMs: turn.now, size: line.length, eventAtMs };
     }
     flush();
-    if (current) onRollover();
-    const id: number = (current?.id ?? 0) + 1;
-    storage.insertBlock({ id, opened_at_ms: now, last_at_ms: now, event_at_ms: eventAtMs, data: line });
-    current = { id, openedAtMs: now, size: line.length, eventAtMs };
+    return head;
   }
-  flush();
-  return current;
+
+  #closeBlock(turn: Turn): void {
+    const stored: StoredSnapshot = { samples: this.snapshot.toJSON(), asOfMs: turn.now };
+    this.#facts.set(turn, 'snapshot', stored);
+    this.#rows.deleteBefore(turn, turn.now - LIMIT.journalRetentionMs);
+    this.#host.onRollover(turn);
+  }
+
+  #read(): Derived {
+    this.#derived ??= this.#readBack();
+    return this.#derived;
+  }
+
+  #readBack(): Derived {
+    const horizonMs = this.#host.clock.now() - REPLAY_HORIZON_MS;
+    const stored = this.#facts.get<StoredSnapshot>('snapshot') ?? { samples: {}, asOfMs: 0 };
+    const snapshot = new Snapshot(stored.samples);
+    const replay = new ReplayGuard();
+    for (const block of this.#rows.since(Math.min(horizonMs, stored.asOfMs || horizonMs))) {
+      for (const entry of parseEntries(block.data)) {
+        replay.remember(entry);
+        if (entry.topic === 'telemetry' && entry.receivedMs >= stored.asOfMs) {
+          const data = JSON.parse(entry.dataText) as Record<string, number>;
+          snapshot.apply(this.#host.origin(entry.deviceId), entry.receivedMs, data);
+        }
+      }
+    }
+    const row = this.#rows.open();
+    const head = row && {
+      id: row.id,
+      openedAtMs: row.opened_at_ms,
+      size: row.size,
+      eventAtMs: row.event_at_ms,
+    };
+    return { head, replay, snapshot };
+  }
 }

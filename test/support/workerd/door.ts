@@ -1,7 +1,7 @@
 /** The bridge's side of the door: upgrades of the Worker with a proof, good or tampered with. */
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { hmacHex } from '../../../durable-objects/hmac.ts';
+import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import {
   type BridgeProof,
   formatProof,

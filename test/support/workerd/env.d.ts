@@ -1,6 +1,8 @@
 /** The environment of a test: that of the objects, and the registry's migrations. */
 import type { D1Migration } from 'cloudflare:test';
 import type { Env } from '../../../durable-objects/env.ts';
+import type { Site } from '../../../durable-objects/site.ts';
+import type { Vhost } from '../../../durable-objects/vhost.ts';
 
 declare global {
   namespace Cloudflare {
@@ -8,6 +10,9 @@ declare global {
   }
 }
 
-interface TestEnv extends Env {
+/** Tests look into the objects: their namespaces are of the classes, not of what these say over RPC. */
+interface TestEnv extends Omit<Env, 'SITE' | 'VHOST'> {
+  SITE: DurableObjectNamespace<Site>;
+  VHOST: DurableObjectNamespace<Vhost>;
   TEST_MIGRATIONS: D1Migration[];
 }

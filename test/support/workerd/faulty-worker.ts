@@ -3,8 +3,15 @@
  * does not, and then whoever asked stands still. Steps are where a crash could leave two objects of two minds.
  */
 import type { Env } from '../../../durable-objects/env.ts';
-import type { OutboxEvent, PassingEvent, SubmissionBatch } from '../../../durable-objects/exchange.ts';
-import { Site as ProductSite, type SubmitAnswer } from '../../../durable-objects/site.ts';
+import type {
+  OutboxEvent,
+  PassingEvent,
+  SiteRpc,
+  SubmissionBatch,
+  SubmitAnswer,
+  VhostRpc,
+} from '../../../durable-objects/rpc.ts';
+import { Site as ProductSite } from '../../../durable-objects/site.ts';
 import { Vhost as ProductVhost } from '../../../durable-objects/vhost.ts';
 import worker from '../../../worker/index.ts';
 import type { Step } from '../step.ts';
@@ -39,7 +46,7 @@ export class Vhost extends ProductVhost {
 export default worker;
 
 /** The sites as the Vhost calls them: it asks before the call and after the answer. */
-function slowSites(env: FaultyEnv): DurableObjectNamespace<ProductSite> {
+function slowSites(env: FaultyEnv): DurableObjectNamespace<SiteRpc> {
   const get = (id: DurableObjectId) => {
     const stub = env.SITE.get(id);
     const submit = async (batch: SubmissionBatch) => {
@@ -51,11 +58,11 @@ function slowSites(env: FaultyEnv): DurableObjectNamespace<ProductSite> {
     return { submit };
   };
   const namespace = { idFromName: (name: string) => env.SITE.idFromName(name), get };
-  return namespace as unknown as DurableObjectNamespace<ProductSite>;
+  return namespace as unknown as DurableObjectNamespace<SiteRpc>;
 }
 
 /** The vhosts as the Site calls them: it asks before it hands events over. */
-function slowVhosts(env: FaultyEnv): DurableObjectNamespace<ProductVhost> {
+function slowVhosts(env: FaultyEnv): DurableObjectNamespace<VhostRpc> {
   const get = (id: DurableObjectId) => {
     const stub = env.VHOST.get(id);
     const receive = async (siteId: string, events: OutboxEvent[]) => {
@@ -66,7 +73,7 @@ function slowVhosts(env: FaultyEnv): DurableObjectNamespace<ProductVhost> {
     return { receive, receivePassing };
   };
   const namespace = { idFromName: (name: string) => env.VHOST.idFromName(name), get };
-  return namespace as unknown as DurableObjectNamespace<ProductVhost>;
+  return namespace as unknown as DurableObjectNamespace<VhostRpc>;
 }
 
 /** Resolves when the step may be passed; rejects when it is to fail. A control server that is gone holds nobody. */

@@ -1,6 +1,7 @@
 /** The bridge's side of a link, inside workerd: dials an object as the Worker does, and speaks its frames. */
-import { hmacHex } from '../../../durable-objects/hmac.ts';
-import { DIAL_HEADER } from '../../../durable-objects/refusal-response.ts';
+
+import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
+import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { DeviceLinkDown, DeviceLinkUp, VhostLinkDown, VhostLinkUp } from '../../../protocol/link.ts';
 import type { CommandFamily } from '../../../protocol/routing-keys.ts';

@@ -1,7 +1,7 @@
 /** A partner's client on one link, as the vhost tests drive it: questions with their answers, deliveries, settling. */
 import { runInDurableObject } from 'cloudflare:test';
-import { hmacHex } from '../../../durable-objects/hmac.ts';
-import type { CommandPage } from '../../../durable-objects/site/reads.ts';
+import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
+import type { CommandLogPage } from '../../../protocol/command-log.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../../protocol/link.ts';
 import {
@@ -202,7 +202,7 @@ export function eventOf(delivery: Delivery) {
 }
 
 /** The command log of a site, newest first. */
-export async function commandLog(siteId: string): Promise<CommandPage> {
+export async function commandLog(siteId: string): Promise<CommandLogPage> {
   return await runInDurableObject(siteOf(siteId), (site) => site.readCommands(siteId, 1, 100));
 }
 

@@ -3,7 +3,7 @@
  * are different I/O contexts: one must not resolve the other's promises, so each looks again at its own next turn.
  */
 import { vi } from 'vitest';
-import type { SubmissionBatch } from '../../../durable-objects/exchange.ts';
+import type { SubmissionBatch } from '../../../durable-objects/rpc.ts';
 import { Site } from '../../../durable-objects/site.ts';
 
 /** What happens around a call; a promise makes it wait. `call` counts from 1. */

@@ -1,6 +1,6 @@
 /** What devices do on their links, in one call each. */
 import { env } from 'cloudflare:workers';
-import { hmacHex } from '../../../durable-objects/hmac.ts';
+import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import type { DeviceAckStatus, DeviceReportedStatus } from '../../../protocol/enums.ts';
 import { statusSigningString, telemetrySigningString } from '../../../protocol/signing.ts';
 import type { DevicePublishTopic } from '../../../protocol/topics.ts';

@@ -1,15 +1,16 @@
 /** What REST reads of a site, typed as the Site declares it (RPC types cannot carry rows of unknown values). */
-import type { CommandPage, ConfigSnapshot } from '../../../durable-objects/site/reads.ts';
+import type { CommandLogPage } from '../../../protocol/command-log.ts';
+import type { SiteConfigSnapshot } from '../../../protocol/site-config.ts';
 import { type Plant, siteOf } from './world.ts';
 
 /** A page of the command log, newest first. */
-export async function readCommands(siteId: string, page = 1, pageSize = 50): Promise<CommandPage> {
-  return (await siteOf(siteId).readCommands(siteId, page, pageSize)) as unknown as CommandPage;
+export async function readCommands(siteId: string, page = 1, pageSize = 50): Promise<CommandLogPage> {
+  return (await siteOf(siteId).readCommands(siteId, page, pageSize)) as unknown as CommandLogPage;
 }
 
 /** The configuration snapshot. */
-export async function readConfig(siteId: string): Promise<ConfigSnapshot> {
-  return (await siteOf(siteId).readConfig(siteId)) as unknown as ConfigSnapshot;
+export async function readConfig(siteId: string): Promise<SiteConfigSnapshot> {
+  return (await siteOf(siteId).readConfig(siteId)) as unknown as SiteConfigSnapshot;
 }
 
 /** The newest row of the command log. */

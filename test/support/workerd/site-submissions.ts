@@ -1,6 +1,5 @@
 /** What a Vhost hands to a Site: submissions, and the answers as a partner would read them. */
-import type { OutboxEvent, Submission, SubmissionBatch } from '../../../durable-objects/exchange.ts';
-import type { SubmitAnswer } from '../../../durable-objects/site.ts';
+import type { OutboxEvent, Submission, SubmissionBatch, SubmitAnswer } from '../../../durable-objects/rpc.ts';
 import type { DeviceCommandItem, SiteSetpoint } from '../../../protocol/command.ts';
 import type { Acknowledgement, Alarm } from '../../../protocol/event.ts';
 import { formatInstant } from '../../../protocol/ids.ts';

@@ -1,10 +1,10 @@
 /** An organization with plants, gateways and keys in D1 and in their objects; unique for each call. */
 import { env } from 'cloudflare:workers';
-import { sha256Hex } from '../../../durable-objects/hmac.ts';
+import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import { apiKeyPrefix, composeApiKey } from '../../../protocol/api-key.ts';
-import { DEFAULT_SITE_CONFIG, type SiteConfig, UNLIMITED } from '../../../protocol/config.ts';
 import type { AssetType, DeviceType } from '../../../protocol/enums.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
+import { DEFAULT_SITE_CONFIG, type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
 
 export const ALL_VCP_SCOPES: ApiKeyScope[] = [
   'vcp:connect',

@@ -2,7 +2,7 @@
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { DIAL_HEADER } from '../../../durable-objects/refusal-response.ts';
+import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
 import { LINK_PATHS, PROOF_TOLERANCE_MS } from '../../../protocol/link.ts';
 import { deviceToken } from '../../support/workerd/device-tokens.ts';
 import {

@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
-import { type SiteConfig, UNLIMITED } from '../../../protocol/config.ts';
+import { type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
 import { ackMessage, connectDevice, publishFrame } from '../../support/workerd/links.ts';
 import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
 import { read } from '../../support/workerd/rest.ts';

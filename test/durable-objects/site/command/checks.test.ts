@@ -1,7 +1,7 @@
 /** The checks of a submission, in their order: target, constraint, asset, topology, fault [C-7.4]. */
 import { describe, expect, it } from 'vitest';
-import { UNLIMITED } from '../../../../protocol/config.ts';
 import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
+import { UNLIMITED } from '../../../../protocol/site-config.ts';
 import { holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
 import {
   addLinkedAsset,

@@ -1,6 +1,6 @@
 /** When a valid command goes out to its device, how often, and when it is too late. */
 import { describe, expect, it } from 'vitest';
-import { hmacHex } from '../../../../durable-objects/hmac.ts';
+import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 import { commandSigningString } from '../../../../protocol/signing.ts';
 import {

@@ -1,7 +1,7 @@
 /** What a site has to tell is a row until its destination has it: through failures, slowness and wakes (rule 5). */
 import { runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import type { OutboxEvent } from '../../../../durable-objects/exchange.ts';
+import type { OutboxEvent } from '../../../../durable-objects/rpc.ts';
 import { Vhost } from '../../../../durable-objects/vhost.ts';
 import { connectPartner } from '../../../support/workerd/links.ts';
 import {

@@ -1,6 +1,6 @@
 /** What a device's message must be to count, and what is read of it afterwards. */
 import { describe, expect, it } from 'vitest';
-import { hexBytes, hmacHex } from '../../../../durable-objects/hmac.ts';
+import { hexBytes, hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { commandSigningString } from '../../../../protocol/signing.ts';
 import { connectDevice, telemetryMessage } from '../../../support/workerd/links.ts';
 import { holdClock, MINUTE, setClock } from '../../../support/workerd/site-clock.ts';

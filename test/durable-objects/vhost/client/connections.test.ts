@@ -1,7 +1,7 @@
 /** The connections of a key: who may dial, how many at once, and which are closed: the silent and the unruly. */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { DIAL_HEADER } from '../../../../durable-objects/refusal-response.ts';
+import { DIAL_HEADER } from '../../../../durable-objects/rpc.ts';
 import { CLOSE_CODES, MAX_BATCH_FRAMES, VHOST_HEADER } from '../../../../protocol/link.ts';
 import { dialVhost } from '../../../support/workerd/links.ts';
 import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';

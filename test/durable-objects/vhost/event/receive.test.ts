@@ -1,8 +1,8 @@
 /** Events that sites hand over: each stored once, in order, for a key that may see it, or not at all. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { PassingEvent } from '../../../../durable-objects/exchange.ts';
-import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
+import { Turns } from '../../../../durable-objects/object/turn.ts';
+import type { PassingEvent } from '../../../../durable-objects/rpc.ts';
 import type { Vhost } from '../../../../durable-objects/vhost.ts';
 import { hand, numberOf, numbers, outboxEvents, range } from '../../../support/workerd/outbox-events.ts';
 import { commandLog, eventOf, Partner, vhostRows } from '../../../support/workerd/partner.ts';
@@ -33,7 +33,7 @@ async function mendStorage(key: Key): Promise<void> {
 describe('events of many sites at once', () => {
   /** Calls that all come before the first of them is durable. */
   async function handTogether(key: Key, siteIds: readonly string[], meanwhile?: (vhost: Vhost) => void) {
-    const transactions = vi.spyOn(VhostStorage.prototype, 'transaction');
+    const transactions = vi.spyOn(Turns.prototype, 'run');
     return await runInDurableObject(vhostOf(key.id), async (vhost: Vhost) => {
       const before = transactions.mock.calls.length;
       const calls = siteIds.map((siteId) => vhost.receive(siteId, outboxEvents(1, 2)));

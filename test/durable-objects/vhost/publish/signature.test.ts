@@ -1,7 +1,7 @@
 /** Signatures: of publishes, as their family and organization want them, and of the events that go out [C-7.2]. */
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { hmacHex } from '../../../../durable-objects/hmac.ts';
+import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { sliceMembers } from '../../../../protocol/compact-json.ts';
 import type { Delivery } from '../../../../protocol/link.ts';
 import { envelopeSigningString } from '../../../../protocol/signing.ts';

@@ -1,14 +1,16 @@
 /** How much a stored queue keeps, and for how long: beyond that its oldest are dropped and counted [C-6.4]. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { Taken } from '../../../../durable-objects/vhost/queue.ts';
-import type { Message } from '../../../../durable-objects/vhost/schema.ts';
-import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
-import { StoredQueue } from '../../../../durable-objects/vhost/stored-queue.ts';
+import { Sql } from '../../../../durable-objects/object/sql.ts';
+import type { Turn } from '../../../../durable-objects/object/turn.ts';
+import type { Taken } from '../../../../durable-objects/vhost/queue/queue.ts';
+import { type Message, QueueRows } from '../../../../durable-objects/vhost/queue/rows.ts';
+import { StoredQueue } from '../../../../durable-objects/vhost/queue/stored-queue.ts';
 import type { QueueName } from '../../../../protocol/routing-keys.ts';
 import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
 import { publishOf, vhostRows } from '../../../support/workerd/partner.ts';
 import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { turnsOf } from '../../../support/workerd/turns.ts';
 import { vhostOf } from '../../../support/workerd/world.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -23,25 +25,20 @@ async function droppedCount(key: Parameters<typeof vhostRows>[0], queue: QueueNa
   return rows.find(({ name }) => name === queue)?.dropped_count ?? 0;
 }
 
-type Commit = <Value>(work: () => Value) => Value;
+type Commit = <Value>(work: (turn: Turn) => Value) => Value;
 
-/** Works on a queue alone, in the storage of a vhost of its own; each step in a transaction, as the vhost does. */
+/** Works on a queue alone, in the storage of a vhost of its own; each step in a turn, as the vhost does. */
 async function onQueue<Value>(
   name: QueueName,
-  work: (queue: StoredQueue, commit: Commit, storage: VhostStorage) => Value,
+  work: (queue: StoredQueue, commit: Commit, rows: QueueRows) => Value,
 ): Promise<Value> {
   const stub = vhostOf(crypto.randomUUID());
   return await runInDurableObject(stub, (_vhost, state) => {
-    const storage = new VhostStorage(state.storage);
+    const rows = new QueueRows(new Sql(state.storage));
     const isConnected = () => true;
-    const queue = new StoredQueue(name, storage, () => {}, isConnected);
-    const commit: Commit = (step) =>
-      storage.transaction(() => {
-        const value = step();
-        queue.save();
-        return value;
-      });
-    return work(queue, commit, storage);
+    const queue = new StoredQueue(name, rows, () => {}, isConnected);
+    const runAt = turnsOf(state, (turn) => queue.save(turn));
+    return work(queue, (step) => runAt(1_000, step), rows);
   });
 }
 
@@ -61,13 +58,13 @@ describe('the size of a queue', () => {
     ['dead-letter', 16],
     ['event.alarm', 64],
   ] as const)('%s holds %d MiB: the oldest is dropped and counted [C-6.4]', async (name, mebibytes) => {
-    const outcome = await onQueue(name, (queue, commit, storage) => {
+    const outcome = await onQueue(name, (queue, commit, rows) => {
       // Each message counts as a little more than its body: one fewer fits.
       for (let index = 1; index <= mebibytes + 2; index++) {
-        commit(() => queue.push(message(MIB, `${index}`), 1_000));
+        commit((turn) => queue.push(turn, message(MIB, `${index}`)));
       }
-      const first = commit(() => queue.take(owner, null, 1_000));
-      return { first: markOf(first), ready: queue.readyCount, counts: storage.queue(name) };
+      const first = commit((turn) => queue.take(turn, owner, null));
+      return { first: markOf(first), ready: queue.readyCount, counts: rows.counts(name) };
     });
     expect(outcome.first).toBe('4');
     expect(outcome.ready).toBe(mebibytes - 2);
@@ -76,15 +73,15 @@ describe('the size of a queue', () => {
   });
 
   it('passes over what is out with a consumer: the oldest that waits is dropped [C-6.4]', async () => {
-    const outcome = await onQueue('dead-letter', (queue, commit, storage) => {
-      const push = (index: number) => commit(() => queue.push(message(MIB, `${index}`), 1_000));
+    const outcome = await onQueue('dead-letter', (queue, commit, rows) => {
+      const push = (index: number) => commit((turn) => queue.push(turn, message(MIB, `${index}`)));
       push(1);
       push(2);
-      commit(() => queue.take(owner, 7, 1_000));
+      commit((turn) => queue.take(turn, owner, 7));
       for (let index = 3; index <= 16; index++) push(index);
-      commit(() => queue.settle(7, 'requeue'));
-      const next = [1, 2].map(() => commit(() => queue.take(owner, null, 1_000)));
-      return { marks: next.map(markOf), counts: storage.queue('dead-letter') };
+      commit((turn) => queue.requeue(turn, 7));
+      const next = [1, 2].map(() => commit((turn) => queue.take(turn, owner, null)));
+      return { marks: next.map(markOf), counts: rows.counts('dead-letter') };
     });
     expect(outcome.marks).toEqual(['1', '3']);
     expect(outcome.counts?.dropped_count).toBe(1);

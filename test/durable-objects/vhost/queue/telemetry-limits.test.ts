@@ -1,9 +1,10 @@
 /** How much the telemetry queue keeps, and for how long: beyond that whole chunks are dropped [C-6.4]. */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import type { Message } from '../../../../durable-objects/vhost/schema.ts';
-import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
-import { TelemetryQueue } from '../../../../durable-objects/vhost/telemetry-queue.ts';
+import { Sql } from '../../../../durable-objects/object/sql.ts';
+import { type Message, QueueRows } from '../../../../durable-objects/vhost/queue/rows.ts';
+import { TelemetryQueue } from '../../../../durable-objects/vhost/queue/telemetry-queue.ts';
+import { type RunAt, turnsOf } from '../../../support/workerd/turns.ts';
 import { vhostOf } from '../../../support/workerd/world.ts';
 
 const MINUTE_MS = 60_000;
@@ -15,35 +16,32 @@ const owner = { connectionId: 'connection-1', channel: 1, tag: null };
 
 interface Bench {
   queue: TelemetryQueue;
-  storage: VhostStorage;
+  rows: QueueRows;
+  runAt: RunAt;
   push(number: number, chars: number, now: number): void;
   /** Takes and settles the next; its number. */
   next(now: number): number | undefined;
   flush(): void;
 }
 
-/** Works on a queue alone, in the storage of a vhost of its own; each step in a transaction, as the vhost does. */
+/** Works on a queue alone, in the storage of a vhost of its own; each step in a turn, as the vhost does. */
 async function onQueue<Value>(work: (bench: Bench) => Value): Promise<Value> {
   const stub = vhostOf(crypto.randomUUID());
   return await runInDurableObject(stub, (_vhost, state) => {
-    const storage = new VhostStorage(state.storage);
+    const rows = new QueueRows(new Sql(state.storage));
     const isConnected = () => true;
-    const queue = new TelemetryQueue(storage, () => {}, isConnected);
-    const commit = <Step>(step: () => Step): Step =>
-      storage.transaction(() => {
-        const value = step();
-        queue.save();
-        return value;
-      });
+    const queue = new TelemetryQueue(rows, () => {}, isConnected);
+    const runAt = turnsOf(state, (turn) => queue.save(turn));
     return work({
       queue,
-      storage,
-      push: (number, chars, now) => commit(() => queue.push(message(number, chars, now), now)),
+      rows,
+      runAt,
+      push: (number, chars, now) => runAt(now, (turn) => queue.push(turn, message(number, chars, now))),
       next: (now) => {
-        const taken = commit(() => queue.take(owner, null, now));
+        const taken = runAt(now, (turn) => queue.take(turn, owner, null));
         return taken && Number.parseInt(taken.message.body, 10);
       },
-      flush: () => commit(() => queue.flush()),
+      flush: () => runAt(0, (turn) => queue.flush(turn)),
     });
   });
 }
@@ -55,11 +53,11 @@ function message(number: number, chars: number, now: number): Message {
 
 describe('the limits of the telemetry queue', () => {
   it('64 MiB: whole chunks are dropped from the head, and their events counted [C-6.4]', async () => {
-    const { first, ready, counts, rows } = await onQueue(({ queue, storage, push, next, flush }) => {
+    const { first, ready, counts, rows } = await onQueue(({ queue, rows: stored, push, next, flush }) => {
       for (let number = 1; number <= 230; number++) push(number, WHOLE_CHUNK, 1_000);
       flush();
-      const rows = storage.chunks().length;
-      return { first: next(1_000), ready: queue.readyCount, counts: storage.queue('event.telemetry'), rows };
+      const rows = stored.chunks().length;
+      return { first: next(1_000), ready: queue.readyCount, counts: stored.counts('event.telemetry'), rows };
     });
     expect(first).toBe(8);
     expect(ready).toBe(222);
@@ -68,11 +66,11 @@ describe('the limits of the telemetry queue', () => {
   });
 
   it('100 000 events: the same [C-6.4]', async () => {
-    const { first, ready, dropped } = await onQueue(({ queue, storage, push, next }) => {
+    const { first, ready, dropped } = await onQueue(({ queue, rows, push, next }) => {
       const before = queue.readyCount;
       for (let number = 1; number <= 100_001; number++) push(number, 20, 1_000);
       const ready = queue.readyCount - before;
-      const dropped = storage.queue('event.telemetry')?.dropped_count ?? 0;
+      const dropped = rows.counts('event.telemetry')?.dropped_count ?? 0;
       return { first: next(1_000), ready, dropped };
     });
     expect(ready).toBeLessThanOrEqual(100_000);
@@ -81,12 +79,12 @@ describe('the limits of the telemetry queue', () => {
   });
 
   it('24 hours: chunks that are older are dropped when something comes or is taken [C-6.4]', async () => {
-    const { first, dropped } = await onQueue(({ storage, push, next }) => {
+    const { first, dropped } = await onQueue(({ rows, push, next }) => {
       push(1, WHOLE_CHUNK, 0);
       push(2, WHOLE_CHUNK, HOUR_MS);
       push(3, WHOLE_CHUNK, 2 * HOUR_MS);
       const first = next(25 * HOUR_MS - 1);
-      const dropped = storage.queue('event.telemetry')?.dropped_count;
+      const dropped = rows.counts('event.telemetry')?.dropped_count;
       return { first, dropped };
     });
     expect(first).toBe(2);
@@ -121,12 +119,12 @@ describe('the limits of the telemetry queue', () => {
   });
 
   it('64 MiB: hold while a client keeps one of the oldest for itself [C-6.4]', async () => {
-    const bytes = await onQueue(({ queue, storage, push, flush }) => {
+    const bytes = await onQueue(({ queue, rows, runAt, push, flush }) => {
       push(1, 500, 1_000);
-      storage.transaction(() => queue.take(owner, 1, 1_000));
+      runAt(1_000, (turn) => queue.take(turn, owner, 1));
       for (let number = 2; number <= 300; number++) push(number, WHOLE_CHUNK, 1_000);
       flush();
-      return storage.chunks().reduce((sum, chunk) => sum + chunk.byte_count, 0);
+      return rows.chunks().reduce((sum, chunk) => sum + chunk.byte_count, 0);
     });
     expect(bytes).toBeLessThanOrEqual(65 * MIB);
   });

@@ -1,8 +1,8 @@
 /** Telemetry events in memory and in chunks: what they cost in rows, and what outlives a sleep or a crash. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { PassingEvent } from '../../../../durable-objects/exchange.ts';
-import { VhostStorage } from '../../../../durable-objects/vhost/storage.ts';
+import { Turns } from '../../../../durable-objects/object/turn.ts';
+import type { PassingEvent } from '../../../../durable-objects/rpc.ts';
 import { hand, numberOf, outboxEvents, range } from '../../../support/workerd/outbox-events.ts';
 import { vhostRows } from '../../../support/workerd/partner.ts';
 import { openPartner } from '../../../support/workerd/partner-scenes.ts';
@@ -49,15 +49,15 @@ async function chunks(key: Key) {
 
 /** The rows that a vhost writes from here on, by its own count. */
 async function watchRows(key: Key): Promise<() => number> {
-  let storage: VhostStorage | undefined;
-  const { transaction } = VhostStorage.prototype;
-  vi.spyOn(VhostStorage.prototype, 'transaction').mockImplementation(function (this: VhostStorage, work) {
-    storage ??= this;
-    return transaction.call(this, work) as never;
+  let turns: Turns | undefined;
+  const { run } = Turns.prototype;
+  vi.spyOn(Turns.prototype, 'run').mockImplementation(function (this: Turns, ...work) {
+    turns ??= this;
+    return run.apply(this, work) as never;
   });
   await vhostOf(key.id).receivePassing(crypto.randomUUID(), []);
-  const before = storage?.rowsWritten ?? 0;
-  return () => (storage?.rowsWritten ?? 0) - before;
+  const before = turns?.rowsWritten ?? 0;
+  return () => (turns?.rowsWritten ?? 0) - before;
 }
 
 describe('telemetry events that are taken', () => {

@@ -1,0 +1,80 @@
+/**
+ * What an object must do by itself, and when. A due source is listed once; the alarm stands at their minimum. A
+ * source stays due until its work has ended: what is under way is due at its deadline, so a crash strands nothing.
+ */
+import type { AlarmClock } from './alarm-clock.ts';
+import type { Turn, Turns } from './turn.ts';
+
+export interface DueSource {
+  readonly name: string;
+  /** Epoch milliseconds; undefined when nothing is due. */
+  dueMs(): number | undefined;
+  /** Does all that is due at the turn's `now`. */
+  run(turn: Turn): void;
+}
+
+/** When a source whose work failed is asked again. */
+const RETRY_MS = 60_000;
+
+export class Agenda {
+  readonly #sources: readonly DueSource[];
+  readonly #turns: Turns;
+  readonly #alarm: AlarmClock;
+  readonly #retryAtMs = new Map<DueSource, number>();
+
+  constructor(sources: readonly DueSource[], turns: Turns, alarm: AlarmClock) {
+    this.#sources = sources;
+    this.#turns = turns;
+    this.#alarm = alarm;
+  }
+
+  /** At a wake: what stands from before it, and what is due by now. */
+  async load(): Promise<void> {
+    await this.#alarm.load();
+    this.arm();
+  }
+
+  /** The alarm's handler: all that is due, in one turn, each source in a step of its own. */
+  run(): void {
+    this.#alarm.rang();
+    try {
+      this.#turns.run((turn) => {
+        for (const source of this.#sources) this.#runSource(source, turn);
+      });
+    } catch (error) {
+      console.error('agenda failed', { error });
+    } finally {
+      this.arm();
+    }
+  }
+
+  arm(): void {
+    let due: number | undefined;
+    for (const source of this.#sources) {
+      const own = this.#dueMs(source);
+      if (own !== undefined && (due === undefined || own < due)) due = own;
+    }
+    this.#alarm.arm(due);
+  }
+
+  #runSource(source: DueSource, turn: Turn): void {
+    const dueMs = this.#dueMs(source);
+    if (dueMs === undefined || dueMs > turn.now) return;
+    if (turn.step(() => source.run(turn))) this.#retryAtMs.delete(source);
+    else this.#retryAtMs.set(source, turn.now + RETRY_MS);
+  }
+
+  #dueMs(source: DueSource): number | undefined {
+    const dueMs = source.dueMs();
+    return dueMs === undefined ? undefined : Math.max(dueMs, this.#retryAtMs.get(source) ?? dueMs);
+  }
+}
+
+/** The earliest of what is known; undefined when nothing is. */
+export function earliest(moments: Iterable<number | null | undefined>): number | undefined {
+  let first: number | undefined;
+  for (const moment of moments) {
+    if (moment !== null && moment !== undefined && (first === undefined || moment < first)) first = moment;
+  }
+  return first;
+}

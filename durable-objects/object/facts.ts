@@ -1,0 +1,25 @@
+/** Named JSON facts of an object: what it knows once, each in a row of its own. */
+import { boundedRow } from './row-size.ts';
+import type { Sql } from './sql.ts';
+import type { Turn } from './turn.ts';
+
+export class Facts<Name extends string> {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  get<Value>(name: Name): Value | undefined {
+    const row = this.#sql.one<{ value: string }>('SELECT value FROM fact WHERE name = ?', name);
+    return row && (JSON.parse(row.value) as Value);
+  }
+
+  set(turn: Turn, name: Name, value: unknown): void {
+    turn.write(
+      'INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)',
+      name,
+      boundedRow(JSON.stringify(value)),
+    );
+  }
+}

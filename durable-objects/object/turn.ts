@@ -1,0 +1,143 @@
+/**
+ * A turn is one transaction of an object with its `now`: all that it writes stands or falls together (rule 3). A
+ * function that writes takes a turn; one that takes none cannot write. What follows from a write waits for it:
+ *
+ *   work ─► ending ─► commit ─► remembered ─► sent
+ *    │ step: a savepoint of its own; one that throws falls alone, with what it wrote, remembered, sent and changed
+ *    │ anything else that throws: nothing stands, and the object starts over from what is stored
+ */
+import type { Clock } from './clock.ts';
+import type { SqlRow } from './sql.ts';
+
+type Write = `INSERT ${string}` | `UPDATE ${string}` | `DELETE ${string}`;
+
+export class Turn {
+  /** The moment at which all of it happens, epoch milliseconds. */
+  readonly now: number;
+  readonly #storage: DurableObjectStorage;
+  readonly #undos: (() => void)[] = [];
+  readonly #memories: (() => void)[] = [];
+  readonly #sends: (() => void)[] = [];
+  #rowsWritten = 0;
+
+  constructor(storage: DurableObjectStorage, now: number) {
+    this.#storage = storage;
+    this.now = now;
+  }
+
+  get rowsWritten(): number {
+    return this.#rowsWritten;
+  }
+
+  write(statement: Write, ...bindings: SqlStorageValue[]): void {
+    this.#rowsWritten += this.#storage.sql.exec(statement, ...bindings).rowsWritten;
+  }
+
+  /** A write that answers with its row. */
+  writeReturning<Row extends SqlRow>(
+    statement: `${Write} RETURNING ${string}`,
+    ...bindings: SqlStorageValue[]
+  ): Row {
+    const cursor = this.#storage.sql.exec<Row>(statement, ...bindings);
+    const row = cursor.one();
+    this.#rowsWritten += cursor.rowsWritten;
+    return row;
+  }
+
+  /** Memory that must already be other for the rest of the turn: `undo` brings it back if the step falls. */
+  undo(undo: () => void): void {
+    this.#undos.push(undo);
+  }
+
+  /** Memory that changes once the turn stands. */
+  remember(change: () => void): void {
+    this.#memories.push(change);
+  }
+
+  /** What leaves the object once the turn stands and is remembered. */
+  send(send: () => void): void {
+    this.#sends.push(send);
+  }
+
+  /** Work in a savepoint. When it throws it alone is undone, and the answer is false. */
+  step(work: () => void): boolean {
+    const marks = [this.#undos.length, this.#memories.length, this.#sends.length] as const;
+    try {
+      this.#storage.transactionSync(work);
+      return true;
+    } catch (error) {
+      console.error('step failed', { error });
+      for (const undo of this.#undos.splice(marks[0]).reverse()) undo();
+      this.#memories.length = marks[1];
+      this.#sends.length = marks[2];
+      return false;
+    }
+  }
+
+  /** For `Turns`: what waited for the commit. */
+  takeMemories(): (() => void)[] {
+    return this.#memories.splice(0);
+  }
+
+  takeSends(): (() => void)[] {
+    return this.#sends.splice(0);
+  }
+}
+
+export interface TurnHooks {
+  /** Writes what has gathered; last in every transaction. */
+  ending(turn: Turn): void;
+  /** After everything: the agenda is armed, and what waited for a turn goes on. */
+  ended(): void;
+}
+
+/** The only maker of turns: one at a time, each whole. */
+export class Turns {
+  readonly #ctx: DurableObjectState;
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #hooks: TurnHooks;
+  #isRunning = false;
+  #rowsWritten = 0;
+
+  constructor(ctx: DurableObjectState, clock: Pick<Clock, 'now'>, hooks: TurnHooks) {
+    this.#ctx = ctx;
+    this.#clock = clock;
+    this.#hooks = hooks;
+  }
+
+  /** Rows written since this wake: they are the bill. */
+  get rowsWritten(): number {
+    return this.#rowsWritten;
+  }
+
+  /**
+   * Runs one turn; returns what `work` does. `sendWhen` decides when its sends go, at once unless told otherwise. A
+   * turn that fails aborts the object: memory is read back from what is stored, and clients come again.
+   */
+  run<Value>(work: (turn: Turn) => Value, sendWhen: (send: () => void) => void = (send) => send()): Value {
+    if (this.#isRunning) throw new Error('a turn within a turn');
+    const turn = new Turn(this.#ctx.storage, this.#clock.now());
+    this.#isRunning = true;
+    let value: Value;
+    try {
+      value = this.#ctx.storage.transactionSync(() => {
+        const done = work(turn);
+        this.#hooks.ending(turn);
+        return done;
+      });
+    } catch (error) {
+      console.error('write failed', { error });
+      this.#ctx.abort('write failed');
+      throw error;
+    } finally {
+      this.#isRunning = false;
+    }
+    this.#rowsWritten += turn.rowsWritten;
+    for (const change of turn.takeMemories()) change();
+    sendWhen(() => {
+      for (const send of turn.takeSends()) send();
+      this.#hooks.ended();
+    });
+    return value;
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * What Worker, Site and Vhost say to each other: over RPC, and in the upgrade that hands a client's socket to its
+ * object. Both sides of a deploy run at once: add fields, never re-mean one.
+ */
+import type { CommandLogPage } from '../protocol/command-log.ts';
+import type { DeviceType } from '../protocol/enums.ts';
+import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
+import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
+import type { SiteConfig, SiteConfigSnapshot } from '../protocol/site-config.ts';
+import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
+
+// a plant's Site
+
+/** A device as its provisioning hands it over. */
+export interface DeviceGrant {
+  siteId: string;
+  plantId: string | null;
+  deviceId: string;
+  type: DeviceType;
+  /** 64 hex characters. */
+  hmacSecret: string;
+}
+
+/** What the Vhost found of a publish's signature [C-7.2]. */
+export type SignatureVerdict = 'valid' | 'not-needed' | 'missing' | 'mismatch';
+
+/** One authorized publish, as the Vhost hands it to the Site. */
+export interface Submission {
+  messageId: string;
+  correlationId: string | null;
+  source: string;
+  /** The envelope's own timestamp. */
+  timestampMs: number;
+  routingKey: string;
+  family: CommandFamily;
+  payloadText: string;
+  signature: SignatureVerdict;
+}
+
+export interface SubmissionBatch {
+  siteId: string;
+  keyId: string;
+  keyPrefix: string;
+  /** The last outbox sequence of this Site that the Vhost has stored. */
+  received: number;
+  submissions: Submission[];
+}
+
+/** What a submit answers: each submission recorded or failed, and the events that its Vhost does not have yet. */
+export interface SubmitAnswer {
+  outcomes: ('recorded' | 'failed')[];
+  events: OutboxEvent[];
+}
+
+/** Messages dropped, by reason: what a device is never told [C-3.8]; and the rows written since this wake. */
+export interface DeviceDiagnostics {
+  dropped: { reason: string; count: number }[];
+  rowsWritten: number;
+}
+
+export interface SiteRpc extends Rpc.DurableObjectBranded {
+  /** Takes a provisioned device in. The same grant again changes nothing; a decommissioned device stays so. */
+  adoptDevice(grant: DeviceGrant): void;
+  /** Suspends, reactivates or, for good, decommissions a device here, where it takes effect at once (rule 6). */
+  setDeviceStatus(deviceId: string, status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED'): void;
+  configure(siteId: string, config: SiteConfig): void;
+  /** Records a batch of one key's publishes, all in one transaction, in order. */
+  submit(batch: SubmissionBatch): Promise<SubmitAnswer>;
+  readConfig(siteId: string): Promise<SiteConfigSnapshot>;
+  readCommands(siteId: string, page: number, pageSize: number): Promise<CommandLogPage>;
+  readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }>;
+  diagnostics(deviceId: string): DeviceDiagnostics;
+}
+
+// events
+
+/** One event out of a Site's outbox. `sequence` only grows; the Vhost drops what it has seen. */
+export interface OutboxEvent {
+  sequence: number;
+  kind: EventKind;
+  messageId: string;
+  correlationId: string | null;
+  atMs: number;
+  payloadText: string;
+}
+
+/** An event that a crash may lose: it has no place in the outbox (telemetry). */
+export type PassingEvent = Omit<OutboxEvent, 'sequence'>;
+
+/** What a Vhost answers to events: how far it has stored, or that the key is no more. */
+export interface Receipt {
+  received: number;
+  gone: boolean;
+}
+
+// a key's Vhost
+
+/** A key as its creation hands it over. */
+export interface VhostGrant {
+  keyId: string;
+  keyPrefix: string;
+  slug: string;
+  /** Its name to clients: `partner-<key_id>`, or `/` for a legacy key [C-5.3]. */
+  vhost: string;
+  organizationId: string;
+  scopes: string[];
+  allowedPlantIds: string[] | null;
+  expiresAtMs: number | null;
+  /** 64 hex characters. */
+  signingKey: string;
+}
+
+export interface VhostRpc extends Rpc.DurableObjectBranded {
+  /** Makes this the vhost of a key. Idempotent; a revoked key stays revoked. */
+  open(grant: VhostGrant): void;
+  /**
+   * Revokes here: durable, sockets closed, queues gone; a call to a Site that was under way has ended when this
+   * returns. D1 follows (rule 6). A key that was never opened stays revoked when it is.
+   */
+  revoke(): Promise<void>;
+  /** Stores events of a Site's outbox, each once, in order. */
+  receive(siteId: string, events: OutboxEvent[]): Promise<Receipt>;
+  /** Takes events that a crash may lose. */
+  receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;
+}
+
+// the upgrade of a client's link
+
+/** What the Worker found out about a device that dials. */
+export interface DeviceDial {
+  siteId: string;
+  plantId: string | null;
+  deviceId: string;
+  connection: string;
+  bridge: string;
+  boot: string;
+  expiresAtMs: number | null;
+}
+
+/** What the Worker found out about a partner's client that dials. */
+export interface ClientDial {
+  keyId: string;
+  connection: string;
+  bridge: string;
+  boot: string;
+  address: string;
+}
+
+/** The header in which the Worker hands an authenticated dial to the object. Clients cannot set it: the request is new. */
+export const DIAL_HEADER = 'sitewire-dial';
+
+/** The dial of an upgrade; undefined for a request that is none. */
+export function readDial<Dial extends DeviceDial | ClientDial>(request: Request): Dial | undefined {
+  const header = request.headers.get(DIAL_HEADER);
+  if (!header || request.headers.get('upgrade') !== 'websocket') return undefined;
+  return JSON.parse(header) as Dial;
+}
+
+/** A refusal as the upgrade's HTTP answer: our error envelope, which the bridge turns into its client's protocol. */
+export function refusalResponse(code: ApiErrorCode, message: string): Response {
+  const body = errorBody(code, message);
+  return Response.json(body, { status: body.statusCode });
+}
+
+/** What a path that does not exist answers: so does the door without a valid proof (rule 1). */
+export function notFoundResponse(): Response {
+  return refusalResponse('NOT_FOUND', 'Not found');
+}

@@ -1,0 +1,67 @@
+/** What a command kind says of itself: all that differs between kinds is in here, and nowhere else. */
+import type { DeviceCommandItem } from '../../../../protocol/command.ts';
+import type { Turn } from '../../../object/turn.ts';
+import type { SiteConfiguration } from '../../config/configuration.ts';
+import type { DispatchRow } from '../../dispatch/rows.ts';
+import type { SiteFacts } from '../../site-facts.ts';
+import type { Refusal } from '../refusal.ts';
+import type { CommandOutcome, CommandRow } from '../rows.ts';
+
+/** One item of a batch, and why it alone is rejected. */
+export interface JudgedItem {
+  item: DeviceCommandItem;
+  refusal: Refusal | undefined;
+}
+
+/** What a stage sees. A batch's stages judge item by item into `items`; other kinds leave it empty. */
+export interface Judging<Payload> {
+  payload: Payload;
+  facts: SiteFacts;
+  items: JudgedItem[];
+}
+
+/** One check of the whole command; a refusal rejects it. */
+export type Stage<Payload> = (judging: Judging<Payload>) => Refusal | undefined;
+
+export interface Window {
+  fromMs?: number | undefined;
+  untilMs?: number | undefined;
+  /** How long it waits for its device when it names no end. */
+  waitsMs?: number;
+}
+
+/** One MQTT command that it becomes [C-7.8], [C-7.10]. */
+export interface PlannedDispatch {
+  deviceId: string;
+  action: string;
+  payloadText: string;
+  /** Those of a batch that it carries. */
+  items: DeviceCommandItem[];
+}
+
+/** The device's ack ends it; or it is held, whatever the device says but FAILED, and a verdict ends it. */
+export type End =
+  | { by: 'ack' }
+  | { by: 'verdict'; heldUntilMs(command: CommandRow, now: number): number; verdict(): CommandOutcome };
+
+export interface Kind<Payload> {
+  /** Its own checks, behind signature, repeat, freshness and payload, in the spec's order [C-7.4]. */
+  stages: readonly Stage<Payload>[];
+  window(payload: Payload): Window;
+  logColumns(payload: Payload): Pick<CommandRow, 'priority' | 'target' | 'target_value_kw'>;
+  /** What it does to the site itself. */
+  effect?(turn: Turn, site: EffectSite, payload: Payload): void;
+  /** What it becomes for the plant. */
+  plan(payload: Payload, items: readonly JudgedItem[], facts: SiteFacts): PlannedDispatch[];
+  /** Why one that has waited may not go out now [C-7.6]. */
+  recheck(payload: Payload, dispatch: DispatchRow, facts: SiteFacts): Refusal | undefined;
+  end: End;
+}
+
+/** The site as an effect changes it, and whose command it is. */
+export interface EffectSite {
+  configuration: SiteConfiguration;
+  commandId: string;
+  /** The prefix of the key that sent it. */
+  keyPrefix: string;
+}

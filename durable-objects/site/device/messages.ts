@@ -1,0 +1,135 @@
+/**
+ * Judging what a device sent: each message on its own, without a write. A message that fails a check is dropped,
+ * counted by reason and still answered `stored`: the device is told nothing (spec: Broker and device errors).
+ */
+import { type DeviceMessage, parseDeviceMessage } from '../../../protocol/device.ts';
+import type { DeviceReportedStatus } from '../../../protocol/enums.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link.ts';
+import { ok, type Result, refuse } from '../../../protocol/result.ts';
+import { verifyHmac } from '../../secrets/hmac.ts';
+import type { JournalEntry } from '../telemetry/entry.ts';
+import type { ReplayGuard } from './replay.ts';
+import type { DeviceRow } from './rows.ts';
+import type { DeviceSecret } from './secrets.ts';
+
+/** Twice what the MQTT listener lets through: a journal row must hold a block and one message. */
+const MAX_PAYLOAD_CHARS = 256 * 1024;
+
+export type DropReason = 'MALFORMED' | 'SIGNATURE' | 'TIMESTAMP' | 'NONCE';
+
+type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
+type AckMessage = Extract<DeviceMessage, { topic: 'ack' }>;
+
+/** What one good message does. */
+export type Finding =
+  | { kind: 'entry'; entry: JournalEntry; data?: Record<string, number>; status?: DeviceReportedStatus }
+  | { kind: 'ack'; ack: AckMessage }
+  | { kind: 'repeat' };
+
+/** What messages are judged by: who sent them, and what was sent before. */
+export interface Sender {
+  device: DeviceRow;
+  secret: DeviceSecret;
+  replay: ReplayGuard;
+}
+
+/** All that a batch found, before anything is written. */
+export class BatchFindings {
+  readonly entries: Extract<Finding, { kind: 'entry' }>[] = [];
+  readonly acks: { seq: number; ack: AckMessage }[] = [];
+  readonly dropped = new Map<DropReason, number>();
+  readonly stored: number[] = [];
+  readonly refused: { seq: number; reason: string }[] = [];
+  /** The form of the secret that the batch proved, when it is another than before. */
+  secretForm: DeviceRow['secret_form'] | undefined;
+  readonly #sender: Sender;
+  readonly #nonces = new Map<string, string>();
+
+  constructor(sender: Sender) {
+    this.#sender = sender;
+  }
+
+  /** Whether any of them brought values. */
+  get hasData(): boolean {
+    return this.entries.some((finding) => finding.data);
+  }
+
+  /** The last status that the device said of itself. */
+  get reportedStatus(): DeviceReportedStatus | undefined {
+    return this.entries.findLast((finding) => finding.status)?.status;
+  }
+
+  /** Judges one frame. A frame that breaks the judge is refused alone; the others stand (rule 3). */
+  take(frame: PublishFrame, now: number): void {
+    if (frame.payload.length > MAX_PAYLOAD_CHARS) {
+      this.refused.push({ seq: frame.seq, reason: 'too long' });
+      return;
+    }
+    try {
+      const judged = this.#judge(frame, now);
+      if (!judged.ok) this.dropped.set(judged.refusal, (this.dropped.get(judged.refusal) ?? 0) + 1);
+      else if (judged.value.kind === 'entry') this.#addEntry(judged.value);
+      else if (judged.value.kind === 'ack') this.acks.push({ seq: frame.seq, ack: judged.value.ack });
+      this.stored.push(frame.seq);
+    } catch (error) {
+      console.error('frame refused', { deviceId: this.#sender.device.id, seq: frame.seq, error });
+      this.refused.push({ seq: frame.seq, reason: 'could not be judged' });
+    }
+  }
+
+  /** The answers: what is stored, and what is not. */
+  answers(): DeviceLinkDown[] {
+    const refused = this.refused.map((refusal) => ({ kind: 'refused' as const, ...refusal }));
+    return this.stored.length > 0 ? [{ kind: 'stored', seqs: this.stored }, ...refused] : refused;
+  }
+
+  /** An ack whose step failed: refused after all. */
+  refuseAck(seq: number): void {
+    this.stored.splice(this.stored.indexOf(seq), 1);
+    this.refused.push({ seq, reason: 'could not be stored' });
+  }
+
+  #addEntry(finding: Extract<Finding, { kind: 'entry' }>): void {
+    this.#nonces.set(finding.entry.nonce, finding.entry.digest);
+    this.entries.push(finding);
+  }
+
+  #judge(frame: PublishFrame, now: number): Result<Finding, DropReason> {
+    const { device, replay } = this.#sender;
+    const parsed = parseDeviceMessage(device.id, frame.topic, frame.payload);
+    if (!parsed.ok) return refuse('MALFORMED');
+    const message = parsed.value;
+    if (!this.#verify(message)) return refuse('SIGNATURE');
+    if (Math.abs(now - message.ts) > LIMIT.timestampToleranceMs) return refuse('TIMESTAMP');
+    if (message.topic === 'ack') return ok({ kind: 'ack', ack: message });
+
+    const entry: JournalEntry = {
+      receivedMs: now,
+      deviceId: device.id,
+      topic: message.topic,
+      ts: message.ts,
+      nonce: message.nonce,
+      digest: message.sig.slice(0, 16),
+      dataText: message.topic === 'telemetry' ? message.dataText : `"${message.status}"`,
+    };
+    const inBatch = this.#nonces.get(entry.nonce);
+    const seen = inBatch === undefined ? replay.judge(entry) : inBatch === entry.digest ? 'repeat' : 'replay';
+    if (seen === 'replay') return refuse('NONCE');
+    if (seen === 'repeat') return ok({ kind: 'repeat' });
+    return message.topic === 'telemetry'
+      ? ok({ kind: 'entry', entry, data: message.data })
+      : ok({ kind: 'entry', entry, status: message.status });
+  }
+
+  /** The secret counts as its hex text, or as the bytes that it spells [C-3.7]. */
+  #verify(message: DeviceMessage): boolean {
+    const { device, secret } = this.#sender;
+    const expected = this.secretForm ?? device.secret_form;
+    const other = expected === 'text' ? 'bytes' : 'text';
+    if (verifyHmac(secret[expected], message.signingString, message.sig)) return true;
+    if (!verifyHmac(secret[other], message.signingString, message.sig)) return false;
+    this.secretForm = other;
+    return true;
+  }
+}

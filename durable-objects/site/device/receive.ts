@@ -1,0 +1,64 @@
+/**
+ * One batch of a device's frames (rule 3): each message is judged without a write, then all that is good is written
+ * in one turn, and only what stands is answered.
+ */
+import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link.ts';
+import { applyAck, sendUnacknowledged } from '../dispatch/execution.ts';
+import type { SiteParts } from '../parts.ts';
+import { BatchFindings } from './messages.ts';
+import type { DeviceRow } from './rows.ts';
+
+/** Returns the answers; they go out before anything else that follows. */
+export function receiveFrames(
+  site: SiteParts,
+  device: DeviceRow,
+  frames: readonly DeviceLinkUp[],
+  now: number,
+  answer: (frames: readonly DeviceLinkDown[]) => void,
+): void {
+  const { sessions, journal, feed } = site;
+  const wasLive = sessions.isLive(device.id, now);
+  sessions.noteFrame(device.id, now);
+
+  // 1. judge each frame; nothing is written yet
+  const findings = new BatchFindings({ device, secret: site.secrets.of(device), replay: journal.replay });
+  let subscribed: boolean | undefined;
+  for (const frame of frames) {
+    if (frame.kind === 'subscribed') subscribed = frame.commands;
+    else findings.take(frame, now);
+  }
+  if (subscribed !== undefined) sessions.setSubscribed(device.id, subscribed);
+  // It listens now and did not before, or it was given up for silent: what waited for it goes out.
+  const isBack = !wasLive && sessions.isLive(device.id, now);
+
+  // 2. write once; the answers leave first
+  const isEventDue = findings.hasData && feed.isDue(now);
+  site.turns.run((turn) => {
+    turn.send(() => {
+      const answers = findings.answers();
+      if (answers.length > 0) answer(answers);
+      if (findings.hasData) {
+        feed.note(isEventDue, now);
+        site.registry.refreshInBackground();
+      }
+    });
+    journal.append(turn, findings.entries, isEventDue ? now : journal.eventAtMs);
+    for (const [reason, count] of findings.dropped) {
+      site.devices.countDropped(turn, device.id, reason, count);
+    }
+    if (findings.secretForm) site.devices.setSecretForm(turn, device.id, findings.secretForm);
+    if (findings.reportedStatus) site.devices.setReportedStatus(turn, device.id, findings.reportedStatus);
+    for (const { seq, ack } of findings.acks) {
+      const { cmdId, status } = ack;
+      if (!turn.step(() => applyAck(turn, site, { deviceId: device.id, cmdId, status })))
+        findings.refuseAck(seq);
+    }
+    if (isBack) sendUnacknowledged(turn, site, device.id);
+  });
+
+  // 3. what the new values say of who is there
+  const { presence } = site;
+  if (findings.entries.length === 0) return;
+  if (!findings.hasData || presence.isStale(now)) site.turns.run((turn) => presence.update(turn));
+  else if (presence.isAnySubDeviceDown) presence.noteChange();
+}

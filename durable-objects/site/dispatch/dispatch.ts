@@ -1,0 +1,84 @@
+/**
+ * The rules of a dispatch: when it is looked at, what an ack makes of it, how its command ends. Pure; the Site writes.
+ *
+ *   WAITING ──device there──► SENT ──ack──► RECEIVED ─► IN_PROGRESS ─► COMPLETED | FAILED
+ *      │ expires: FAILED        │ 30 s: again, three times, then FAILED NO_ACK
+ */
+import type { DeviceAckStatus } from '../../../protocol/enums.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { Window } from '../command/kind/kind.ts';
+import type { DispatchRow, DispatchState } from './rows.ts';
+
+/** A command's window as its log row and its dispatches keep it. */
+export interface DispatchWindow {
+  validFromMs: number | null;
+  validUntilMs: number | null;
+  /** When a waiting dispatch may go out, and when it is too late. */
+  notBeforeMs: number;
+  expiresAtMs: number | null;
+}
+
+export function windowOf({ fromMs, untilMs, waitsMs }: Window, now: number): DispatchWindow {
+  const waitsUntilMs = waitsMs === undefined ? null : now + waitsMs;
+  return {
+    validFromMs: fromMs ?? null,
+    validUntilMs: untilMs ?? null,
+    notBeforeMs: fromMs ?? 0,
+    expiresAtMs: untilMs ?? waitsUntilMs,
+  };
+}
+
+/** When a waiting dispatch must be looked at again. */
+export function waitingDue(
+  row: Pick<DispatchRow, 'not_before_ms' | 'expires_at_ms'>,
+  now: number,
+): number | null {
+  return row.not_before_ms > now ? row.not_before_ms : row.expires_at_ms;
+}
+
+/** When a dispatch that was sent must be looked at: its ack is late, or it is too late for it. */
+export function ackDue(expiresAtMs: number | null, now: number): number {
+  return Math.min(now + LIMIT.ackTimeoutMs, expiresAtMs ?? Number.POSITIVE_INFINITY);
+}
+
+export function isExpired(row: DispatchRow, now: number): boolean {
+  return row.expires_at_ms !== null && row.expires_at_ms <= now;
+}
+
+const RANK: Record<DispatchState, number> = {
+  WAITING: 0,
+  SENT: 1,
+  RECEIVED: 2,
+  IN_PROGRESS: 3,
+  COMPLETED: 4,
+  FAILED: 4,
+};
+
+/** The new state that an ack brings, or undefined when it is lower or the same [C-3.9]. */
+export function advance(state: DispatchState, ack: DeviceAckStatus): DispatchState | undefined {
+  return RANK[ack] > RANK[state] ? ack : undefined;
+}
+
+/** Whether the device has it and has not ended it. */
+export function isHeld(state: DispatchState): boolean {
+  return state === 'RECEIVED' || state === 'IN_PROGRESS';
+}
+
+export function hasEnded(state: DispatchState): boolean {
+  return RANK[state] === RANK.COMPLETED;
+}
+
+/** How a command ends once all its dispatches have: COMPLETED if all are, else FAILED naming the devices [C-7.8]. */
+export function outcomeOf(rows: readonly DispatchRow[]): {
+  status: 'COMPLETED' | 'FAILED';
+  reason: string | null;
+} {
+  const failed = rows.filter((row) => row.state === 'FAILED');
+  if (failed.length === 0) return { status: 'COMPLETED', reason: null };
+  const subjects = failed.map((row) => {
+    const payload = JSON.parse(row.payload) as { targets?: { deviceId: string }[] };
+    const names = payload.targets?.map((target) => target.deviceId).join(', ') ?? row.device_id;
+    return row.reason ? `${row.reason}: ${names}` : names;
+  });
+  return { status: 'FAILED', reason: subjects.join('; ') };
+}

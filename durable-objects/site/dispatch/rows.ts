@@ -1,0 +1,108 @@
+/** Dispatches: one MQTT command per serving device and command type, from its command's acceptance to its end. */
+import { earliest } from '../../object/agenda.ts';
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+
+export type DispatchState = 'WAITING' | 'SENT' | 'RECEIVED' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED';
+
+export type DispatchRow = {
+  cmd_id: string;
+  command_sequence: number;
+  device_id: string;
+  action: string;
+  payload: string;
+  state: DispatchState;
+  tries: number;
+  not_before_ms: number;
+  expires_at_ms: number | null;
+  due_at_ms: number | null;
+  reason: string | null;
+};
+
+/** What of a dispatch ever changes. */
+export type DispatchChange = Partial<Pick<DispatchRow, 'state' | 'tries' | 'due_at_ms' | 'reason'>>;
+
+export class DispatchRows {
+  readonly #sql: Sql;
+  /** The earliest due time, once it was asked for and until something is written. */
+  #due: { atMs: number | undefined } | undefined;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  find(cmdId: string): DispatchRow | undefined {
+    return this.#sql.one<DispatchRow>('SELECT * FROM dispatch WHERE cmd_id = ?', cmdId);
+  }
+
+  ofCommand(commandSequence: number): DispatchRow[] {
+    return this.#sql.all<DispatchRow>('SELECT * FROM dispatch WHERE command_sequence = ?', commandSequence);
+  }
+
+  /** What a device has not acknowledged yet, oldest first. */
+  unacknowledged(deviceId: string): DispatchRow[] {
+    return this.#sql.all<DispatchRow>(
+      `SELECT * FROM dispatch WHERE device_id = ? AND state IN ('WAITING', 'SENT') ORDER BY command_sequence`,
+      deviceId,
+    );
+  }
+
+  due(now: number, limit: number): DispatchRow[] {
+    return this.#sql.all<DispatchRow>(
+      'SELECT * FROM dispatch WHERE due_at_ms <= ? ORDER BY due_at_ms LIMIT ?',
+      now,
+      limit,
+    );
+  }
+
+  dueMs(): number | undefined {
+    this.#due ??= { atMs: this.#readDue() };
+    return this.#due.atMs;
+  }
+
+  insert(turn: Turn, dispatch: DispatchRow): void {
+    this.#due = undefined;
+    turn.write(
+      `INSERT INTO dispatch (cmd_id, command_sequence, device_id, action, payload, state, tries, not_before_ms,
+         expires_at_ms, due_at_ms, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      dispatch.cmd_id,
+      dispatch.command_sequence,
+      dispatch.device_id,
+      dispatch.action,
+      dispatch.payload,
+      dispatch.state,
+      dispatch.tries,
+      dispatch.not_before_ms,
+      dispatch.expires_at_ms,
+      dispatch.due_at_ms,
+      dispatch.reason,
+    );
+  }
+
+  /** Returns the row as it then is. */
+  update(turn: Turn, row: DispatchRow, change: DispatchChange): DispatchRow {
+    this.#due = undefined;
+    const next = { ...row, ...change };
+    turn.write(
+      'UPDATE dispatch SET state = ?, tries = ?, due_at_ms = ?, reason = ? WHERE cmd_id = ?',
+      next.state,
+      next.tries,
+      next.due_at_ms,
+      next.reason,
+      next.cmd_id,
+    );
+    return next;
+  }
+
+  deleteOfCommand(turn: Turn, commandSequence: number): void {
+    this.#due = undefined;
+    turn.write('DELETE FROM dispatch WHERE command_sequence = ?', commandSequence);
+  }
+
+  #readDue(): number | undefined {
+    const row = this.#sql.one<{ due: number | null }>(
+      'SELECT min(due_at_ms) AS due FROM dispatch WHERE due_at_ms IS NOT NULL',
+    );
+    return earliest([row?.due]);
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * A site's outbox: one lane per destination, each in order, one call under way in each, batches collected meanwhile
+ * (rules 5 and 10). A row goes only when its destination says that it has it. A lane whose call is under way is due
+ * at that call's deadline: a crash then strands nothing.
+ */
+import { type DueSource, earliest } from '../../object/agenda.ts';
+import type { Clock } from '../../object/clock.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
+import { within } from '../../object/within.ts';
+import type { OutboxEvent } from '../../rpc.ts';
+import { toEvent } from './events.ts';
+import type { NewOutboxRow, OutboxRow, OutboxRows } from './rows.ts';
+
+const BATCH_ROWS = 256;
+/** Rows of one lane that are kept in memory; beyond it, storage alone has them. */
+const MAX_ROWS_AHEAD = 1_024;
+const CALL_TIMEOUT_MS = 8_000;
+/** The alarm stands a little behind the call's own end: it is for calls that a crash took along. */
+const DEADLINE_MS = CALL_TIMEOUT_MS + 1_000;
+/** How long the answer of a submit has to prove that it arrived, before its events go again. */
+const HANDOVER_MS = 5_000;
+const MAX_BACKOFF_MS = 60_000;
+
+interface Lane {
+  /** When the call under way must have ended; null while there is none. */
+  callDeadlineMs: number | null;
+  failures: number;
+  retryAtMs: number;
+  /** What its destination has; those rows go with the next transaction, or when the lane is due. */
+  received: number;
+  /** How far those are deleted. */
+  deleted: number;
+  /** All rows that its destination does not have; undefined while only storage has them. */
+  ahead: OutboxRow[] | undefined;
+}
+
+/** How far the destination has stored, or that it is no more: its rows are dropped. */
+export type Delivered = { received: number } | 'gone';
+
+export interface OutboxHost {
+  clock: Clock;
+  turns: Turns;
+  deliver(lane: string, rows: readonly OutboxRow[]): Promise<Delivered>;
+  keepAlive(work: Promise<void>): void;
+  /** Due times have changed by themselves: a call has ended. */
+  changed(): void;
+}
+
+export class Outbox implements DueSource {
+  readonly name = 'outbox';
+  readonly #rows: OutboxRows;
+  readonly #host: OutboxHost;
+  readonly #lanes = new Map<string, Lane>();
+  /** Rows of the turn that is under way: they are written at its end. */
+  readonly #emitted: NewOutboxRow[] = [];
+  /** Lanes that were written to and are not being drained yet. */
+  readonly #written = new Set<string>();
+
+  constructor(rows: OutboxRows, host: OutboxHost) {
+    this.#rows = rows;
+    this.#host = host;
+    for (const name of rows.lanes()) {
+      const lane = this.#lane(name);
+      lane.retryAtMs = host.clock.now();
+      lane.ahead = undefined;
+    }
+  }
+
+  emit(turn: Turn, ...rows: readonly NewOutboxRow[]): void {
+    const before = this.#emitted.length;
+    turn.undo(() => {
+      this.#emitted.length = before;
+    });
+    this.#emitted.push(...rows);
+  }
+
+  /**
+   * Last in every turn: what was emitted, and what has arrived of earlier ones is deleted along with it. A lane has a
+   * due time from here on, whatever becomes of this run.
+   */
+  write(turn: Turn): void {
+    for (const row of this.#emitted.splice(0)) {
+      const stored = this.#rows.insert(turn, row);
+      turn.remember(() => this.#add(stored));
+    }
+    for (const [name, lane] of this.#lanes) {
+      if (lane.received <= lane.deleted) continue;
+      this.#rows.deleteThrough(turn, name, lane.received);
+      lane.deleted = lane.received;
+    }
+  }
+
+  /**
+   * The events that a key's Vhost does not have yet, for the answer of its own call: the fast path. They need no
+   * call of their own, unless there are more than these.
+   */
+  handOver(keyId: string): OutboxEvent[] {
+    const lane = this.#lane(keyId);
+    lane.retryAtMs = Math.max(lane.retryAtMs, this.#host.clock.now() + HANDOVER_MS);
+    const rows = this.#next(keyId, lane);
+    if (rows.length < BATCH_ROWS) this.#written.delete(keyId);
+    return rows.map(toEvent);
+  }
+
+  /** Drains what was written to, until it is empty or a call fails; a lane that failed lately waits its time. */
+  drainWritten(): void {
+    if (this.#written.size === 0) return;
+    const names = [...this.#written];
+    this.#written.clear();
+    this.#drain(names);
+  }
+
+  /** A destination says how far it has stored. */
+  noteReceived(name: string, sequence: number): void {
+    const lane = this.#lane(name);
+    lane.received = Math.max(lane.received, sequence);
+    while ((lane.ahead?.[0]?.sequence ?? Number.POSITIVE_INFINITY) <= lane.received) lane.ahead?.shift();
+  }
+
+  dueMs(): number | undefined {
+    return earliest([...this.#lanes.values()].map((lane) => lane.callDeadlineMs ?? lane.retryAtMs));
+  }
+
+  /** Not awaited: a slow destination delays no other due time. */
+  run(turn: Turn): void {
+    const due = [...this.#lanes].filter(([, lane]) => lane.retryAtMs <= turn.now).map(([name]) => name);
+    turn.send(() => this.#drain(due));
+  }
+
+  #add(row: OutboxRow): void {
+    const lane = this.#lane(row.lane);
+    if (lane.ahead && lane.ahead.length < MAX_ROWS_AHEAD) lane.ahead.push(row);
+    else lane.ahead = undefined;
+    if (lane.failures === 0) {
+      lane.retryAtMs = Math.max(lane.retryAtMs, this.#host.clock.now() + HANDOVER_MS);
+    }
+    this.#written.add(row.lane);
+  }
+
+  #lane(name: string): Lane {
+    let lane = this.#lanes.get(name);
+    if (!lane) {
+      lane = { callDeadlineMs: null, failures: 0, retryAtMs: 0, received: 0, deleted: 0, ahead: [] };
+      this.#lanes.set(name, lane);
+    }
+    return lane;
+  }
+
+  /** The next rows that its destination does not have. */
+  #next(name: string, lane: Lane): OutboxRow[] {
+    if (lane.ahead) return lane.ahead.slice(0, BATCH_ROWS);
+    const rows = this.#rows.of(name, lane.received, BATCH_ROWS);
+    if (rows.length < BATCH_ROWS) lane.ahead = [...rows];
+    return rows;
+  }
+
+  #drain(names: readonly string[]): void {
+    const now = this.#host.clock.now();
+    const ready = names.filter((name) => {
+      const lane = this.#lane(name);
+      return lane.callDeadlineMs === null && (lane.failures === 0 || lane.retryAtMs <= now);
+    });
+    if (ready.length === 0) return;
+    const work = Promise.all(ready.map((name) => this.#drainLane(name)));
+    this.#host.keepAlive(work.then(() => this.#host.changed()));
+  }
+
+  async #drainLane(name: string): Promise<void> {
+    const lane = this.#lane(name);
+    try {
+      for (;;) {
+        const rows = this.#next(name, lane);
+        if (rows.length === 0) {
+          if (lane.received <= lane.deleted) this.#lanes.delete(name);
+          else lane.retryAtMs = this.#host.clock.now() + HANDOVER_MS;
+          return;
+        }
+        await this.#send(name, lane, rows);
+        lane.failures = 0;
+      }
+    } catch (error) {
+      lane.failures += 1;
+      const backoffMs = Math.min(MAX_BACKOFF_MS, 250 * 2 ** lane.failures);
+      lane.retryAtMs = this.#host.clock.now() + backoffMs;
+      console.warn('outbox lane failed', {
+        lane: name,
+        failures: lane.failures,
+        backoffMs,
+        error: String(error),
+      });
+    } finally {
+      lane.callDeadlineMs = null;
+    }
+  }
+
+  /** One call; on success the rows that arrived are gone. */
+  async #send(name: string, lane: Lane, rows: readonly OutboxRow[]): Promise<void> {
+    const last = rows.at(-1)?.sequence ?? 0;
+    lane.callDeadlineMs = this.#host.clock.now() + DEADLINE_MS;
+    const delivered = await within(CALL_TIMEOUT_MS, this.#host.deliver(name, rows));
+    if (delivered === 'gone') {
+      this.#host.turns.run((turn) => this.#rows.deleteLane(turn, name));
+      lane.ahead = [];
+    } else if (delivered.received >= last) this.noteReceived(name, delivered.received);
+    else throw new Error(`the destination has stored up to ${delivered.received} of ${last}`);
+  }
+}

@@ -1,0 +1,136 @@
+/** Presence as it is kept: worked out anew when something changed or time alone does it, written only when it differs. */
+import { type DueSource, earliest } from '../../object/agenda.ts';
+import type { Facts } from '../../object/facts.ts';
+import type { Turn } from '../../object/turn.ts';
+import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
+import type { Devices } from '../device/devices.ts';
+import { isInFault } from '../device/serving.ts';
+import { statusRow } from '../event/events.ts';
+import type { Outbox } from '../event/outbox.ts';
+import type { Journal } from '../telemetry/journal.ts';
+import { NO_PRESENCE, type PresenceInput, type PresenceStatus, presenceAt } from './presence-rule.ts';
+
+/** How often a busy plant's presence is looked at. */
+const CHECK_MS = 1_000;
+
+export interface PresenceParts {
+  facts: Facts<'presence'>;
+  devices: Devices;
+  registry: PlantCopy;
+  journal: Journal;
+  outbox: Outbox;
+}
+
+export class Presence implements DueSource {
+  readonly name = 'presence';
+  readonly #parts: PresenceParts;
+  #status: PresenceStatus;
+  #checkedAtMs = 0;
+  #nextChangeMs: number | undefined;
+
+  constructor(parts: PresenceParts) {
+    this.#parts = parts;
+    this.#status = parts.facts.get<PresenceStatus>('presence') ?? NO_PRESENCE;
+  }
+
+  get status(): PresenceStatus {
+    return this.#status;
+  }
+
+  isInFault(subDevice: SubDevice): boolean {
+    const { devices, journal } = this.#parts;
+    const fault = journal.snapshot.get(`${subDevice.externalId}/fault`)?.value;
+    return isInFault(subDevice, (id) => devices.find(id), fault);
+  }
+
+  /** Whether it was last worked out long enough ago for readings to be worth another look. */
+  isStale(now: number): boolean {
+    return now - this.#checkedAtMs >= CHECK_MS;
+  }
+
+  /** Not worked out since this wake: nobody knows when time alone changes it. */
+  get isUnknown(): boolean {
+    return this.#checkedAtMs === 0;
+  }
+
+  /** Something happened that nobody has worked out yet: the agenda does, within a second of the last time. */
+  noteChange(): void {
+    this.#nextChangeMs = earliest([this.#nextChangeMs, this.#checkedAtMs + CHECK_MS]);
+  }
+
+  /** Whether readings can make a difference: somebody is not ONLINE. */
+  get isAnySubDeviceDown(): boolean {
+    return Object.values(this.#status.subDevices).some((status) => status !== 'ONLINE');
+  }
+
+  /** When time alone changes it next. */
+  dueMs(): number | undefined {
+    return this.#nextChangeMs;
+  }
+
+  run(turn: Turn): void {
+    this.update(turn);
+  }
+
+  /** What lists need of a change goes to the registry's lane. */
+  update(turn: Turn): void {
+    const before = { status: this.#status, checkedAtMs: this.#checkedAtMs, nextChangeMs: this.#nextChangeMs };
+    turn.undo(() => {
+      this.#status = before.status;
+      this.#checkedAtMs = before.checkedAtMs;
+      this.#nextChangeMs = before.nextChangeMs;
+    });
+    const { presence, nextChangeMs } = presenceAt(this.#input(), turn.now);
+    this.#checkedAtMs = turn.now;
+    this.#nextChangeMs = nextChangeMs;
+    if (JSON.stringify(presence) === JSON.stringify(this.#status)) return;
+    this.#tell(turn, presence);
+    this.#parts.facts.set(turn, 'presence', presence);
+    this.#status = presence;
+  }
+
+  #input(): PresenceInput {
+    const { registry, journal } = this.#parts;
+    const devices = this.#parts.devices.all();
+    return {
+      previous: this.#status,
+      connected: devices.some((device) => device.connection_id),
+      lastSessionEndMs: latest(devices.map((device) => device.disconnected_at_ms)),
+      subDevices: registry.subDevices.map((subDevice) => ({
+        id: subDevice.externalId,
+        lastSampleAtMs: journal.snapshot.lastSampleAtMs(subDevice.externalId),
+        inError: this.isInFault(subDevice),
+      })),
+      devices: devices.map((device) => ({
+        id: device.id,
+        connected: device.connection_id !== null,
+        everConnected: device.connected_at_ms !== null,
+        reported: device.reported_status,
+      })),
+    };
+  }
+
+  #tell(turn: Turn, presence: PresenceStatus): void {
+    const { registry, outbox } = this.#parts;
+    const plantId = registry.record?.plantId;
+    if (plantId && presence.plant !== this.#status.plant) {
+      outbox.emit(turn, statusRow('plant', plantId, { status: presence.plant }, turn.now));
+    }
+    for (const subDevice of registry.subDevices) {
+      const status = presence.subDevices[subDevice.externalId];
+      if (status && status !== this.#status.subDevices[subDevice.externalId]) {
+        outbox.emit(turn, statusRow('sub-device', subDevice.id, { status }, turn.now));
+      }
+    }
+    for (const [id, status] of Object.entries(presence.devices)) {
+      if (status === this.#status.devices[id]) continue;
+      const columns = { connectionStatus: status, lastSeenAtMs: turn.now };
+      outbox.emit(turn, statusRow('device', id, columns, turn.now));
+    }
+  }
+}
+
+function latest(values: readonly (number | null)[]): number | undefined {
+  const known = values.filter((value) => value !== null);
+  return known.length === 0 ? undefined : Math.max(...known);
+}

@@ -1,0 +1,31 @@
+/** What the rules see of a site: its sub-devices, its limits, who serves what. Built once a turn; no rule writes. */
+import type { Constraints } from '../../protocol/site-config.ts';
+import type { SubDevice } from '../registry/plant-copy.ts';
+
+export interface SiteFacts {
+  subDevices: readonly SubDevice[];
+  constraints: Constraints | null;
+  hardLimits: Constraints | null;
+  /** The device that site-level commands go to; undefined when none serves the site [C-2.4]. */
+  gatewayId: string | undefined;
+  /** The device that a command to this sub-device goes to; undefined when there is none [C-2.4]. */
+  servingDevice(subDevice: SubDevice): { id: string; live: boolean } | undefined;
+  /** Whether a device of that id is in service here. */
+  isActive(deviceId: string): boolean;
+  /** Whether commands reach a device now. */
+  isLive(deviceId: string): boolean;
+  /** Silent for longer than presence allows. */
+  isOffline(subDevice: SubDevice): boolean;
+  isInFault(subDevice: SubDevice): boolean;
+}
+
+export function findSubDevice(facts: SiteFacts, externalId: string): SubDevice | undefined {
+  return facts.subDevices.find((subDevice) => subDevice.externalId === externalId);
+}
+
+/** The devices in service that sub-devices are linked to. */
+export function linkedDevices(facts: SiteFacts): string[] {
+  return facts.subDevices.flatMap(({ linkedDeviceId: id }) =>
+    id !== null && facts.isActive(id) ? [id] : [],
+  );
+}

@@ -1,0 +1,74 @@
+/**
+ * One batch of a client's frames (rule 3): publishes are judged, what is decided here is written in one turn and
+ * answered at once, and publishes for Sites go to their lanes, which answer them.
+ */
+import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link.ts';
+import type { KeyRecord } from '../key/key.ts';
+import type { VhostParts } from '../parts.ts';
+import { authorizePublish } from '../publish/authorize.ts';
+import { readEnvelope } from '../publish/publish.ts';
+import type { Publish } from '../publish/publisher.ts';
+import { applyFrame, applyMemoryFrame, deadLetter, isMemoryFrame, refusedFrame } from './frames.ts';
+
+/** What of a batch is decided here, in its order: a frame, or a publish for the dead-letter queue. */
+type Write = { frame: Exclude<VhostLinkUp, PublishFrame> } | { malformed: PublishFrame; reason: string };
+
+/** False when a frame could not be handled: nothing of the batch stands. */
+export function receiveFrames(
+  vhost: VhostParts,
+  connectionId: string,
+  key: KeyRecord,
+  frames: readonly VhostLinkUp[],
+  now: number,
+): boolean {
+  // 1. judge the publishes; nothing is written yet
+  const { names, scopes } = vhost.key;
+  const answers: VhostLinkDown[] = [];
+  const publishes: Publish[] = [];
+  const writes: Write[] = [];
+  for (const frame of frames) {
+    if (frame.kind !== 'publish') {
+      writes.push({ frame });
+      continue;
+    }
+    const allowed = authorizePublish(names, scopes, frame.exchange, frame.routingKey);
+    const envelope = allowed.ok ? readEnvelope(frame) : undefined;
+    if (!allowed.ok) answers.push(refusedFrame(frame.seq, allowed.refusal));
+    else if (envelope?.ok) publishes.push({ frame, family: allowed.value, envelope: envelope.value });
+    else writes.push({ malformed: frame, reason: envelope?.refusal ?? '' });
+  }
+
+  // 2. write once, where anything is to be written; acknowledgements and credit wait for a turn to ride in
+  if (!write(vhost, connectionId, writes, answers)) return false;
+
+  // 3. answer, deliver, and hand on
+  vhost.outflow.send(new Map([[connectionId, answers]]));
+  for (const publish of publishes) vhost.publisher.publish(connectionId, key, publish, now);
+  return true;
+}
+
+/** One step of one turn: a batch stands or falls as a whole. */
+function write(
+  vhost: VhostParts,
+  connectionId: string,
+  writes: readonly Write[],
+  answers: VhostLinkDown[],
+): boolean {
+  const { broker, sockets } = vhost;
+  const client = { connectionId, names: vhost.key.names, broker, connections: sockets };
+  const inMemory = writes.flatMap((one) => ('frame' in one && isMemoryFrame(one.frame) ? [one.frame] : []));
+  if (inMemory.length === writes.length) {
+    for (const frame of inMemory) applyMemoryFrame(client, frame);
+    return true;
+  }
+  return vhost.turns.run((turn) =>
+    turn.step(() => {
+      vhost.undoBroker(turn);
+      for (const one of writes) {
+        if ('frame' in one) answers.push(...applyFrame(turn, client, one.frame));
+        else answers.push(deadLetter(turn, broker, one.malformed, one.reason));
+      }
+      broker.save(turn);
+    }),
+  );
+}

@@ -1,0 +1,192 @@
+/**
+ * Queues, consumers and who holds what. Deliveries go round-robin to consumers that may take one: within their own
+ * prefetch, their channel's, and their connection's byte window (rule 9). What is delivered waits as frames until
+ * the turn stands. Its memory is a picture of what is stored: when a step falls, it is made anew.
+ */
+import {
+  DELIVERY_WINDOW_BYTES,
+  type Delivery,
+  deliveryBytes,
+  type VhostLinkDown,
+} from '../../../protocol/link.ts';
+import { QUEUE_NAMES, type QueueName } from '../../../protocol/routing-keys.ts';
+import type { Turn } from '../../object/turn.ts';
+import type { DeadLetter, Queue, Taken } from '../queue/queue.ts';
+import type { Message, Owner, QueueRows } from '../queue/rows.ts';
+import { StoredQueue } from '../queue/stored-queue.ts';
+import { TelemetryQueue } from '../queue/telemetry-queue.ts';
+import { type Consumer, Consumers } from './consumers.ts';
+import { Leases } from './leases.ts';
+import type { ConsumerRows } from './rows.ts';
+
+/** What a connection's bridge was sent and what its client took, in bytes since the link opened. */
+export interface Window {
+  sentBytes: number;
+  drainedBytes: number;
+}
+
+/** The connections as the broker sees them; others hold the sockets. */
+export interface Connections {
+  isConnected(connectionId: string): boolean;
+  /** Undefined while nothing may be sent: half-open, or gone. */
+  window(connectionId: string): Window | undefined;
+  saveWindow(connectionId: string, window: Window): void;
+}
+
+export class Broker {
+  readonly telemetry: TelemetryQueue;
+  readonly consumers: Consumers;
+  readonly #connections: Connections;
+  readonly #queues = new Map<QueueName, Queue>();
+  readonly #leases: Leases;
+  #frames = new Map<string, VhostLinkDown[]>();
+
+  constructor(queueRows: QueueRows, consumerRows: ConsumerRows, connections: Connections, now: number) {
+    this.#connections = connections;
+    const isConnected = (id: string) => connections.isConnected(id);
+    const toDeadLetters: DeadLetter = (turn, message, reason) => this.deadLetter(turn, message, reason);
+    this.telemetry = new TelemetryQueue(queueRows, toDeadLetters, isConnected);
+    for (const name of QUEUE_NAMES) {
+      const toNowhere = name === 'dead-letter' ? () => {} : toDeadLetters;
+      const queue =
+        name === 'event.telemetry'
+          ? this.telemetry
+          : new StoredQueue(name, queueRows, toNowhere, isConnected);
+      this.#queues.set(name, queue);
+    }
+    this.consumers = new Consumers(consumerRows);
+    this.#leases = new Leases(this.#queues.values(), now);
+  }
+
+  queue(name: QueueName): Queue {
+    const queue = this.#queues.get(name);
+    if (!queue) throw new Error(`no queue ${name}`);
+    return queue;
+  }
+
+  push(turn: Turn, name: QueueName, message: Message): void {
+    this.queue(name).push(turn, message);
+  }
+
+  /** Its time in the dead-letter queue starts now. */
+  deadLetter(turn: Turn, message: Message, reason: string): void {
+    const headers = { 'x-death-reason': reason, 'x-death-routing-key': message.routingKey };
+    const properties = { ...message.properties, headers };
+    this.push(turn, 'dead-letter', { ...message, createdAtMs: turn.now, properties });
+  }
+
+  // ends of consumers: what they hold stays held until their channel closes, as in RabbitMQ
+
+  closeChannel(turn: Turn, connectionId: string, channel: number): void {
+    this.consumers.closeChannel(turn, connectionId, channel);
+    this.release(turn, (owner) => owner.connectionId === connectionId && owner.channel === channel);
+  }
+
+  closeConnection(turn: Turn, connectionId: string): void {
+    this.consumers.closeConnection(turn, connectionId);
+    this.release(turn, (owner) => owner.connectionId === connectionId);
+    this.#frames.delete(connectionId);
+  }
+
+  // settling: only a lease that its own connection holds counts; every other is ignored
+
+  acknowledge(connectionId: string, leases: readonly number[]): void {
+    for (const lease of leases) this.#leases.take(connectionId, lease)?.acknowledge(lease);
+  }
+
+  requeue(turn: Turn, connectionId: string, leases: readonly number[]): void {
+    for (const lease of leases) this.#leases.take(connectionId, lease)?.requeue(turn, lease);
+  }
+
+  discard(turn: Turn, connectionId: string, leases: readonly number[]): void {
+    for (const lease of leases) this.#leases.take(connectionId, lease)?.discard(turn, lease);
+  }
+
+  release(turn: Turn, holds: (owner: Owner) => boolean): void {
+    for (const queue of this.#queues.values()) queue.release(turn, holds);
+    this.#leases.release(holds);
+  }
+
+  // deliveries
+
+  get(turn: Turn, name: QueueName, owner: Owner, noAck: boolean): Delivery | null {
+    const lease = noAck ? null : this.#leases.mint();
+    const queue = this.queue(name);
+    const taken = queue.take(turn, owner, lease);
+    if (!taken) return null;
+    if (lease !== null) this.#leases.hold(lease, queue, owner);
+    return toDelivery(lease ?? 0, taken);
+  }
+
+  /** Whether `pump` would hand out anything. */
+  get hasDeliverable(): boolean {
+    return this.consumers.all().some((one) => this.queue(one.queue).readyCount > 0 && this.#mayTake(one));
+  }
+
+  /** Hands out all that consumers may take now. */
+  pump(turn: Turn): void {
+    for (const queue of this.#queues.values()) {
+      const consumers = this.consumers.ofQueue(queue.name);
+      if (consumers.length > 0) this.#pumpQueue(turn, queue, consumers);
+    }
+  }
+
+  #pumpQueue(turn: Turn, queue: Queue, consumers: Consumer[]): void {
+    for (;;) {
+      if (queue.readyCount === 0) return;
+      const index = consumers.findIndex((consumer) => this.#mayTake(consumer));
+      const consumer = consumers[index];
+      if (!consumer) return;
+      const lease = consumer.noAck ? null : this.#leases.mint();
+      const taken = queue.take(turn, consumer, lease);
+      if (!taken) return;
+      this.#deliver(queue, consumer, lease, taken);
+      consumers.push(...consumers.splice(index, 1));
+      this.consumers.moveLast(consumer);
+    }
+  }
+
+  #deliver(queue: Queue, consumer: Consumer, lease: number | null, taken: Taken): void {
+    if (lease !== null) this.#leases.hold(lease, queue, consumer);
+    const { connectionId, channel, tag } = consumer;
+    const window = this.#connections.window(connectionId);
+    if (window) {
+      window.sentBytes += deliveryBytes(taken.message);
+      this.#connections.saveWindow(connectionId, window);
+    }
+    const frame: VhostLinkDown = { kind: 'deliver', channel, tag, delivery: toDelivery(lease ?? 0, taken) };
+    const frames = this.#frames.get(connectionId);
+    if (frames) frames.push(frame);
+    else this.#frames.set(connectionId, [frame]);
+  }
+
+  #mayTake(consumer: Consumer): boolean {
+    const { connectionId, channel, noAck, prefetch } = consumer;
+    if (!noAck && prefetch > 0 && this.#leases.ofConsumer(consumer) >= prefetch) return false;
+    const shared = this.consumers.channelLimit(connectionId, channel);
+    if (!noAck && shared > 0 && this.#leases.ofChannel(connectionId, channel) >= shared) return false;
+    const window = this.#connections.window(connectionId);
+    return window !== undefined && window.sentBytes - window.drainedBytes < DELIVERY_WINDOW_BYTES;
+  }
+
+  /** Deliveries since the last call, per connection: to be sent once the turn stands. */
+  takeFrames(): Map<string, VhostLinkDown[]> {
+    const frames = this.#frames;
+    this.#frames = new Map();
+    return frames;
+  }
+
+  /** Whether acknowledgements or counts wait for a turn to ride in. */
+  get isDirty(): boolean {
+    return [...this.#queues.values()].some((queue) => queue.isDirty);
+  }
+
+  save(turn: Turn): void {
+    for (const queue of this.#queues.values()) queue.save(turn);
+  }
+}
+
+function toDelivery(lease: number, taken: Taken): Delivery {
+  const { routingKey, properties, body, encoding } = taken.message;
+  return { lease, redelivered: taken.redelivered, routingKey, properties, body, encoding };
+}

@@ -1,0 +1,113 @@
+/** The consumers of a vhost, in the order in which they are served, and the shared prefetch of channels. */
+import type { QueueName } from '../../../protocol/routing-keys.ts';
+import type { Turn } from '../../object/turn.ts';
+import { channelKey } from './leases.ts';
+import type { ConsumerRows } from './rows.ts';
+
+export interface Consumer {
+  connectionId: string;
+  channel: number;
+  tag: string;
+  queue: QueueName;
+  noAck: boolean;
+  exclusive: boolean;
+  /** 0 = no limit. */
+  prefetch: number;
+}
+
+export class Consumers {
+  readonly #rows: ConsumerRows;
+  readonly #consumers: Consumer[];
+  readonly #channelLimits = new Map<string, number>();
+
+  constructor(rows: ConsumerRows) {
+    this.#rows = rows;
+    this.#consumers = rows.all().map((row) => ({
+      connectionId: row.connection_id,
+      channel: row.channel,
+      tag: row.tag,
+      queue: row.queue as QueueName,
+      noAck: row.no_ack === 1,
+      exclusive: row.exclusive === 1,
+      prefetch: row.prefetch,
+    }));
+    for (const limit of rows.channelLimits()) {
+      this.#channelLimits.set(channelKey(limit.connection_id, limit.channel), limit.prefetch);
+    }
+  }
+
+  all(): readonly Consumer[] {
+    return this.#consumers;
+  }
+
+  ofQueue(queue: QueueName): Consumer[] {
+    return this.#consumers.filter((consumer) => consumer.queue === queue);
+  }
+
+  countOf(connectionId: string): number {
+    return this.#consumers.filter((one) => one.connectionId === connectionId).length;
+  }
+
+  has(connectionId: string, channel: number, tag: string): boolean {
+    return this.#consumers.some((one) => isOne(one, connectionId, channel, tag));
+  }
+
+  /** The shared prefetch of a channel; 0 = none. */
+  channelLimit(connectionId: string, channel: number): number {
+    return this.#channelLimits.get(channelKey(connectionId, channel)) ?? 0;
+  }
+
+  add(turn: Turn, consumer: Consumer): void {
+    this.#rows.insert(turn, {
+      connection_id: consumer.connectionId,
+      channel: consumer.channel,
+      tag: consumer.tag,
+      queue: consumer.queue,
+      no_ack: consumer.noAck ? 1 : 0,
+      exclusive: consumer.exclusive ? 1 : 0,
+      prefetch: consumer.prefetch,
+    });
+    this.#consumers.push(consumer);
+  }
+
+  remove(turn: Turn, connectionId: string, channel: number, tag: string): void {
+    this.#rows.delete(turn, connectionId, channel, tag);
+    this.#drop((one) => isOne(one, connectionId, channel, tag));
+  }
+
+  setChannelLimit(turn: Turn, connectionId: string, channel: number, prefetch: number): void {
+    this.#channelLimits.set(channelKey(connectionId, channel), prefetch);
+    this.#rows.setChannelLimit(turn, connectionId, channel, prefetch);
+  }
+
+  closeChannel(turn: Turn, connectionId: string, channel: number): void {
+    this.#rows.deleteChannel(turn, connectionId, channel);
+    this.#channelLimits.delete(channelKey(connectionId, channel));
+    this.#drop((one) => one.connectionId === connectionId && one.channel === channel);
+  }
+
+  closeConnection(turn: Turn, connectionId: string): void {
+    this.#rows.deleteConnection(turn, connectionId);
+    for (const key of this.#channelLimits.keys()) {
+      if (key.startsWith(`${connectionId}|`)) this.#channelLimits.delete(key);
+    }
+    this.#drop((one) => one.connectionId === connectionId);
+  }
+
+  /** Round-robin: whoever got one goes to the end of the line. */
+  moveLast(consumer: Consumer): void {
+    this.#consumers.splice(this.#consumers.indexOf(consumer), 1);
+    this.#consumers.push(consumer);
+  }
+
+  #drop(leaves: (consumer: Consumer) => boolean): void {
+    for (let index = this.#consumers.length - 1; index >= 0; index--) {
+      const consumer = this.#consumers[index];
+      if (consumer && leaves(consumer)) this.#consumers.splice(index, 1);
+    }
+  }
+}
+
+function isOne(consumer: Consumer, connectionId: string, channel: number, tag: string): boolean {
+  return consumer.connectionId === connectionId && consumer.channel === channel && consumer.tag === tag;
+}

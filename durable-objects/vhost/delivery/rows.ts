@@ -1,0 +1,78 @@
+/** Consumers, and the shared prefetch of a channel where a client set one. */
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+
+export type ConsumerRow = {
+  connection_id: string;
+  channel: number;
+  tag: string;
+  queue: string;
+  no_ack: number;
+  exclusive: number;
+  prefetch: number;
+};
+
+export type ChannelLimitRow = { connection_id: string; channel: number; prefetch: number };
+
+export class ConsumerRows {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  all(): ConsumerRow[] {
+    return this.#sql.all<ConsumerRow>('SELECT * FROM consumer');
+  }
+
+  channelLimits(): ChannelLimitRow[] {
+    return this.#sql.all<ChannelLimitRow>('SELECT * FROM channel_limit');
+  }
+
+  insert(turn: Turn, row: ConsumerRow): void {
+    turn.write(
+      `INSERT INTO consumer (connection_id, channel, tag, queue, no_ack, exclusive, prefetch) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      row.connection_id,
+      row.channel,
+      row.tag,
+      row.queue,
+      row.no_ack,
+      row.exclusive,
+      row.prefetch,
+    );
+  }
+
+  delete(turn: Turn, connectionId: string, channel: number, tag: string): void {
+    turn.write(
+      'DELETE FROM consumer WHERE connection_id = ? AND channel = ? AND tag = ?',
+      connectionId,
+      channel,
+      tag,
+    );
+  }
+
+  setChannelLimit(turn: Turn, connectionId: string, channel: number, prefetch: number): void {
+    turn.write(
+      'INSERT OR REPLACE INTO channel_limit (connection_id, channel, prefetch) VALUES (?, ?, ?)',
+      connectionId,
+      channel,
+      prefetch,
+    );
+  }
+
+  /** With its consumers. */
+  deleteChannel(turn: Turn, connectionId: string, channel: number): void {
+    turn.write('DELETE FROM consumer WHERE connection_id = ? AND channel = ?', connectionId, channel);
+    turn.write('DELETE FROM channel_limit WHERE connection_id = ? AND channel = ?', connectionId, channel);
+  }
+
+  deleteConnection(turn: Turn, connectionId: string): void {
+    turn.write('DELETE FROM consumer WHERE connection_id = ?', connectionId);
+    turn.write('DELETE FROM channel_limit WHERE connection_id = ?', connectionId);
+  }
+
+  deleteAll(turn: Turn): void {
+    turn.write('DELETE FROM consumer');
+    turn.write('DELETE FROM channel_limit');
+  }
+}

@@ -1,0 +1,27 @@
+/** How far each site's outbox has been stored here: what comes again is dropped. */
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+
+export class ReceivedRows {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** The last sequence by site. */
+  all(): Map<string, number> {
+    const rows = this.#sql.all<{ site_id: string; sequence: number }>(
+      'SELECT site_id, sequence FROM received',
+    );
+    return new Map(rows.map((row) => [row.site_id, row.sequence]));
+  }
+
+  set(turn: Turn, siteId: string, sequence: number): void {
+    turn.write('INSERT OR REPLACE INTO received (site_id, sequence) VALUES (?, ?)', siteId, sequence);
+  }
+
+  deleteAll(turn: Turn): void {
+    turn.write('DELETE FROM received');
+  }
+}

@@ -1,0 +1,124 @@
+/** The API key of a vhost, as this object holds it: what it may, how it signs, and whether it has ended (rule 6). */
+import { type ApiKeyScope, effectiveScopes } from '../../../protocol/scopes.ts';
+import type { DueSource } from '../../object/agenda.ts';
+import type { Facts } from '../../object/facts.ts';
+import type { Turn } from '../../object/turn.ts';
+import type { VhostGrant } from '../../rpc.ts';
+import type { SecretBox } from '../../secrets/secret-box.ts';
+
+/** The facts of a vhost, by name. `revoked`: the key was revoked here, also before it was ever opened. */
+export type VhostFact = 'key' | 'directory' | 'revoked';
+
+export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {
+  revokedAtMs: number | null;
+  /** Queues start to fill at the key's first connection [C-6.1]. */
+  firstConnectedAtMs: number | null;
+  signingKeySealed: string;
+}
+
+export interface VhostNames {
+  slug: string;
+  vhost: string;
+}
+
+export class Key implements DueSource {
+  readonly name = 'key';
+  readonly #facts: Facts<VhostFact>;
+  readonly #secretBox: SecretBox;
+  readonly #onEnd: (turn: Turn) => void;
+  #record: KeyRecord | undefined;
+  #signingKey: string | undefined;
+  #scopes: ReadonlySet<ApiKeyScope> = new Set();
+  /** What the end of its time asks for is done. */
+  #isOver = false;
+
+  /** `onEnd`: its time is over, in this turn. */
+  constructor(facts: Facts<VhostFact>, secretBox: SecretBox, onEnd: (turn: Turn) => void) {
+    this.#facts = facts;
+    this.#secretBox = secretBox;
+    this.#onEnd = onEnd;
+    this.#use(facts.get<KeyRecord>('key'));
+  }
+
+  /** Undefined until the key was opened here. */
+  get record(): KeyRecord | undefined {
+    return this.#record;
+  }
+
+  get scopes(): ReadonlySet<ApiKeyScope> {
+    return this.#scopes;
+  }
+
+  get names(): VhostNames {
+    return { slug: this.#record?.slug ?? '', vhost: this.#record?.vhost ?? '' };
+  }
+
+  hasEnded(now: number): boolean {
+    const record = this.#record;
+    if (!record || record.revokedAtMs !== null) return true;
+    return record.expiresAtMs !== null && record.expiresAtMs <= now;
+  }
+
+  /** The plaintext signing key. */
+  get signingKey(): string {
+    const record = this.#record;
+    if (!record) throw new Error('a vhost without a key signs nothing');
+    this.#signingKey ??= this.#secretBox.open(purpose(record.keyId), record.signingKeySealed);
+    return this.#signingKey;
+  }
+
+  /** Opens or replaces the key; what was revoked here stays revoked. */
+  open(turn: Turn, grant: VhostGrant): void {
+    const { signingKey, ...rest } = grant;
+    this.#save(turn, {
+      ...rest,
+      revokedAtMs: this.#record?.revokedAtMs ?? this.#facts.get<number>('revoked') ?? null,
+      firstConnectedAtMs: this.#record?.firstConnectedAtMs ?? null,
+      signingKeySealed: this.#secretBox.seal(purpose(grant.keyId), signingKey),
+    });
+  }
+
+  /** For good, and remembered for a key that is opened later. */
+  revoke(turn: Turn): void {
+    this.#facts.set(turn, 'revoked', turn.now);
+    const record = this.#record;
+    if (record) this.#save(turn, { ...record, revokedAtMs: record.revokedAtMs ?? turn.now });
+  }
+
+  noteConnection(turn: Turn): void {
+    const record = this.#record;
+    if (record?.firstConnectedAtMs === null) this.#save(turn, { ...record, firstConnectedAtMs: turn.now });
+  }
+
+  // the agenda: a key expires, once
+
+  dueMs(): number | undefined {
+    const record = this.#record;
+    return record?.revokedAtMs === null && !this.#isOver ? (record.expiresAtMs ?? undefined) : undefined;
+  }
+
+  run(turn: Turn): void {
+    this.#onEnd(turn);
+    turn.remember(() => {
+      this.#isOver = true;
+    });
+  }
+
+  #save(turn: Turn, record: KeyRecord): void {
+    const before = this.#record;
+    turn.undo(() => this.#use(before));
+    this.#facts.set(turn, 'key', record);
+    this.#use(record);
+  }
+
+  #use(record: KeyRecord | undefined): void {
+    this.#record = record;
+    this.#isOver = false;
+    this.#signingKey = undefined;
+    this.#scopes = effectiveScopes((record?.scopes ?? []) as ApiKeyScope[]);
+  }
+}
+
+function purpose(keyId: string): string {
+  return `key:${keyId}`;
+}

@@ -1,0 +1,80 @@
+/** The numbered migrations of a vhost's tables. Instants are epoch milliseconds. */
+import type { Migration } from '../object/migrate.ts';
+
+export const VHOST_MIGRATIONS: readonly Migration[] = [
+  {
+    lowest: 1,
+    sql: `
+    -- Named JSON facts: key, directory.
+    CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+    -- Live connections of the key's clients.
+    CREATE TABLE connection (
+      id TEXT PRIMARY KEY,
+      bridge_id TEXT NOT NULL,
+      bridge_boot TEXT NOT NULL,
+      address TEXT NOT NULL,
+      connected_at_ms INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE seen_connection (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
+
+    CREATE TABLE consumer (
+      connection_id TEXT NOT NULL,
+      channel INTEGER NOT NULL,
+      tag TEXT NOT NULL,
+      queue TEXT NOT NULL,
+      no_ack INTEGER NOT NULL,
+      exclusive INTEGER NOT NULL,
+      prefetch INTEGER NOT NULL,
+      PRIMARY KEY (connection_id, channel, tag)
+    ) WITHOUT ROWID;
+
+    -- The shared prefetch of a channel, where a client set one.
+    CREATE TABLE channel_limit (
+      connection_id TEXT NOT NULL,
+      channel INTEGER NOT NULL,
+      prefetch INTEGER NOT NULL,
+      PRIMARY KEY (connection_id, channel)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE queue (
+      name TEXT PRIMARY KEY,
+      message_count INTEGER NOT NULL DEFAULT 0,
+      byte_count INTEGER NOT NULL DEFAULT 0,
+      dropped_count INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
+
+    -- Messages in order. deliveries > 0 means that it was out at least once; those come before all that never were.
+    CREATE TABLE message (
+      queue TEXT NOT NULL,
+      position INTEGER NOT NULL,
+      routing_key TEXT NOT NULL,
+      properties TEXT NOT NULL,
+      body TEXT NOT NULL,
+      encoding TEXT NOT NULL,
+      -- What it counts as: SQLite's length() stops at NUL.
+      bytes INTEGER NOT NULL,
+      created_at_ms INTEGER NOT NULL,
+      deliveries INTEGER NOT NULL DEFAULT 0,
+      lease INTEGER,
+      connection_id TEXT,
+      channel INTEGER,
+      tag TEXT,
+      PRIMARY KEY (queue, position)
+    ) WITHOUT ROWID;
+
+    -- Telemetry, many events to a row; data is what was unsettled when the row was written.
+    CREATE TABLE chunk (
+      position INTEGER PRIMARY KEY,
+      message_count INTEGER NOT NULL,
+      byte_count INTEGER NOT NULL,
+      leased_count INTEGER NOT NULL,
+      created_at_ms INTEGER NOT NULL,
+      data TEXT NOT NULL
+    );
+
+    -- How far each site's outbox has been stored: what comes again is dropped.
+    CREATE TABLE received (site_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
+    `,
+  },
+];

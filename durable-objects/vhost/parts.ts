@@ -1,0 +1,104 @@
+/** The parts of one vhost, made once a wake and put together here. Hub and rules take what they need from them. */
+import type { Env } from '../env.ts';
+import { Clock } from '../object/clock.ts';
+import { Facts } from '../object/facts.ts';
+import { SeenConnections } from '../object/seen-connections.ts';
+import { Sql } from '../object/sql.ts';
+import { type Turn, Turns } from '../object/turn.ts';
+import { OrganizationCopy } from '../registry/organization-copy.ts';
+import { SecretBox } from '../secrets/secret-box.ts';
+import { ConnectionRows } from './client/rows.ts';
+import { ClientSockets } from './client/sockets.ts';
+import { Broker } from './delivery/broker.ts';
+import { Outflow } from './delivery/outflow.ts';
+import { ConsumerRows } from './delivery/rows.ts';
+import { EventIntake } from './event/intake.ts';
+import { ReceivedRows } from './event/rows.ts';
+import { EventStore } from './event/store.ts';
+import { Key, type VhostFact } from './key/key.ts';
+import { Publisher } from './publish/publisher.ts';
+import { QueueRows } from './queue/rows.ts';
+
+export class VhostParts {
+  readonly clock = new Clock();
+  readonly turns: Turns;
+  readonly key: Key;
+  readonly sockets: ClientSockets;
+  readonly organization: OrganizationCopy;
+  readonly intake: EventIntake;
+  readonly outflow: Outflow;
+  readonly store: EventStore;
+  readonly publisher: Publisher;
+  readonly #connectionRows: ConnectionRows;
+  readonly #consumerRows: ConsumerRows;
+  readonly #queueRows: QueueRows;
+  #broker: Broker;
+
+  /** `onKeyEnd`: the key's time is over, in this turn. */
+  constructor(ctx: DurableObjectState, env: Env, onKeyEnd: (turn: Turn) => void) {
+    const { clock } = this;
+    const sql = new Sql(ctx.storage);
+    const facts = new Facts<VhostFact>(sql);
+    const keepAlive = (work: Promise<void>) => ctx.waitUntil(work);
+    const broker = () => this.#broker;
+    this.turns = new Turns(ctx, clock, { ending: (turn) => this.#broker.save(turn), ended: () => {} });
+    this.#connectionRows = new ConnectionRows(sql);
+    this.#consumerRows = new ConsumerRows(sql);
+    this.#queueRows = new QueueRows(sql);
+    this.key = new Key(facts, new SecretBox(env.DATA_KEYS), onKeyEnd);
+    this.sockets = new ClientSockets(ctx, this.#connectionRows, new SeenConnections(sql), clock);
+    this.organization = new OrganizationCopy(facts, this.turns, clock, env.DB);
+    this.#broker = this.#readBroker();
+    this.intake = new EventIntake(new ReceivedRows(sql), this.key, (turn, queue, message) =>
+      this.#broker.push(turn, queue, message),
+    );
+    this.outflow = new Outflow(this.turns, this.sockets, broker);
+    this.store = new EventStore({
+      turns: this.turns,
+      outflow: this.outflow,
+      broker,
+      hasEnded: () => this.hasEnded(),
+      written: () => ctx.storage.sync(),
+      keepAlive,
+    });
+    const { key, organization, intake, store, outflow } = this;
+    const sites = env.SITE;
+    this.publisher = new Publisher({ clock, key, organization, intake, store, outflow, sites, keepAlive });
+  }
+
+  get broker(): Broker {
+    return this.#broker;
+  }
+
+  hasEnded(): boolean {
+    return this.key.hasEnded(this.clock.now());
+  }
+
+  /** What the broker remembers is a picture of what is stored: it is made anew when the step falls. */
+  undoBroker(turn: Turn): void {
+    turn.undo(() => {
+      this.#broker = this.#readBroker();
+    });
+  }
+
+  /** Ends connections: what they held goes back, their consumers are gone, others take over. */
+  closeConnections(turn: Turn, ids: readonly string[], code?: number, reason?: string): void {
+    this.undoBroker(turn);
+    for (const id of ids) this.sockets.drop(turn, id, code, reason);
+    for (const id of ids) this.#broker.closeConnection(turn, id);
+  }
+
+  /** Everything that a key's clients left. */
+  deleteAll(turn: Turn): void {
+    this.undoBroker(turn);
+    this.#connectionRows.deleteAll(turn);
+    this.#consumerRows.deleteAll(turn);
+    this.#queueRows.deleteAll(turn);
+    this.intake.clear(turn);
+    this.#broker = this.#readBroker();
+  }
+
+  #readBroker(): Broker {
+    return new Broker(this.#queueRows, this.#consumerRows, this.sockets, this.clock.now());
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * Towards each Site a lane of its own: one call under way with a whole batch, the next batch collected meanwhile
+ * (rule 4). Nothing waits for another Site, and an emergency waits for no lane. A call is tried again while its
+ * publishes may still be confirmed: messageIds make that harmless.
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+import { within } from '../../object/within.ts';
+import type { SiteRpc, Submission, SubmitAnswer } from '../../rpc.ts';
+
+const MAX_BATCH = 256;
+const MAX_BATCH_CHARS = 256 * 1024;
+const RETRY_MS = [50, 250, 1_000, 2_000];
+/** Lanes kept with their stubs; beyond it, idle ones are made anew when they are wanted. */
+const MAX_IDLE_LANES = 1_000;
+
+/** One publish on its way to a Site. */
+export interface Pending {
+  submission: Submission;
+  acceptedAtMs: number;
+  /** Whose publish it is: where the confirm goes. */
+  connectionId: string;
+  seq: number;
+}
+
+export interface LaneHost {
+  now(): number;
+  site(siteId: string): DurableObjectStub<SiteRpc>;
+  submit(stub: DurableObjectStub<SiteRpc>, siteId: string, submissions: Submission[]): Promise<SubmitAnswer>;
+  /** Stores the events of an answer, then reports each publish; in this order (rule 5). */
+  finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void>;
+  /** The Site did not answer in time: nobody knows whether the publishes are recorded, so they are not confirmed. */
+  giveUp(batch: readonly Pending[]): void;
+  /** The key has ended: nothing more goes out. */
+  hasEnded(): boolean;
+}
+
+export class Lanes {
+  readonly #host: LaneHost;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(host: LaneHost) {
+    this.#host = host;
+  }
+
+  /** The work that this starts, to be kept alive with waitUntil. */
+  submit(siteId: string, pending: Pending): Promise<void> | undefined {
+    if (pending.submission.family === 'emergency')
+      return this.#track(new Lane(this.#host, siteId).add(pending));
+    let lane = this.#lanes.get(siteId);
+    if (!lane) {
+      lane = new Lane(this.#host, siteId);
+      this.#lanes.set(siteId, lane);
+    }
+    return this.#track(lane.add(pending));
+  }
+
+  /** Resolves when no call is under way. */
+  async idle(): Promise<void> {
+    await Promise.all(this.#running);
+  }
+
+  #track(work: Promise<void> | undefined): Promise<void> | undefined {
+    if (!work) return undefined;
+    const tracked = work.finally(() => {
+      this.#running.delete(tracked);
+      if (this.#lanes.size > MAX_IDLE_LANES)
+        for (const [id, lane] of this.#lanes) if (lane.isIdle) this.#lanes.delete(id);
+    });
+    this.#running.add(tracked);
+    return tracked;
+  }
+}
+
+class Lane {
+  readonly #host: LaneHost;
+  readonly #siteId: string;
+  #waiting: Pending[] = [];
+  #running = false;
+  #stub: DurableObjectStub<SiteRpc> | undefined;
+
+  constructor(host: LaneHost, siteId: string) {
+    this.#host = host;
+    this.#siteId = siteId;
+  }
+
+  get isIdle(): boolean {
+    return !this.#running;
+  }
+
+  add(pending: Pending): Promise<void> | undefined {
+    this.#waiting.push(pending);
+    if (this.#running) return undefined;
+    this.#running = true;
+    return this.#run();
+  }
+
+  async #run(): Promise<void> {
+    // A turn of grace: the rest of the message that brought the first publish comes along.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) await this.#send(this.#takeBatch());
+    this.#running = false;
+  }
+
+  #takeBatch(): Pending[] {
+    const batch: Pending[] = [];
+    let chars = 0;
+    for (;;) {
+      const next = this.#waiting[0];
+      if (!next || batch.length === MAX_BATCH || (batch.length > 0 && chars > MAX_BATCH_CHARS)) return batch;
+      this.#waiting.shift();
+      chars += next.submission.payloadText.length;
+      batch.push(next);
+    }
+  }
+
+  async #send(batch: readonly Pending[]): Promise<void> {
+    const giveUpAtMs = Math.min(...batch.map((pending) => pending.acceptedAtMs)) + LIMIT.confirmMs;
+    for (let attempt = 0; ; attempt++) {
+      if (this.#host.hasEnded()) {
+        this.#host.giveUp(batch);
+        return;
+      }
+      try {
+        this.#stub ??= this.#host.site(this.#siteId);
+        const limitMs = Math.max(1, giveUpAtMs - this.#host.now());
+        const submissions = batch.map((pending) => pending.submission);
+        const answer = await within(limitMs, this.#host.submit(this.#stub, this.#siteId, submissions));
+        await this.#host.finish(this.#siteId, answer, batch);
+        return;
+      } catch (error) {
+        this.#stub = undefined;
+        const pauseMs = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 0;
+        if (this.#host.now() + pauseMs >= giveUpAtMs) {
+          console.warn('site did not answer', {
+            siteId: this.#siteId,
+            attempts: attempt + 1,
+            error: String(error),
+          });
+          this.#host.giveUp(batch);
+          return;
+        }
+        await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      }
+    }
+  }
+}

@@ -1,0 +1,80 @@
+/** A publish on its way: from a frame to a submission, and from a Site's word to a confirm. Pure. */
+import { signableJson } from '../../../protocol/compact-json.ts';
+import { type Envelope, parseEnvelope } from '../../../protocol/envelope.ts';
+import { parseInstant } from '../../../protocol/ids.ts';
+import type { PublishFrame } from '../../../protocol/link.ts';
+import { type Result, refuse } from '../../../protocol/result.ts';
+import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
+import { envelopeSigningString } from '../../../protocol/signing.ts';
+import type { PassingEvent, SignatureVerdict, Submission } from '../../rpc.ts';
+import { derivedUuid, verifyHmac } from '../../secrets/hmac.ts';
+import type { Answers } from '../delivery/outflow.ts';
+import type { Pending } from './lanes.ts';
+
+/** The envelope of a publish, or why it is malformed. */
+export function readEnvelope(frame: PublishFrame): Result<Envelope, string> {
+  return frame.encoding === 'base64' ? refuse('not UTF-8') : parseEnvelope(frame.body);
+}
+
+export function toSubmission(
+  envelope: Envelope,
+  routingKey: string,
+  family: CommandFamily,
+  signature: SignatureVerdict,
+): Submission {
+  return {
+    messageId: envelope.messageId,
+    correlationId: envelope.correlationId ?? null,
+    source: envelope.source,
+    timestampMs: parseInstant(envelope.timestamp) ?? 0,
+    routingKey,
+    family,
+    payloadText: envelope.payloadText,
+    signature,
+  };
+}
+
+/** [C-7.2] Checked wherever present; `isRequired` by the family or the organization. */
+export function judgeSignature(
+  envelope: Envelope,
+  routingKey: string,
+  signingKey: string,
+  isRequired: boolean,
+): SignatureVerdict {
+  if (envelope.signature === undefined) return isRequired ? 'missing' : 'not-needed';
+  const signed = { ...envelope, messageId: envelope.messageIdText };
+  const text = envelopeSigningString(signed, routingKey, envelope.payloadText);
+  return text !== undefined && verifyHmac(signingKey, text, envelope.signature) ? 'valid' : 'mismatch';
+}
+
+/** The acknowledgement of a command for no site: unknown, foreign and not allowed in one same text [C-7.1]. */
+export function unknownSiteEvent(keyId: string, submission: Submission, now: number): PassingEvent {
+  const { messageId, correlationId, family } = submission;
+  const payload = {
+    status: 'REJECTED',
+    commandType: FAMILY_RULES[family].commandType,
+    message: 'no such site',
+    rejectionCode: 'DEVICE_OFFLINE',
+  };
+  return {
+    kind: 'ack',
+    messageId: derivedUuid(`unknown-site|${keyId}|${messageId}`),
+    correlationId: correlationId ?? messageId,
+    atMs: now,
+    payloadText: signableJson(payload),
+  };
+}
+
+/** One frame per connection and outcome: the publishes that are recorded, and those that are not. */
+export function confirms(batch: readonly Pending[], isRecorded: (index: number) => boolean): Answers {
+  const frames: Answers = new Map();
+  batch.forEach(({ connectionId, seq }, index) => {
+    const kind = isRecorded(index) ? 'stored' : 'unstored';
+    const own = frames.get(connectionId) ?? [];
+    const known = own.find((frame) => frame.kind === kind);
+    if (known?.kind === kind) known.seqs.push(seq);
+    else own.push({ kind, seqs: [seq] });
+    frames.set(connectionId, own);
+  });
+  return frames;
+}

@@ -1,0 +1,132 @@
+/**
+ * The publishes of a vhost on their way to their Sites: the site that an envelope names is found, the signature is
+ * judged, and a lane carries the submission there and its answer back.
+ */
+import type { Envelope } from '../../../protocol/envelope.ts';
+import type { PublishFrame } from '../../../protocol/link.ts';
+import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
+import type { Env } from '../../env.ts';
+import type { Clock } from '../../object/clock.ts';
+import { findSite, type OrganizationCopy, RETRY_MS } from '../../registry/organization-copy.ts';
+import type { Submission, SubmitAnswer } from '../../rpc.ts';
+import type { Outflow } from '../delivery/outflow.ts';
+import type { EventIntake } from '../event/intake.ts';
+import type { EventStore } from '../event/store.ts';
+import type { Key, KeyRecord } from '../key/key.ts';
+import { type LaneHost, Lanes, type Pending } from './lanes.ts';
+import { confirms, judgeSignature, toSubmission, unknownSiteEvent } from './publish.ts';
+
+/** A publish that may go to its Site. */
+export interface Publish {
+  frame: PublishFrame;
+  family: CommandFamily;
+  envelope: Envelope;
+}
+
+type SiteStub = ReturnType<Env['SITE']['get']>;
+
+export interface PublisherParts {
+  clock: Clock;
+  key: Key;
+  organization: OrganizationCopy;
+  intake: EventIntake;
+  store: EventStore;
+  outflow: Outflow;
+  sites: Env['SITE'];
+  keepAlive(work: Promise<void>): void;
+}
+
+export class Publisher implements LaneHost {
+  readonly #parts: PublisherParts;
+  readonly #lanes: Lanes;
+
+  constructor(parts: PublisherParts) {
+    this.#parts = parts;
+    this.#lanes = new Lanes(this);
+  }
+
+  publish(connectionId: string, key: KeyRecord, publish: Publish, now: number): void {
+    const { organization, keepAlive } = this.#parts;
+    const siteId = findSite(organization.record, key.allowedPlantIds, publish.envelope.siteId);
+    const work = siteId
+      ? this.#lanes.submit(siteId, this.#pending(connectionId, publish, now))
+      : this.#resolve(connectionId, key, publish, now);
+    if (work) keepAlive(work);
+  }
+
+  /** Resolves when no call to a Site is under way. */
+  async idle(): Promise<void> {
+    await this.#lanes.idle();
+  }
+
+  // what lanes ask for
+
+  now(): number {
+    return this.#parts.clock.now();
+  }
+
+  hasEnded(): boolean {
+    return this.#parts.key.hasEnded(this.now());
+  }
+
+  site(siteId: string): SiteStub {
+    const { sites } = this.#parts;
+    return sites.get(sites.idFromName(siteId));
+  }
+
+  async submit(stub: SiteStub, siteId: string, submissions: Submission[]): Promise<SubmitAnswer> {
+    const { keyId = '', keyPrefix = '' } = this.#parts.key.record ?? {};
+    const received = this.#parts.intake.receivedFrom(siteId);
+    return await stub.submit({ siteId, keyId, keyPrefix, received, submissions });
+  }
+
+  async finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void> {
+    const { store, intake } = this.#parts;
+    const answers = confirms(batch, (index) => answer.outcomes[index] === 'recorded');
+    await store.store((turn) => intake.store(turn, siteId, answer.events), answers);
+  }
+
+  giveUp(batch: readonly Pending[]): void {
+    this.#parts.outflow.send(confirms(batch, () => false));
+  }
+
+  // one publish
+
+  /** A site that the organization's copy does not know: read anew, then rejected without a site to log it. */
+  async #resolve(
+    connectionId: string,
+    key: KeyRecord,
+    publish: Publish,
+    acceptedAtMs: number,
+  ): Promise<void> {
+    const { organization, store, intake } = this.#parts;
+    const wanted = publish.envelope.siteId;
+    try {
+      await organization.refresh(key.organizationId, RETRY_MS);
+    } catch (error) {
+      console.warn('registry not read', { error: String(error) });
+      const unstored = { kind: 'unstored' as const, seqs: [publish.frame.seq] };
+      this.#parts.outflow.send(new Map([[connectionId, [unstored]]]));
+      return;
+    }
+    if (this.hasEnded()) return;
+    const pending = this.#pending(connectionId, publish, acceptedAtMs);
+    const siteId = findSite(organization.record, key.allowedPlantIds, wanted);
+    if (siteId) {
+      await this.#lanes.submit(siteId, pending);
+      return;
+    }
+    const event = unknownSiteEvent(key.keyId, pending.submission, this.now());
+    const answers = confirms([pending], () => true);
+    await store.store((turn) => intake.tell(turn, wanted, event), answers);
+  }
+
+  /** The organization's settings decide whether a signature is needed: its copy must be there. */
+  #pending(connectionId: string, { frame, family, envelope }: Publish, acceptedAtMs: number): Pending {
+    const { organization, key } = this.#parts;
+    const isRequired = FAMILY_RULES[family].signed || (organization.record?.requireSignedCommands ?? false);
+    const verdict = judgeSignature(envelope, frame.routingKey, key.signingKey, isRequired);
+    const submission = toSubmission(envelope, frame.routingKey, family, verdict);
+    return { submission, acceptedAtMs, connectionId, seq: frame.seq };
+  }
+}

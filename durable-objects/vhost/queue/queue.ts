@@ -1,0 +1,56 @@
+/** What every queue of a vhost does; the two kinds differ in what a crash may cost. */
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { QueueName } from '../../../protocol/routing-keys.ts';
+import type { Turn } from '../../object/turn.ts';
+import type { Message, Owner } from './rows.ts';
+
+export interface QueueLimits {
+  maxMessages: number;
+  maxBytes: number;
+  maxAgeMs: number;
+}
+
+/** [C-6.4] */
+export function limitsOf(queue: QueueName): QueueLimits {
+  return {
+    maxMessages: LIMIT.queueMessages,
+    maxBytes: queue === 'dead-letter' ? LIMIT.deadLetterBytes : LIMIT.queueBytes,
+    maxAgeMs: queue === 'event.telemetry' ? LIMIT.telemetryQueueAgeMs : LIMIT.queueAgeMs,
+  };
+}
+
+/** One message handed out. Without a lease it is gone already (no_ack). */
+export interface Taken {
+  message: Message;
+  redelivered: boolean;
+}
+
+export interface Lease {
+  id: number;
+  owner: Owner;
+}
+
+/** Where messages go that a queue gives up: too many deliveries, or rejected. */
+export type DeadLetter = (turn: Turn, message: Message, reason: 'delivery_limit' | 'rejected') => void;
+
+export interface Queue {
+  readonly name: QueueName;
+  /** Messages waiting for a consumer. */
+  readonly readyCount: number;
+  push(turn: Turn, message: Message): void;
+  /** The next message, leased to its owner, or settled at once when `lease` is null. */
+  take(turn: Turn, owner: Owner, lease: number | null): Taken | undefined;
+  /** Changes memory alone until `save`: what a crash forgets of it is delivered again. */
+  acknowledge(lease: number): void;
+  /** Puts a message back in its place. */
+  requeue(turn: Turn, lease: number): void;
+  /** Gives a message up for the dead-letter queue. */
+  discard(turn: Turn, lease: number): void;
+  /** Puts back what the matching owners hold, in its place. */
+  release(turn: Turn, holds: (owner: Owner) => boolean): void;
+  leases(): Iterable<Lease>;
+  /** Whether `save` would write. */
+  readonly isDirty: boolean;
+  /** Writes what is acknowledged and counted; last in a turn. */
+  save(turn: Turn): void;
+}

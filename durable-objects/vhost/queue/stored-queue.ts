@@ -1,0 +1,269 @@
+/**
+ * A queue whose every message is a row: acknowledgements, executions, alarms, dead letters. A lease is written with
+ * the message, so it outlives hibernation; the leases of connections that are gone count as put back.
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+import { deliveryBytes } from '../../../protocol/link.ts';
+import type { QueueName } from '../../../protocol/routing-keys.ts';
+import type { Turn } from '../../object/turn.ts';
+import { type DeadLetter, type Lease, limitsOf, type Queue, type QueueLimits, type Taken } from './queue.ts';
+import type { Message, MessageRow, Owner, QueueRows } from './rows.ts';
+
+/** Rows read ahead at once for delivery. */
+const READ_AHEAD = 16;
+
+/** A row in memory. One that came in this transaction is written once, at its end, as it then is. */
+interface Entry {
+  row: MessageRow;
+  isStored: boolean;
+  isGone: boolean;
+}
+
+export class StoredQueue implements Queue {
+  readonly name: QueueName;
+  readonly #rows: QueueRows;
+  readonly #deadLetter: DeadLetter;
+  readonly #limits: QueueLimits;
+  readonly #leased = new Map<number, { position: number; bytes: number; owner: Owner }>();
+  /** Acknowledged and not deleted yet. */
+  #acked: number[] = [];
+  /** Positions put back, ascending; all below those that were never delivered. */
+  #returned: number[] = [];
+  /** The next that were never delivered, in order, and the last position that has been in here. */
+  #ahead: Entry[] = [];
+  #aheadTo = 0;
+  #unsaved: Entry[] = [];
+  #lastPosition: number;
+  #messages: number;
+  #bytes: number;
+  #dropped: number;
+  #countsChanged = false;
+
+  constructor(
+    name: QueueName,
+    rows: QueueRows,
+    deadLetter: DeadLetter,
+    isConnected: (connectionId: string) => boolean,
+  ) {
+    this.name = name;
+    this.#rows = rows;
+    this.#deadLetter = deadLetter;
+    this.#limits = limitsOf(name);
+    const counts = rows.counts(name);
+    this.#messages = counts?.message_count ?? 0;
+    this.#bytes = counts?.byte_count ?? 0;
+    this.#dropped = counts?.dropped_count ?? 0;
+    this.#lastPosition = rows.lastPosition(name);
+    for (const row of rows.delivered(name)) {
+      this.#aheadTo = row.position;
+      const { position, bytes, lease, connection_id: connectionId, channel, tag } = row;
+      if (lease !== null && connectionId !== null && channel !== null && isConnected(connectionId)) {
+        this.#leased.set(lease, { position, bytes, owner: { connectionId, channel, tag } });
+      } else {
+        this.#returned.push(position);
+      }
+    }
+  }
+
+  get readyCount(): number {
+    return this.#messages - this.#leased.size;
+  }
+
+  get isDirty(): boolean {
+    return this.#countsChanged;
+  }
+
+  push(turn: Turn, message: Message): void {
+    const isNext = this.#aheadTo === this.#lastPosition && this.#ahead.length < READ_AHEAD;
+    this.#lastPosition += 1;
+    const row = toRow(this.name, this.#lastPosition, message);
+    if (isNext) {
+      const entry: Entry = { row, isStored: false, isGone: false };
+      this.#ahead.push(entry);
+      this.#unsaved.push(entry);
+      this.#aheadTo = this.#lastPosition;
+    } else {
+      this.#rows.insertMessage(turn, row);
+    }
+    this.#count(1, deliveryBytes(message));
+    while (this.#messages > this.#limits.maxMessages || this.#bytes > this.#limits.maxBytes) {
+      if (!this.#dropOldest(turn)) break;
+    }
+  }
+
+  take(turn: Turn, owner: Owner, lease: number | null): Taken | undefined {
+    for (;;) {
+      const entry = this.#next();
+      if (!entry) return undefined;
+      const { row } = entry;
+      const message = toMessage(row);
+      if (turn.now - row.created_at_ms >= this.#limits.maxAgeMs) {
+        this.#remove(turn, entry, message);
+        this.#dropped += 1;
+        continue;
+      }
+      if (row.deliveries >= LIMIT.deliveriesPerMessage) {
+        this.#remove(turn, entry, message);
+        this.#deadLetter(turn, message, 'delivery_limit');
+        continue;
+      }
+      const redelivered = row.deliveries > 0;
+      if (lease === null) this.#remove(turn, entry, message);
+      else this.#lease(turn, entry, owner, lease, deliveryBytes(message));
+      return { message, redelivered };
+    }
+  }
+
+  acknowledge(lease: number): void {
+    const held = this.#letGo(lease);
+    if (!held) return;
+    this.#acked.push(held.position);
+    this.#count(-1, -held.bytes);
+  }
+
+  requeue(turn: Turn, lease: number): void {
+    const held = this.#letGo(lease);
+    if (!held) return;
+    this.#saveNew(turn);
+    this.#giveBack(turn, held.position);
+  }
+
+  discard(turn: Turn, lease: number): void {
+    const held = this.#letGo(lease);
+    if (!held) return;
+    this.#saveNew(turn);
+    const row = this.#rows.message(this.name, held.position);
+    if (!row) return;
+    const message = toMessage(row);
+    this.#remove(turn, { row, isStored: true, isGone: false }, message);
+    this.#deadLetter(turn, message, 'rejected');
+  }
+
+  release(turn: Turn, holds: (owner: Owner) => boolean): void {
+    this.#saveNew(turn);
+    for (const [lease, { position, owner }] of this.#leased) {
+      if (!holds(owner)) continue;
+      this.#leased.delete(lease);
+      this.#giveBack(turn, position);
+    }
+  }
+
+  *leases(): Iterable<Lease> {
+    for (const [id, { owner }] of this.#leased) yield { id, owner };
+  }
+
+  save(turn: Turn): void {
+    this.#saveNew(turn);
+    if (!this.#countsChanged) return;
+    this.#countsChanged = false;
+    for (const position of this.#acked) this.#rows.deleteMessage(turn, this.name, position);
+    this.#acked = [];
+    this.#rows.setCounts(turn, {
+      name: this.name,
+      message_count: this.#messages,
+      byte_count: this.#bytes,
+      dropped_count: this.#dropped,
+    });
+  }
+
+  #letGo(lease: number): { position: number; bytes: number } | undefined {
+    const held = this.#leased.get(lease);
+    this.#leased.delete(lease);
+    return held;
+  }
+
+  /** Rows that came in this turn: from here on they are found in storage. */
+  #saveNew(turn: Turn): void {
+    for (const entry of this.#unsaved) {
+      if (!entry.isGone) this.#rows.insertMessage(turn, entry.row);
+      entry.isStored = true;
+    }
+    this.#unsaved = [];
+  }
+
+  /** The first message that waits: what was put back comes before what never went out. */
+  #next(): Entry | undefined {
+    while (this.#returned.length > 0) {
+      const row = this.#rows.message(this.name, this.#returned.shift() ?? 0);
+      if (row) return { row, isStored: true, isGone: false };
+    }
+    if (this.#ahead.length === 0) this.#readAhead();
+    return this.#ahead.shift();
+  }
+
+  #readAhead(): void {
+    if (this.#aheadTo >= this.#lastPosition) return;
+    const rows = this.#rows.messagesAfter(this.name, this.#aheadTo, READ_AHEAD);
+    this.#ahead = rows.map((row) => ({ row, isStored: true, isGone: false }));
+    this.#aheadTo = rows.at(-1)?.position ?? this.#lastPosition;
+  }
+
+  #lease(turn: Turn, entry: Entry, owner: Owner, lease: number, bytes: number): void {
+    const { row } = entry;
+    this.#leased.set(lease, { position: row.position, bytes, owner });
+    if (entry.isStored) {
+      this.#rows.leaseMessage(turn, this.name, row.position, lease, owner);
+      return;
+    }
+    row.deliveries += 1;
+    row.lease = lease;
+    row.connection_id = owner.connectionId;
+    row.channel = owner.channel;
+    row.tag = owner.tag;
+  }
+
+  #giveBack(turn: Turn, position: number): void {
+    this.#rows.releaseMessage(turn, this.name, position);
+    let index = this.#returned.length;
+    while (index > 0 && (this.#returned[index - 1] ?? 0) > position) index--;
+    this.#returned.splice(index, 0, position);
+  }
+
+  #dropOldest(turn: Turn): boolean {
+    const entry = this.#next();
+    if (!entry) return false;
+    this.#remove(turn, entry, toMessage(entry.row));
+    this.#dropped += 1;
+    return true;
+  }
+
+  #remove(turn: Turn, entry: Entry, message: Message): void {
+    entry.isGone = true;
+    if (entry.isStored) this.#rows.deleteMessage(turn, this.name, entry.row.position);
+    this.#count(-1, -deliveryBytes(message));
+  }
+
+  #count(messages: number, bytes: number): void {
+    this.#messages += messages;
+    this.#bytes += bytes;
+    this.#countsChanged = true;
+  }
+}
+
+function toRow(queue: QueueName, position: number, message: Message): MessageRow {
+  return {
+    queue,
+    position,
+    routing_key: message.routingKey,
+    properties: JSON.stringify(message.properties),
+    body: message.body,
+    encoding: message.encoding,
+    bytes: deliveryBytes(message),
+    created_at_ms: message.createdAtMs,
+    deliveries: 0,
+    lease: null,
+    connection_id: null,
+    channel: null,
+    tag: null,
+  };
+}
+
+function toMessage(row: MessageRow): Message {
+  return {
+    routingKey: row.routing_key,
+    properties: JSON.parse(row.properties),
+    body: row.body,
+    encoding: row.encoding,
+    createdAtMs: row.created_at_ms,
+  };
+}

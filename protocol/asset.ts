@@ -1,0 +1,140 @@
+/**
+ * The one table of asset kinds: what each may be told and with which parameters, which limit a command counts
+ * against, what its meter measures, which signals it is known by (spec: Command payloads; [C-2.2], [C-3.13], [C-7.4]).
+ */
+import {
+  type AssetType,
+  DEVICE_COMMAND_TYPES,
+  type DeviceCommandType,
+  type MeterRole,
+  type OperatingMode,
+} from './enums.ts';
+import type { Constraints } from './site-config.ts';
+import type { SiteSignal } from './telemetry.ts';
+
+export type BatteryLimit = Extract<keyof Constraints, 'maxChargeKw' | 'maxDischargeKw'>;
+
+/** What a device command needs and moves. */
+export interface DeviceCommandRule {
+  /** The parameter without which it means nothing. */
+  required?: 'percent' | 'powerKw';
+  /** The limit that its power counts against. */
+  limit?: BatteryLimit;
+}
+
+interface AssetKind {
+  /** Empty: the interface has no command for this kind. */
+  commands: Partial<Record<DeviceCommandType, DeviceCommandRule>>;
+  /** What its meter measures unless the plant's configuration says otherwise. */
+  meterRole: MeterRole | null;
+  /** The site value that its power is added to, where the gateway sends none. */
+  sumsTo: Extract<SiteSignal, 'fvePowerKw' | 'batteryPowerKw'> | null;
+  signals: readonly SubDeviceSignal[];
+}
+
+const REGISTERS = {
+  battery: ['chargeRegisterKwh', 'dischargeRegisterKwh'],
+  grid: ['importRegisterKwh', 'exportRegisterKwh'],
+  production: ['productionRegisterKwh'],
+  consumption: ['consumptionRegisterKwh'],
+} as const;
+
+/** Signals of a sub-device that mean something here; others are kept and answered as they are. */
+export const SUB_DEVICE_SIGNALS = [
+  'powerKw',
+  'availableCapacityKwh',
+  'regulationPercent',
+  'socPercent',
+  'temperatureCelsius',
+  'fault',
+  ...REGISTERS.battery,
+  ...REGISTERS.grid,
+  ...REGISTERS.production,
+  ...REGISTERS.consumption,
+] as const;
+export type SubDeviceSignal = (typeof SUB_DEVICE_SIGNALS)[number];
+
+const CONSUMER: AssetKind = {
+  commands: {},
+  meterRole: 'CONSUMPTION',
+  sumsTo: null,
+  signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS.consumption],
+};
+
+export const ASSETS: Record<AssetType, AssetKind> = {
+  BESS: {
+    commands: {
+      BESS_CHARGE: { limit: 'maxChargeKw' },
+      BESS_DISCHARGE: { limit: 'maxDischargeKw' },
+      BESS_STOP: {},
+      BESS_CHARGE_ONLY: { limit: 'maxChargeKw' },
+      BESS_DISCHARGE_ONLY: { limit: 'maxDischargeKw' },
+      BESS_CONTINUOUS_CHARGE: { limit: 'maxChargeKw' },
+    },
+    meterRole: 'BESS',
+    sumsTo: 'batteryPowerKw',
+    signals: [
+      'powerKw',
+      'socPercent',
+      'availableCapacityKwh',
+      'temperatureCelsius',
+      'fault',
+      ...REGISTERS.battery,
+    ],
+  },
+  FVE: {
+    commands: {
+      FVE_PRODUCE_MAX: {},
+      FVE_REDUCE_PERCENT: { required: 'percent' },
+      FVE_REDUCE_POWER: { required: 'powerKw' },
+      FVE_STOP: {},
+    },
+    meterRole: 'FVE',
+    sumsTo: 'fvePowerKw',
+    signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS.production],
+  },
+  METER: {
+    commands: {},
+    meterRole: 'GRID',
+    sumsTo: null,
+    signals: ['powerKw', 'fault', ...REGISTERS.grid, ...REGISTERS.consumption],
+  },
+  HEAT_PUMP: CONSUMER,
+  EV_CHARGER: CONSUMER,
+  THERMOSTAT: CONSUMER,
+  INVERTER: {
+    commands: {},
+    meterRole: null,
+    sumsTo: null,
+    signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS.production],
+  },
+  GENERIC: { commands: {}, meterRole: null, sumsTo: null, signals: SUB_DEVICE_SIGNALS },
+};
+
+/** The kind that a device command is for: each command is told to one kind alone. */
+export function assetTypeOf(command: DeviceCommandType): AssetType {
+  const kind = (Object.keys(ASSETS) as AssetType[]).find((type) => ASSETS[type].commands[command]);
+  if (!kind) throw new Error(`no asset kind may be told ${command}`);
+  return kind;
+}
+
+export function deviceCommandRule(command: DeviceCommandType): DeviceCommandRule {
+  return ASSETS[assetTypeOf(command)].commands[command] ?? {};
+}
+
+/** The device commands that a plant of these kinds supports, in the spec's order (spec: Plant summary). */
+export function supportedDeviceCommands(assetTypes: readonly AssetType[]): DeviceCommandType[] {
+  return DEVICE_COMMAND_TYPES.filter((command) => assetTypes.includes(assetTypeOf(command)));
+}
+
+/** Kinds that can give power to the grid, of which an EXPORT needs one [C-7.4]. */
+export const EXPORTING: readonly AssetType[] = ['FVE', 'INVERTER', 'BESS'];
+
+/** Modes that need a kind of asset: a plant without any of them cannot follow [C-7.4]. */
+export const MODE_NEEDS: Partial<Record<OperatingMode, readonly AssetType[]>> = {
+  MAX_EXPORT: EXPORTING,
+  ZERO_EXPORT: EXPORTING,
+  PEAK_SHAVING: ['BESS'],
+  GRID_TARGET: ['BESS'],
+  LDS_SUPPORT: ['BESS'],
+};

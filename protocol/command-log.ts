@@ -1,0 +1,42 @@
+/** The command log as partners read it (spec: Command-log page; [C-4.3]). */
+import { z } from 'zod';
+import { COMMAND_STATUSES, COMMAND_TYPES, PRIORITIES, REJECTION_CODES } from './enums.ts';
+import { commandResult } from './event.ts';
+
+/** One row. Fields without a value are left out. */
+export const commandLogEntry = z.strictObject({
+  id: z.string(),
+  messageId: z.string(),
+  correlationId: z.string().nullable(),
+  siteId: z.string(),
+  commandType: z.enum(COMMAND_TYPES),
+  routingKey: z.string(),
+  status: z.enum(COMMAND_STATUSES),
+  priority: z.enum(PRIORITIES).optional(),
+  /** SITE, or the deviceIds of a batch, separated by commas. */
+  target: z.string().nullable(),
+  payload: z.record(z.string(), z.unknown()),
+  rejectionCode: z.enum(REJECTION_CODES).optional(),
+  message: z.string().optional(),
+  results: z.array(commandResult).optional(),
+  source: z.string(),
+  keyPrefix: z.string(),
+  validFrom: z.string().optional(),
+  validUntil: z.string().optional(),
+  actualValueKw: z.number().optional(),
+  targetValueKw: z.number().optional(),
+  deviationKw: z.number().optional(),
+  reason: z.string().optional(),
+  createdAt: z.string(),
+  ackedAt: z.string().optional(),
+  dispatchedAt: z.string().optional(),
+  startedAt: z.string().optional(),
+  finishedAt: z.string().optional(),
+});
+export type CommandLogEntry = z.infer<typeof commandLogEntry>;
+
+/** Rows of one page, newest first, and how many there are on all pages. */
+export interface CommandLogPage {
+  items: CommandLogEntry[];
+  total: number;
+}

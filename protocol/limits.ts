@@ -1,0 +1,100 @@
+/**
+ * Every number that a client meets, in one table: its value, its unit, the clause it comes from (`ours` where neither
+ * spec nor contract names one), and the organization's setting that changes it, where there is one. Code reads the
+ * plain numbers from `LIMIT`; bounds that only our own parts see stand beside the code that keeps them.
+ */
+
+/** [value, unit, clause, organization setting] */
+type Entry = readonly [value: number, unit: string, clause: string, setting?: string];
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const DAY = 24 * 60 * MINUTE;
+const KIB = 1_024;
+const MIB = 1_024 * KIB;
+
+export const LIMITS = {
+  // REST
+  commandsPageSize: [500, 'rows', 'spec: Limits'],
+  commandsPageSizeDefault: [50, 'rows', 'spec: Limits'],
+  commandsPage: [1_000_000, 'pages', 'ours'],
+  pendingCommands: [100, 'commands', 'spec: Limits'],
+  restBodyBytes: [MIB, 'bytes', 'C-4.7'],
+  restBodyDepth: [64, 'levels', 'ours'],
+  lastUsedStepMs: [MINUTE, 'ms', 'ours'],
+
+  // command payloads
+  commandsPerBatch: [32, 'commands', 'spec: Limits'],
+  commandMagnitude: [1e9, 'kW, kWh', 'C-7.4'],
+  commandIntervalMinutes: [7 * 24 * 60, 'minutes', 'ours'],
+  commandReasonCharacters: [500, 'characters', 'spec: Limits'],
+  envelopeTextCharacters: [256, 'characters', 'C-7.1'],
+  constraintMagnitude: [1e9, 'kW', 'C-7.4'],
+  fallbackAfterSecondsMin: [30, 'seconds', 'C-2.3'],
+  fallbackAfterSecondsMax: [3_600, 'seconds', 'C-2.3'],
+
+  // commands on their way
+  messageIdMemoryMs: [7 * DAY, 'ms', 'C-7.3'],
+  deviceCommandWaitMs: [15 * MINUTE, 'ms', 'C-7.6'],
+  ackTimeoutMs: [30 * SECOND, 'ms', 'C-7.8'],
+  dispatchTries: [3, 'tries', 'C-7.8'],
+  openSetpointMs: [5 * MINUTE, 'ms', 'C-7.8'],
+  confirmMs: [8 * SECOND, 'ms', 'C-6.4'],
+
+  // signatures
+  timestampToleranceMs: [300 * SECOND, 'ms', 'spec: Limits'],
+  nonceWindowMs: [300 * SECOND, 'ms', 'spec: Limits'],
+
+  // AMQP
+  connectionsPerKey: [10, 'connections', 'C-6.3'],
+  channelsPerConnection: [16, 'channels', 'C-6.3'],
+  consumersPerConnection: [256, 'consumers', 'C-6.3'],
+  amqpHeartbeatSeconds: [60, 'seconds', 'C-6.3'],
+  amqpHandshakeMs: [10 * SECOND, 'ms', 'C-6.3'],
+  amqpFrameBytes: [131_072, 'bytes', 'C-6.3'],
+  amqpFrameBytesMin: [4 * KIB, 'bytes', 'C-6.3'],
+  amqpBodyBytes: [256 * KIB, 'bytes', 'C-6.3'],
+  amqpPropertiesBytes: [16 * KIB, 'bytes', 'C-6.3'],
+  amqpTableDepth: [32, 'levels', 'C-6.3'],
+  openPublishes: [2_048, 'publishes', 'ours'],
+  openPublishBytes: [8 * MIB, 'bytes', 'ours'],
+  openRequests: [32, 'requests', 'ours'],
+
+  // queues
+  queueMessages: [100_000, 'messages', 'C-6.4'],
+  queueBytes: [64 * MIB, 'bytes', 'C-6.4'],
+  deadLetterBytes: [16 * MIB, 'bytes', 'C-6.4'],
+  queueAgeMs: [7 * DAY, 'ms', 'C-6.4'],
+  telemetryQueueAgeMs: [DAY, 'ms', 'C-6.4'],
+  deliveriesPerMessage: [20, 'deliveries', 'C-6.4'],
+
+  // MQTT and devices
+  mqttConnectBytes: [16 * KIB, 'bytes', 'ours'],
+  mqttPacketBytes: [128 * KIB, 'bytes', 'ours'],
+  mqttConnectMs: [10 * SECOND, 'ms', 'ours'],
+  mqttKeepAliveSeconds: [300, 'seconds', 'ours'],
+  nonceBytes: [128, 'bytes', 'C-3.8'],
+  signalsPerMessage: [1_000, 'signals', 'ours'],
+  signalNameCharacters: [200, 'characters', 'spec: Limits'],
+  signalsPerSite: [2_000, 'signals', 'C-3.13'],
+
+  // telemetry
+  telemetryIntervalSecondsMin: [5, 'seconds', 'C-1.1'],
+  telemetryIntervalSecondsMax: [300, 'seconds', 'C-1.1'],
+  telemetryIntervalSeconds: [10, 'seconds', 'C-8.2', 'telemetryIntervalSeconds'],
+  telemetryPulseMs: [MINUTE, 'ms', 'C-8.2'],
+  journalRetentionMs: [92 * DAY, 'ms', 'ours'],
+  signalStaleMs: [5 * MINUTE, 'ms', 'C-4.5'],
+
+  // presence
+  sessionGoneMs: [90 * SECOND, 'ms', 'C-2.5'],
+  subDeviceFreshMs: [5 * MINUTE, 'ms', 'C-2.5'],
+  subDeviceOfflineMs: [15 * MINUTE, 'ms', 'C-2.5'],
+} as const satisfies Record<string, Entry>;
+
+export type LimitName = keyof typeof LIMITS;
+
+/** The numbers alone: `LIMIT.connectionsPerKey` is 10. */
+export const LIMIT = Object.fromEntries(
+  Object.entries(LIMITS).map(([name, [value]]) => [name, value]),
+) as Readonly<Record<LimitName, number>>;

@@ -1,0 +1,39 @@
+/** Plants as partners list them (spec: Plant summary). */
+import { z } from 'zod';
+import { supportedDeviceCommands } from './asset.ts';
+import {
+  ASSET_TYPES,
+  type AssetType,
+  DEVICE_COMMAND_TYPES,
+  PLANT_STATUSES,
+  SUB_DEVICE_STATUSES,
+} from './enums.ts';
+import { EAN } from './ids.ts';
+
+export const plantSubDevice = z.strictObject({
+  /** The external identifier: the target in device commands. */
+  deviceId: z.string(),
+  assetType: z.enum(ASSET_TYPES),
+  name: z.string(),
+  status: z.enum(SUB_DEVICE_STATUSES),
+});
+
+/** What every plant may be told. */
+const SITE_COMMANDS = ['SITE_SETPOINT', 'MODE_CHANGE', 'EMERGENCY'] as const;
+
+export const plantSummary = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  status: z.enum(PLANT_STATUSES),
+  externalPlantId: z.string().nullable(),
+  eanCons: z.string().regex(EAN).nullable(),
+  eanProd: z.string().regex(EAN).nullable(),
+  subDevices: z.array(plantSubDevice),
+  supportedCommands: z.array(z.enum([...SITE_COMMANDS, ...DEVICE_COMMAND_TYPES])),
+});
+export type PlantSummary = z.infer<typeof plantSummary>;
+
+/** spec: Plant summary, supportedCommands. */
+export function supportedCommands(assetTypes: readonly AssetType[]): PlantSummary['supportedCommands'] {
+  return [...SITE_COMMANDS, ...supportedDeviceCommands(assetTypes)];
+}

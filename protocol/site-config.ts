@@ -1,0 +1,75 @@
+/** Site configuration (spec: Site configuration snapshot; [C-2.3]). */
+import { z } from 'zod';
+import { commandLogEntry } from './command-log.ts';
+import { OPERATING_MODES } from './enums.ts';
+import { LIMIT } from './limits.ts';
+
+const limit = z.number().min(0).max(LIMIT.constraintMagnitude).nullable();
+const percent = z.number().min(0).max(100).nullable();
+
+/** Null means unlimited. Powers in kW, both directions given as magnitudes. */
+export const constraints = z.strictObject({
+  maxImportKw: limit,
+  maxExportKw: limit,
+  maxChargeKw: limit,
+  maxDischargeKw: limit,
+  minSocPercent: percent,
+  maxSocPercent: percent,
+  maxRampKwPerMinute: limit,
+});
+export type Constraints = z.infer<typeof constraints>;
+
+export const UNLIMITED: Constraints = {
+  maxImportKw: null,
+  maxExportKw: null,
+  maxChargeKw: null,
+  maxDischargeKw: null,
+  minSocPercent: null,
+  maxSocPercent: null,
+  maxRampKwPerMinute: null,
+};
+
+export const fallback = z.strictObject({
+  mode: z.enum(OPERATING_MODES),
+  afterSeconds: z.int().min(LIMIT.fallbackAfterSecondsMin).max(LIMIT.fallbackAfterSecondsMax),
+  action: z.enum(['HOLD', 'STOP', 'MODE']),
+  setpointKw: z.number().nullable(),
+});
+
+export const siteConfig = z.strictObject({
+  constraints: constraints.nullable(),
+  hardLimits: constraints.nullable(),
+  fallback: fallback.nullable(),
+  operatingMode: z.enum(OPERATING_MODES),
+});
+export type SiteConfig = z.infer<typeof siteConfig>;
+
+export const DEFAULT_SITE_CONFIG: SiteConfig = {
+  constraints: null,
+  hardLimits: null,
+  fallback: null,
+  operatingMode: 'STANDARD',
+};
+
+/** A mode for a while; `setBy` is the prefix of the key that sent it. */
+export const modeOverride = z.strictObject({
+  mode: z.enum(OPERATING_MODES),
+  reason: z.string().nullable(),
+  validFrom: z.string(),
+  validUntil: z.string(),
+  commandId: z.string(),
+  setBy: z.string(),
+});
+export type ModeOverride = z.infer<typeof modeOverride>;
+
+/** spec: Site configuration snapshot. */
+export const siteConfigSnapshot = z.strictObject({
+  siteId: z.string(),
+  constraints: constraints.nullable(),
+  fallback: fallback.nullable(),
+  operatingMode: z.enum(OPERATING_MODES),
+  modeOverride: modeOverride.nullable(),
+  activeSchedule: z.null(),
+  pendingCommands: z.array(commandLogEntry).max(LIMIT.pendingCommands),
+});
+export type SiteConfigSnapshot = z.infer<typeof siteConfigSnapshot>;
