@@ -10,7 +10,8 @@ export function isUuid(text: string): boolean {
 export const uuid = z
   .string()
   .regex(UUID, 'must be a UUID')
-  .transform((text) => text.toLowerCase());
+  .transform((text) => text.toLowerCase())
+  .meta({ format: 'uuid' });
 
 /** [C-1.1] */
 export const SLUG = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;

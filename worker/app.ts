@@ -1,15 +1,29 @@
-/** The Worker's HTTP surface: middleware in order, then the route table. */
+/** The Worker's HTTP surface: the bridges' door, then middleware in order, then one list of routes. */
 import { Hono } from 'hono';
 import { requestId } from 'hono/request-id';
 import { secureHeaders } from 'hono/secure-headers';
 import { LINK_PATHS } from '../protocol/link.ts';
-import { requireApiKey } from './auth/api-key.ts';
 import type { AppContext } from './env.ts';
-import { ApiError, handleError, handleNotFound } from './error-response.ts';
-import { jsonBody } from './json-body.ts';
-import { linkAmqp } from './routes/link-amqp.ts';
-import { linkMqtt } from './routes/link-mqtt.ts';
-import { listCommands, listSites, readLatestTelemetry, readSiteConfig } from './routes/vcp-sites.ts';
+import { handleError, handleNotFound } from './http/error-response.ts';
+import { jsonBody } from './http/json-body.ts';
+import { linkAmqp } from './link/amqp.ts';
+import { linkMqtt } from './link/mqtt.ts';
+import { openApiRoute } from './openapi.ts';
+import { type AnyRoute, doorOf, mount } from './route.ts';
+import { readHealth } from './routes/health.ts';
+import { listCommands } from './routes/vcp/commands.ts';
+import { VCP_READ } from './routes/vcp/parameters.ts';
+import { listSites, readSiteConfig } from './routes/vcp/sites.ts';
+import { readLatestTelemetry } from './routes/vcp/telemetry.ts';
+
+export const ROUTES: readonly AnyRoute[] = [
+  readHealth,
+  openApiRoute(() => ROUTES),
+  listSites,
+  readSiteConfig,
+  listCommands,
+  readLatestTelemetry,
+];
 
 export const app = new Hono<AppContext>();
 
@@ -22,21 +36,7 @@ app.get(LINK_PATHS.mqtt, linkMqtt);
 
 app.use(requestId());
 app.use(secureHeaders());
-app.get('/healthz', (c) => c.json({ status: 'ok' }));
-
-const api = new Hono<AppContext>();
-api.use(jsonBody);
-api.use('/vcp/*', requireApiKey('vcp:read'));
-api.get('/vcp/sites', listSites);
-api.get('/vcp/sites/:siteId/config', readSiteConfig);
-api.get('/vcp/sites/:siteId/commands', listCommands);
-api.get('/vcp/sites/:siteId/telemetry/latest', readLatestTelemetry);
-
-// A path that exists answers 405 to every other method.
-for (const path of new Set(api.routes.filter((route) => route.method !== 'ALL').map((route) => route.path))) {
-  api.all(path, () => {
-    throw new ApiError('BAD_REQUEST', 'Method not allowed', { status: 405 });
-  });
-}
-
-app.route('/api/v1', api);
+app.use('/api/v1/*', jsonBody);
+mount(app, ROUTES);
+// What is not there is nobody's business without a key.
+app.all('/api/v1/vcp/*', doorOf(VCP_READ), handleNotFound);

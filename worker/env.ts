@@ -1,6 +1,6 @@
 /** The Worker's bindings and what a request carries through the middleware. */
 import type { Env } from '../durable-objects/env.ts';
-import type { ApiKey } from './auth/api-key.ts';
+import type { ApiKey } from './registry/api-keys.ts';
 
 export type { Env };
 

@@ -4,6 +4,7 @@ import { env, exports } from 'cloudflare:workers';
 import { expect } from 'vitest';
 import type { ApiErrorCode, ErrorBody } from '../../../protocol/errors.ts';
 import worker from '../../../worker/index.ts';
+import { checkAnswer } from './answers.ts';
 
 const BASE_URL = 'https://sitewire.example';
 const ENVELOPE_FIELDS = ['statusCode', 'message', 'error', 'code', 'details'];
@@ -28,7 +29,10 @@ export function restRequest(path: string, init: RequestInit & { key?: string } =
 
 /** The answer of the Worker to one request. */
 export async function send(path: string, init: RequestInit & { key?: string } = {}): Promise<Response> {
-  return await exports.default.fetch(restRequest(path, init));
+  const request = restRequest(path, init);
+  const response = await exports.default.fetch(request);
+  await checkAnswer(request, response);
+  return response;
 }
 
 /** Sockets of accepted upgrades: one that nobody holds is collected as garbage, and its link closes. */
@@ -40,6 +44,7 @@ export async function settle(request: Request): Promise<Response> {
   const response = await worker.fetch(request, env, context);
   await waitOnExecutionContext(context);
   if (response.webSocket) held.add(response.webSocket);
+  await checkAnswer(request, response);
   return response;
 }
 

@@ -1,7 +1,7 @@
 /** Audit rows (spec: Audit events; [C-8.4]). An id derived from the cause makes a repeat write nothing. */
 import { drizzle } from 'drizzle-orm/d1';
-import { derivedUuid } from '../durable-objects/secrets/hmac.ts';
-import { auditEvents } from '../migrations/schema.ts';
+import { derivedUuid } from '../../durable-objects/secrets/hmac.ts';
+import { auditEvents } from '../../migrations/schema.ts';
 
 export interface AuditEvent {
   /** What happened once, in words of its own: two rows of one cause are one row. */

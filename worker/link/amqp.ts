@@ -1,17 +1,15 @@
 /** The upgrade of an AMQP client: bridge proof, then the key as in any connect, then the key's own object. */
-import { eq } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/d1';
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
-import { apiKeys, organizations } from '../../migrations/schema.ts';
 import type { BridgeProof } from '../../protocol/link.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
-import { writeAudit } from '../audit.ts';
 import { isAllowedAddress } from '../auth/address.ts';
-import { findApiKey, markUsed } from '../auth/api-key.ts';
-import { basicCredentials, verifyBridge } from '../auth/bridge-proof.ts';
 import type { AppContext } from '../env.ts';
+import { findApiKey, markUsed, organizationOfKey } from '../registry/api-keys.ts';
+import { writeAudit } from '../registry/audit-events.ts';
+import { organizationOfSlug } from '../registry/organizations.ts';
+import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 
 export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
@@ -87,17 +85,7 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
 
 /** Whose attempt it was: the organization of that slug, or of the key whose id was given for a user name. */
 async function organizationOf(c: Context<AppContext>, username: string): Promise<string | undefined> {
-  const db = drizzle(c.env.DB);
-  const [bySlug] = await db
-    .select({ id: organizations.id })
-    .from(organizations)
-    .where(eq(organizations.slug, username));
-  if (bySlug) return bySlug.id;
-  const [byKey] = await db
-    .select({ id: apiKeys.organizationId })
-    .from(apiKeys)
-    .where(eq(apiKeys.id, username));
-  return byKey?.id;
+  return (await organizationOfSlug(c.env.DB, username)) ?? (await organizationOfKey(c.env.DB, username));
 }
 
 /** At most one row per connection: a replayed refusal writes nothing. Nobody's attempt is nobody's row. */

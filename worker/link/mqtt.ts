@@ -1,12 +1,10 @@
 /** The upgrade of a device: bridge proof, then its token, then the object that serves it. */
-import { eq } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/d1';
 import { createMiddleware } from 'hono/factory';
 import { type DeviceDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
-import { devices } from '../../migrations/schema.ts';
-import { basicCredentials, verifyBridge } from '../auth/bridge-proof.ts';
 import { verifyDeviceToken } from '../auth/device-token.ts';
 import type { AppContext } from '../env.ts';
+import { findDevice } from '../registry/devices.ts';
+import { basicCredentials, verifyBridge } from './bridge-proof.ts';
 
 export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
@@ -19,15 +17,7 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   if (!token || token.deviceId !== credentials.username.toLowerCase()) {
     return refusalResponse('UNAUTHORIZED', 'Invalid or expired token');
   }
-  const [device] = await drizzle(c.env.DB)
-    .select({
-      id: devices.id,
-      plantId: devices.plantId,
-      status: devices.status,
-      authMethod: devices.authMethod,
-    })
-    .from(devices)
-    .where(eq(devices.id, token.deviceId));
+  const device = await findDevice(c.env.DB, token.deviceId);
   if (device?.status !== 'ACTIVE' || device.authMethod !== 'TOKEN') {
     return refusalResponse('UNAUTHORIZED', 'Invalid or expired token');
   }

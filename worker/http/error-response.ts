@@ -2,8 +2,8 @@
 import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { type ApiErrorCode, ERROR_STATUS, type ErrorBody, errorBody } from '../protocol/errors.ts';
-import type { AppContext } from './env.ts';
+import { type ApiErrorCode, ERROR_STATUS, type ErrorBody, errorBody } from '../../protocol/errors.ts';
+import type { AppContext } from '../env.ts';
 
 /** A refusal on its way to the client. `status` only where it differs from the code's own (405, 412). */
 export class ApiError extends Error {

@@ -1,11 +1,9 @@
 /** JSON bodies: at most 1 MiB, application/json, parsed once before any handler [C-1.6], [C-4.7]. */
 import { createMiddleware } from 'hono/factory';
-import type { AppContext } from './env.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
 
-const MAX_BODY_BYTES = 1024 * 1024;
-/** No body of ours nests further: what does was made to be slow somewhere. */
-const MAX_DEPTH = 64;
 const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE'];
 
 export const jsonBody = createMiddleware<AppContext>(async (c, next) => {
@@ -24,13 +22,13 @@ export const jsonBody = createMiddleware<AppContext>(async (c, next) => {
 });
 
 async function readText(stream: ReadableStream<Uint8Array>, announcedBytes: number): Promise<string> {
-  if (announcedBytes > MAX_BODY_BYTES) throw tooLarge();
+  if (announcedBytes > LIMIT.restBodyBytes) throw tooLarge();
   const decoder = new TextDecoder();
   let text = '';
   let bytes = 0;
   for await (const part of stream) {
     bytes += part.byteLength;
-    if (bytes > MAX_BODY_BYTES) throw tooLarge();
+    if (bytes > LIMIT.restBodyBytes) throw tooLarge();
     text += decoder.decode(part, { stream: true });
   }
   return text + decoder.decode();
@@ -41,8 +39,8 @@ function tooLarge(): ApiError {
 }
 
 function parseJson(text: string): unknown {
-  if (isDeeperThan(text, MAX_DEPTH))
-    throw new ApiError('BAD_REQUEST', `The body is nested deeper than ${MAX_DEPTH}`);
+  if (isDeeperThan(text, LIMIT.restBodyDepth))
+    throw new ApiError('BAD_REQUEST', `The body is nested deeper than ${LIMIT.restBodyDepth}`);
   try {
     return JSON.parse(text);
   } catch {

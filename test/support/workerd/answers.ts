@@ -1,0 +1,45 @@
+/** Every answer of the Worker in any test, held against what the OpenAPI document says of it. */
+import { Validator } from '@cfworker/json-schema';
+import { ROUTES } from '../../../worker/app.ts';
+import { openApiDocument } from '../../../worker/openapi.ts';
+import type { AnyRoute } from '../../../worker/route.ts';
+
+interface Operation {
+  responses: Record<string, { content: { 'application/json': { schema: object } } }>;
+}
+
+const document = openApiDocument(ROUTES) as {
+  paths: Record<string, Record<string, Operation>>;
+  components: object;
+};
+const ERROR = { $ref: '#/components/schemas/Error' };
+
+/** Throws when the answer is not one that the document promises. What no route answers must be an error envelope. */
+export async function checkAnswer(request: Request, response: Response): Promise<void> {
+  if (response.webSocket || request.method === 'HEAD') return;
+  const { pathname } = new URL(request.url);
+  const route = ROUTES.find((one) => isOf(one, request.method, pathname));
+  const schema = route ? promised(route, response.status) : ERROR;
+  const { valid, errors } = new Validator(
+    { ...schema, components: document.components },
+    '2020-12',
+    false,
+  ).validate(await response.clone().json());
+  if (valid) return;
+  const what = errors.map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`).join('; ');
+  throw new Error(
+    `${request.method} ${pathname} answered ${response.status} with what is not promised: ${what}`,
+  );
+}
+
+function promised(route: AnyRoute, status: number): object {
+  const operation = document.paths[route.path]?.[route.method.toLowerCase()];
+  const found = operation?.responses[status];
+  if (!found) throw new Error(`${route.method} ${route.path} promises no ${status}`);
+  return found.content['application/json'].schema;
+}
+
+function isOf(route: AnyRoute, method: string, pathname: string): boolean {
+  const pattern = new RegExp(`^${route.path.replace(/\{\w+\}/g, '[^/]+')}$`);
+  return route.method === method && pattern.test(pathname);
+}

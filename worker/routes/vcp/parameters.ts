@@ -1,0 +1,9 @@
+/** What the partner read surface takes and who may call it, once for all of its routes. */
+import { z } from 'zod';
+import { uuid } from '../../../protocol/ids.ts';
+import type { Who } from '../../route.ts';
+
+export const VCP_READ: Who = { door: 'api-key', scope: 'vcp:read' };
+
+export const noParameters = z.object({});
+export const siteParameters = z.object({ siteId: uuid });

@@ -1,0 +1,69 @@
+/** The sites that a partner sees, and the configuration of one (spec: Partner read surface; [C-4]). */
+import { z } from 'zod';
+import { EAN } from '../../../protocol/ids.ts';
+import { plantSummary, supportedCommands } from '../../../protocol/plant.ts';
+import { siteConfigSnapshot } from '../../../protocol/site-config.ts';
+import { maySee, requireSite } from '../../auth/site-access.ts';
+import { listPlants, listSubDevices } from '../../registry/plants.ts';
+import { route } from '../../route.ts';
+import { noParameters, siteParameters, VCP_READ } from './parameters.ts';
+
+export const listSites = route({
+  method: 'GET',
+  path: '/api/v1/vcp/sites',
+  summary: 'Sites of the organization, with their sub-devices',
+  who: VCP_READ,
+  params: noParameters,
+  query: z.object({ ean: z.string().regex(EAN, 'must be 18 digits').optional() }),
+  answer: {
+    status: 200,
+    description: 'The sites that the key sees; with `ean`, those of that metering point',
+    body: z.strictObject({ plants: z.array(plantSummary) }),
+  },
+  errors: [],
+  handler: async (c, { query }) => {
+    const apiKey = c.get('apiKey');
+    const rows = await listPlants(c.env.DB, apiKey.organizationId, query.ean);
+    const visible = rows.filter((plant) => maySee(apiKey, plant.id));
+    const subDevices = await listSubDevices(
+      c.env.DB,
+      visible.map((plant) => plant.id),
+    );
+    const byPlant = Map.groupBy(subDevices, (subDevice) => subDevice.plantId);
+    return {
+      plants: visible.map(({ id, name, status, externalPlantId, eanCons, eanProd }) => {
+        const own = byPlant.get(id) ?? [];
+        return {
+          id,
+          name,
+          status,
+          externalPlantId,
+          eanCons,
+          eanProd,
+          subDevices: own.map((one) => ({
+            deviceId: one.externalId,
+            assetType: one.assetType,
+            name: one.name,
+            status: one.status,
+          })),
+          supportedCommands: supportedCommands(own.map((one) => one.assetType)),
+        };
+      }),
+    };
+  },
+});
+
+export const readSiteConfig = route({
+  method: 'GET',
+  path: '/api/v1/vcp/sites/{siteId}/config',
+  summary: 'Configuration, mode and open commands of a site',
+  who: VCP_READ,
+  params: siteParameters,
+  query: noParameters,
+  answer: { status: 200, description: 'The configuration snapshot', body: siteConfigSnapshot },
+  errors: ['SITE_NOT_FOUND'],
+  handler: async (c, { params }) => {
+    const site = await requireSite(c, params.siteId);
+    return await site.readConfig(params.siteId);
+  },
+});
