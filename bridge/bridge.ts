@@ -15,7 +15,7 @@ import { AmqpConnection } from './amqp/connection.ts';
 import type { BridgeConfig } from './config.ts';
 import { type DialResult, dial, type Edge, startPulse } from './link.ts';
 import { createMetricsServer, Metrics } from './metrics.ts';
-import { MqttBroker } from './mqtt/broker.ts';
+import { MqttEngine } from './mqtt/engine.ts';
 import { createTlsListener, listen } from './tls.ts';
 
 const READY_TIMEOUT_MS = 2_000;
@@ -28,7 +28,7 @@ export class Bridge {
   readonly #amqpConnections = new Set<AmqpConnection>();
   readonly #amqpServer: TlsServer;
   readonly #mqttServer: TlsServer;
-  readonly #mqtt: MqttBroker;
+  readonly #mqtt: MqttEngine;
   readonly #metricsServer: HttpServer;
   #stopPulse = () => {};
   #listening = false;
@@ -109,9 +109,9 @@ export class Bridge {
     this.#amqpConnections.add(connection);
   }
 
-  #createMqtt(): MqttBroker {
+  #createMqtt(): MqttEngine {
     const log = this.#log.child({ protocol: 'mqtt' });
-    return new MqttBroker(
+    return new MqttEngine(
       async (credential, address) =>
         this.#count(
           'mqtt',

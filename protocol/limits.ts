@@ -47,7 +47,7 @@ export const LIMITS = {
 
   // AMQP
   connectionsPerKey: [10, 'connections', 'C-6.3'],
-  channelsPerConnection: [16, 'channels', 'C-6.3'],
+  channelsPerConnection: [16, 'channels', 'ours'],
   consumersPerConnection: [256, 'consumers', 'C-6.3'],
   amqpHeartbeatSeconds: [60, 'seconds', 'C-6.3'],
   amqpHandshakeMs: [10 * SECOND, 'ms', 'C-6.3'],
@@ -75,7 +75,7 @@ export const LIMITS = {
   mqttKeepAliveSeconds: [300, 'seconds', 'ours'],
   nonceBytes: [128, 'bytes', 'C-3.8'],
   signalsPerMessage: [1_000, 'signals', 'ours'],
-  signalNameCharacters: [200, 'characters', 'spec: Limits'],
+  signalNameCharacters: [200, 'characters', 'ours'],
   signalsPerSite: [2_000, 'signals', 'C-3.13'],
 
   // telemetry

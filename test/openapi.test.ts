@@ -27,7 +27,9 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 
 describe('the OpenAPI document', () => {
   it('is valid OpenAPI 3.1 of the partner read API 1.0 (spec: Versioning)', async () => {
-    const { valid, errors } = await new Validator().validate(structuredClone(document) as unknown as Record<string, unknown>);
+    const { valid, errors } = await new Validator().validate(
+      structuredClone(document) as unknown as Record<string, unknown>,
+    );
     expect(errors).toBeUndefined();
     expect(valid).toBe(true);
     expect([document.openapi, document.info.version]).toEqual(['3.1.0', '1.0']);

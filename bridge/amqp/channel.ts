@@ -8,7 +8,7 @@ import type { Delivery, VhostLinkDown } from '../../protocol/link.ts';
 import { deliveryBytes } from '../../protocol/link.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import { Confirms } from './confirms.ts';
-import { ContentAssembly, type Publish, readPublish, unexpected } from './content.ts';
+import { type Content, ContentAssembly, readPublish, unexpected } from './content.ts';
 import { Unacked } from './unacked.ts';
 import type { Uplink } from './uplink.ts';
 import { AmqpError, channelError, connectionError, SilentClose } from './wire/amqp-error.ts';
@@ -81,12 +81,12 @@ export class Channel {
     this.#publish(this.#content.takeBody(payload));
   }
 
-  #publish(publish: Publish | undefined): void {
-    if (!publish) return;
+  #publish(content: Content | undefined): void {
+    if (!content) return;
     this.#content = undefined;
     const tag = this.#confirms?.next();
     this.#host.published();
-    this.#uplink.publish(publish, (outcome) => {
+    this.#uplink.publish(content, (outcome) => {
       if (this.#state === 'closing') return;
       if (outcome instanceof AmqpError && outcome.severity === 'connection') throw outcome;
       if (outcome instanceof AmqpError) this.fail(outcome);

@@ -2,13 +2,9 @@
  * A publish being assembled: method, header, bodies. Two functions, one per frame type, each saying what state comes
  * next. The properties are passed on as bytes, unread.
  */
+import { LIMIT } from '../../protocol/limits.ts';
 import { type AmqpError, channelError, connectionError } from './wire/amqp-error.ts';
 import { decodeProperties, METHOD } from './wire/codec.ts';
-
-/** [C-6.3] */
-export const MAX_BODY_BYTES = 256 * 1024;
-/** Properties are headers of a message, not a second body. */
-const MAX_PROPERTIES_BYTES = 16 * 1024;
 
 /** The bit that says that a headers table follows: the one property that can be hostile, so it is read. */
 const HEADERS_FLAG = 0x2000;
@@ -21,7 +17,8 @@ export interface PublishMethod {
   mandatory: boolean;
 }
 
-export interface Publish extends PublishMethod {
+/** A publish that is whole. */
+export interface Content extends PublishMethod {
   /** Base64 of the flags and fields, as they came. */
   properties: string;
   body: Buffer;
@@ -63,24 +60,24 @@ export class ContentAssembly {
   }
 
   /** The finished publish, when the header announces an empty body. */
-  takeHeader(payload: Buffer): Publish | undefined {
+  takeHeader(payload: Buffer): Content | undefined {
     if (this.#properties !== undefined) throw unexpected('content body', 'content header');
     if (payload.length < 14)
       throw connectionError(502, 'content header does not decode', METHOD.basicPublish);
     if (payload.readUInt16BE(0) !== 60) throw unexpected('content header', 'content header of another class');
     const size = payload.readBigUInt64BE(4);
     const properties = payload.subarray(12);
-    if (properties.length > MAX_PROPERTIES_BYTES) {
+    if (properties.length > LIMIT.amqpPropertiesBytes) {
       throw connectionError(
         502,
-        `properties are longer than ${MAX_PROPERTIES_BYTES} bytes`,
+        `properties are longer than ${LIMIT.amqpPropertiesBytes} bytes`,
         METHOD.basicPublish,
       );
     }
     this.#checkProperties(properties);
-    if (size > BigInt(MAX_BODY_BYTES)) {
+    if (size > BigInt(LIMIT.amqpBodyBytes)) {
       // Its body frames are ignored: the channel is closing.
-      const what = `message size ${size} is larger than configured max size ${MAX_BODY_BYTES}`;
+      const what = `message size ${size} is larger than configured max size ${LIMIT.amqpBodyBytes}`;
       throw channelError(311, what, METHOD.basicPublish);
     }
     this.#properties = properties.toString('base64');
@@ -89,7 +86,7 @@ export class ContentAssembly {
   }
 
   /** The finished publish, when this body completes it. */
-  takeBody(payload: Buffer): Publish | undefined {
+  takeBody(payload: Buffer): Content | undefined {
     if (this.#properties === undefined)
       throw unexpected('content header', 'non content header frame instead');
     this.#received += payload.length;
@@ -118,7 +115,7 @@ export class ContentAssembly {
     }
   }
 
-  #finished(): Publish | undefined {
+  #finished(): Content | undefined {
     if (this.#received < this.#size || this.#properties === undefined) return undefined;
     const body = this.#parts.length === 1 ? (this.#parts[0] as Buffer) : Buffer.concat(this.#parts);
     return { ...this.#method, properties: this.#properties, body };

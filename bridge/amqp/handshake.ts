@@ -6,17 +6,13 @@
  * The client's credential becomes a link here and is forgotten. A refusal is told as RabbitMQ tells it; trouble with
  * the edge closes with 320, never 403 (rule 7).
  */
+import { LIMIT } from '../../protocol/limits.ts';
 import { VHOST_HEADER, type VhostLinkDown, type VhostLinkUp } from '../../protocol/link.ts';
 import type { DialResult, Link } from '../link.ts';
 import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
 import { type AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { type Fields, METHOD } from './wire/codec.ts';
 
-export const CHANNEL_MAX = 16;
-export const FRAME_MAX = 131_072;
-export const HEARTBEAT_SECONDS = 60;
-/** Before tune nothing larger is read [C-6.3]. */
-export const FRAME_MIN = 4_096;
 /** RabbitMQ keeps a failed login waiting this long before it closes without a word. */
 const FAILED_LOGIN_DELAY_MS = 3_000;
 export const PROTOCOL_HEADER = Buffer.from('AMQP\x00\x00\x09\x01', 'latin1');
@@ -89,9 +85,9 @@ export class Handshake {
       await this.#startOk(fields);
       this.#state = 'tune-ok';
       this.#send(METHOD.connectionTune, {
-        channelMax: CHANNEL_MAX,
-        frameMax: FRAME_MAX,
-        heartbeat: HEARTBEAT_SECONDS,
+        channelMax: LIMIT.channelsPerConnection,
+        frameMax: LIMIT.amqpFrameBytes,
+        heartbeat: LIMIT.amqpHeartbeatSeconds,
       });
       return undefined;
     }
@@ -176,7 +172,10 @@ function readTuneOk(fields: Fields): Tuned {
   const frameMax = Number(fields.frameMax);
   const channelMax = Number(fields.channelMax);
   const isOutside =
-    frameMax < FRAME_MIN || frameMax > FRAME_MAX || channelMax < 1 || channelMax > CHANNEL_MAX;
+    frameMax < LIMIT.amqpFrameBytesMin ||
+    frameMax > LIMIT.amqpFrameBytes ||
+    channelMax < 1 ||
+    channelMax > LIMIT.channelsPerConnection;
   if (isOutside) throw new SilentClose('tune-ok outside the offer', FAILED_LOGIN_DELAY_MS);
   return { frameMax, channelMax, heartbeatSeconds: Number(fields.heartbeat) };
 }

@@ -1,19 +1,24 @@
 /** What a connection has under way to its object: publishes and requests without an answer, acks that gather, credit. */
-import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { CLOSE_CODES, type VhostLinkDown, type VhostLinkUp } from '../../protocol/link.ts';
 import type { ObjectLink } from '../link.ts';
-import type { Publish } from './content.ts';
-import { AmqpError } from './wire/amqp-error.ts';
+import type { Content } from './content.ts';
+import { AmqpError, connectionError } from './wire/amqp-error.ts';
 import { METHOD } from './wire/codec.ts';
 
-/** Publishes under way before the client's socket is paused. */
-const MAX_OPEN_PUBLISHES = 2_048;
-const MAX_OPEN_PUBLISH_BYTES = 8 * 1024 * 1024;
-/** Other requests under way: a basic.get may bring a whole body each. */
-const MAX_OPEN_REQUESTS = 32;
 /** Drained bytes are told in steps: an eighth of the delivery window. */
 const CREDIT_STEP_BYTES = 128 * 1024;
 /** A frame of them stays far below what a link message may hold. */
 const MAX_LEASES_PER_FRAME = 5_000;
+
+/** What a client is told when its link has ended: 320, so that it comes back (rule 7). */
+export function linkEnd(code: number): AmqpError {
+  const texts: Record<number, string> = {
+    [CLOSE_CODES.revoked]: 'the API key was revoked',
+    [CLOSE_CODES.expired]: 'the API key has expired',
+  };
+  return connectionError(320, texts[code] ?? 'the service was interrupted, try again');
+}
 
 export type PublishOutcome = 'stored' | 'unstored' | AmqpError;
 export type SettleOutcome = 'ack' | 'requeue' | 'discard';
@@ -37,9 +42,9 @@ export class Uplink {
   /** So much is unanswered that no more of the client should be read. */
   get isFull(): boolean {
     return (
-      this.#answers.size >= MAX_OPEN_REQUESTS ||
-      this.#publishes.size >= MAX_OPEN_PUBLISHES ||
-      this.#openPublishBytes >= MAX_OPEN_PUBLISH_BYTES
+      this.#answers.size >= LIMIT.openRequests ||
+      this.#publishes.size >= LIMIT.openPublishes ||
+      this.#openPublishBytes >= LIMIT.openPublishBytes
     );
   }
 
@@ -56,12 +61,12 @@ export class Uplink {
     this.#link.send(build(seq), seq);
   }
 
-  publish(publish: Publish, onOutcome: (outcome: PublishOutcome) => void): void {
+  publish(content: Content, onOutcome: (outcome: PublishOutcome) => void): void {
     const seq = this.#link.nextSeq();
-    const { exchange, routingKey, properties } = publish;
-    const { body, encoding } = readBody(publish.body);
-    this.#publishes.set(seq, { bytes: publish.body.length, onOutcome });
-    this.#openPublishBytes += publish.body.length;
+    const { exchange, routingKey, properties } = content;
+    const { body, encoding } = readBody(content.body);
+    this.#publishes.set(seq, { bytes: content.body.length, onOutcome });
+    this.#openPublishBytes += content.body.length;
     this.#link.send({ kind: 'publish', seq, exchange, routingKey, properties, body, encoding }, seq);
   }
 

@@ -1,13 +1,10 @@
 /**
- * What stands in front of the MQTT broker: it reads fixed headers only, and closes at the header what is too large,
- * starts with anything but CONNECT, or never finishes its CONNECT. The broker itself has no such limit.
+ * What stands in front of the MQTT engine: it reads fixed headers only, and closes at the header what is too large,
+ * starts with anything but CONNECT, or never finishes its CONNECT. Aedes itself has no such limit.
  */
 import { Duplex } from 'node:stream';
+import { LIMIT } from '../../protocol/limits.ts';
 
-/** A CONNECT carries a token of less than a kilobyte and perhaps a will. */
-export const MAX_CONNECT_BYTES = 16 * 1024;
-export const MAX_PACKET_BYTES = 128 * 1024;
-export const CONNECT_TIMEOUT_MS = 10_000;
 const CONNECT = 1;
 
 type Verdict = { ok: true } | { ok: false; why: string };
@@ -57,7 +54,7 @@ export class PacketGate {
     if ((byte & 0x80) !== 0) {
       return header.shift >= 28 ? { ok: false, why: 'a malformed packet length' } : { ok: true };
     }
-    const limit = header.type === CONNECT ? MAX_CONNECT_BYTES : MAX_PACKET_BYTES;
+    const limit = header.type === CONNECT ? LIMIT.mqttConnectBytes : LIMIT.mqttPacketBytes;
     if (header.length > limit) return { ok: false, why: `a packet of ${header.length} bytes` };
     this.#sawConnect = true;
     this.#remaining = header.length;
@@ -78,7 +75,7 @@ export class SizeGate extends Duplex {
     this.#timer = setTimeout(() => {
       onRefused('no CONNECT in time');
       this.destroy();
-    }, CONNECT_TIMEOUT_MS);
+    }, LIMIT.mqttConnectMs);
     stream.on('data', (chunk: Buffer) => {
       const verdict = this.#gate.take(chunk);
       if (!verdict.ok) {

@@ -1,7 +1,7 @@
 /** The bridge's MQTT engine with clients of a test before it and an edge of a test behind it. */
 import { type Duplex, duplexPair } from 'node:stream';
 import { dial } from '../../bridge/link.ts';
-import { type BrokerEvents, MqttBroker } from '../../bridge/mqtt/broker.ts';
+import { MqttEngine, type MqttEvents } from '../../bridge/mqtt/engine.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
@@ -14,7 +14,7 @@ export const COMMANDS = deviceTopic(DEVICE_ID, 'commands');
 export const TELEMETRY = deviceTopic(DEVICE_ID, 'telemetry');
 
 /** What the process was told of its devices. */
-export class SeenDevices implements BrokerEvents {
+export class SeenDevices implements MqttEvents {
   readonly openedIds: string[] = [];
   readonly closedWhy: string[] = [];
   readonly refusedWhy: string[] = [];
@@ -60,12 +60,12 @@ export interface OpenMqttClient extends MqttClient {
 
 export class TestBroker {
   readonly events = new SeenDevices();
-  readonly broker: MqttBroker;
+  readonly engine: MqttEngine;
   readonly #edge: TestEdge;
 
   private constructor(edge: TestEdge) {
     this.#edge = edge;
-    this.broker = new MqttBroker(
+    this.engine = new MqttEngine(
       (credential, address) =>
         dial<DeviceLinkUp, DeviceLinkDown>(
           edge.forBridge,
@@ -79,14 +79,14 @@ export class TestBroker {
 
   static async start(edge: TestEdge): Promise<TestBroker> {
     const started = new TestBroker(edge);
-    await started.broker.start();
+    await started.engine.start();
     return started;
   }
 
   /** A client that has connected its stream and sent nothing yet. */
   connect(): MqttClient {
     const [stream, clientStream] = duplexPair({ allowHalfOpen: false });
-    this.broker.accept(stream, '192.0.2.7');
+    this.engine.accept(stream, '192.0.2.7');
     return { peer: new MqttPeer(clientStream), stream };
   }
 

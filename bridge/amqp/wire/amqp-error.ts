@@ -60,3 +60,11 @@ export class SilentClose extends Error {
     this.delayMs = delayMs;
   }
 }
+
+/** Arguments that end before they should are the client's fault; anything else that is unexpected is ours. */
+export function toAmqpError(error: unknown): AmqpError {
+  if (error instanceof AmqpError) return error;
+  return error instanceof RangeError
+    ? connectionError(501, 'cannot decode')
+    : connectionError(541, 'internal error');
+}

@@ -5,7 +5,8 @@
  */
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { connectionError } from './amqp-error.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { connectionError, SilentClose } from './amqp-error.ts';
 
 export type Fields = Record<string, unknown>;
 
@@ -82,9 +83,6 @@ export const METHOD = {
 /** The class id of basic, in content headers; amqplib keeps its properties under it. */
 export const BASIC_CLASS = 60;
 
-/** Tables within tables that are read. */
-const MAX_TABLE_DEPTH = 32;
-
 /** Throws an AmqpError on arguments that do not decode, or hold tables within tables beyond reason. */
 export function decodeMethod(id: number, args: Buffer): Fields {
   return decode(id, args, id);
@@ -100,7 +98,7 @@ function decode(id: number, bytes: Buffer, method: number): Fields {
     throw isDeep ? tooDeep(method) : connectionError(501, 'cannot decode', method);
   }
   for (const value of Object.values(fields)) {
-    if (isDeeperThan(value, MAX_TABLE_DEPTH)) throw tooDeep(method);
+    if (isDeeperThan(value, LIMIT.amqpTableDepth)) throw tooDeep(method);
   }
   return fields;
 }
@@ -111,7 +109,14 @@ function isDeeperThan(value: unknown, depth: number): boolean {
 }
 
 function tooDeep(method: number): Error {
-  return connectionError(502, `field table deeper than ${MAX_TABLE_DEPTH}`, method);
+  return connectionError(502, `field table deeper than ${LIMIT.amqpTableDepth}`, method);
+}
+
+/** The method of a frame's payload; one that nobody knows closes without a word. */
+export function readMethod(payload: Buffer): { method: number; fields: Fields } {
+  const method = payload.readUInt32BE(0);
+  if (!isKnownMethod(method)) throw new SilentClose(`unknown method ${method}`);
+  return { method, fields: decodeMethod(method, payload.subarray(4)) };
 }
 
 export function encodeMethod(id: number, channel: number, fields: Fields): Buffer {

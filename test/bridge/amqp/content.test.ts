@@ -1,9 +1,10 @@
 /** A publish being put together: what follows what, how much is taken, and nothing changed on the way. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ContentAssembly, MAX_BODY_BYTES, readPublish } from '../../../bridge/amqp/content.ts';
+import { ContentAssembly, readPublish } from '../../../bridge/amqp/content.ts';
 import { AmqpError } from '../../../bridge/amqp/wire/amqp-error.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import {
   deepTable,
   headerFrame,
@@ -108,9 +109,11 @@ describe('a content', () => {
 
   it('of 256 KiB is taken, and a byte more closes the channel with 311 at its header [C-6.3]', () => {
     const content = new ContentAssembly(PUBLISH, 'acme');
-    content.takeHeader(header(MAX_BODY_BYTES));
-    expect(content.takeBody(Buffer.alloc(MAX_BODY_BYTES))?.body.length).toBe(256 * 1024);
-    expect(errorOf(() => new ContentAssembly(PUBLISH, 'acme').takeHeader(header(MAX_BODY_BYTES + 1)))).toBe(
+    content.takeHeader(header(LIMIT.amqpBodyBytes));
+    expect(content.takeBody(Buffer.alloc(LIMIT.amqpBodyBytes))?.body.length).toBe(256 * 1024);
+    expect(
+      errorOf(() => new ContentAssembly(PUBLISH, 'acme').takeHeader(header(LIMIT.amqpBodyBytes + 1))),
+    ).toBe(
       'channel CONTENT_TOO_LARGE - message size 262145 is larger than configured max size 262144 [60/40]',
     );
     const largest = rawHeader(2n ** 64n - 1n, Buffer.from([0, 0]));

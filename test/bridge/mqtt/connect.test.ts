@@ -23,7 +23,7 @@ beforeEach(async () => {
   mqtt = await TestBroker.start(edge);
 });
 afterEach(async () => {
-  await mqtt.broker.stop();
+  await mqtt.engine.stop();
   edge.reset();
 });
 afterAll(() => edge.stop());

@@ -15,7 +15,7 @@ const clients = new Set<MqttClient>();
 beforeAll(async () => {
   edge = await TestEdge.start();
   mqtt = await TestBroker.start(edge);
-  server = createServer((socket) => mqtt.broker.accept(socket, socket.remoteAddress ?? ''));
+  server = createServer((socket) => mqtt.engine.accept(socket, socket.remoteAddress ?? ''));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 });
 beforeEach(() => edge.reset());
@@ -24,7 +24,7 @@ afterEach(async () => {
   clients.clear();
 });
 afterAll(async () => {
-  await mqtt.broker.stop();
+  await mqtt.engine.stop();
   await new Promise<void>((resolve) => server.close(() => resolve()));
   await edge.stop();
 });

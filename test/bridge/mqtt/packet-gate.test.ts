@@ -1,7 +1,8 @@
 /** The gate before the broker: it follows packets through any cutting, and stops what must not come at its header. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { MAX_CONNECT_BYTES, MAX_PACKET_BYTES, PacketGate } from '../../../bridge/mqtt/size-gate.ts';
+import { PacketGate } from '../../../bridge/mqtt/size-gate.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import { connectPacket, lengthBytes, PACKET, packet, publishPacket } from '../../support/bridge-mqtt-peer.ts';
 
 const CONNECT = connectPacket({ username: 'u', password: 'p' });
@@ -66,10 +67,12 @@ describe('a packet gate', () => {
   });
 
   it('takes a CONNECT of 16 KiB and a packet of 128 KiB, and not a byte more', () => {
-    expect(new PacketGate().take(announce(PACKET.connect, MAX_CONNECT_BYTES))).toEqual({ ok: true });
-    expect(new PacketGate().take(announce(PACKET.connect, MAX_CONNECT_BYTES + 1))).toMatchObject(REFUSED);
-    expect(opened().take(announce(PACKET.publish, MAX_PACKET_BYTES))).toEqual({ ok: true });
-    expect(opened().take(announce(PACKET.publish, MAX_PACKET_BYTES + 1))).toEqual({
+    expect(new PacketGate().take(announce(PACKET.connect, LIMIT.mqttConnectBytes))).toEqual({ ok: true });
+    expect(new PacketGate().take(announce(PACKET.connect, LIMIT.mqttConnectBytes + 1))).toMatchObject(
+      REFUSED,
+    );
+    expect(opened().take(announce(PACKET.publish, LIMIT.mqttPacketBytes))).toEqual({ ok: true });
+    expect(opened().take(announce(PACKET.publish, LIMIT.mqttPacketBytes + 1))).toEqual({
       ok: false,
       why: 'a packet of 131073 bytes',
     });

@@ -22,7 +22,7 @@ beforeEach(async () => {
   mqtt = await TestBroker.start(edge);
 });
 afterEach(async () => {
-  await mqtt.broker.stop();
+  await mqtt.engine.stop();
   vi.useRealTimers();
   vi.restoreAllMocks();
   edge.reset();
@@ -193,7 +193,7 @@ describe('the broker’s memory', () => {
 describe('a broker that stops', () => {
   it('closes every client and every link', async () => {
     const clients = [await mqtt.open(), await mqtt.open({ username: OTHER_ID })];
-    await mqtt.broker.stop();
+    await mqtt.engine.stop();
     for (const { peer, link } of clients) {
       await peer.untilEnded();
       await link.untilClosed();

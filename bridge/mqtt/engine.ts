@@ -6,6 +6,7 @@
 import type { Duplex } from 'node:stream';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
 import { isUuid } from '../../protocol/ids.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link.ts';
 import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
 import type { DialResult, Link } from '../link.ts';
@@ -13,7 +14,6 @@ import { SizeGate } from './size-gate.ts';
 
 /** MQTT 3.1.1 return codes of CONNACK (spec: Broker and device errors). */
 const CONNACK = { unavailable: 3, malformed: 4, refused: 5 } as const;
-const MAX_KEEPALIVE_SECONDS = 300;
 /** CONNACK with return code 2. */
 const IDENTIFIER_REJECTED = Buffer.from([0x20, 2, 0, 2]);
 
@@ -22,7 +22,7 @@ export type DeviceDial = (
   address: string,
 ) => Promise<DialResult<DeviceLinkUp, DeviceLinkDown>>;
 
-export interface BrokerEvents {
+export interface MqttEvents {
   opened(deviceId: string): void;
   closed(deviceId: string | undefined, why: string): void;
   refused(why: string): void;
@@ -39,20 +39,20 @@ interface Session {
   why?: string;
 }
 
-export class MqttBroker {
+export class MqttEngine {
   readonly #aedes: Aedes;
   readonly #dial: DeviceDial;
-  readonly #events: BrokerEvents;
+  readonly #events: MqttEvents;
   readonly #sessions = new Map<Client, Session>();
   readonly #addresses = new WeakMap<Duplex, string>();
   #connections = 0;
 
-  constructor(dial: DeviceDial, events: BrokerEvents) {
+  constructor(dial: DeviceDial, events: MqttEvents) {
     this.#dial = dial;
     this.#events = events;
     this.#aedes = new Aedes({
       heartbeatInterval: 60_000,
-      connectTimeout: 10_000,
+      connectTimeout: LIMIT.mqttConnectMs,
       queueLimit: 256,
       maxClientsIdLength: 256,
       preConnect: (client, packet, done) => {
@@ -66,8 +66,8 @@ export class MqttBroker {
         this.#connections += 1;
         packet.clientId = `connection-${this.#connections}`;
         packet.clean = true;
-        if (!packet.keepalive || packet.keepalive > MAX_KEEPALIVE_SECONDS)
-          packet.keepalive = MAX_KEEPALIVE_SECONDS;
+        if (!packet.keepalive || packet.keepalive > LIMIT.mqttKeepAliveSeconds)
+          packet.keepalive = LIMIT.mqttKeepAliveSeconds;
         done(null, client !== null);
       },
       authenticate: (client, username, password, done) => {

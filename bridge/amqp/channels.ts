@@ -1,0 +1,63 @@
+/** The channels of a running connection: which frame goes to which, and how one opens (RabbitMQ's 504s). */
+import { deliveryBytes, type VhostLinkDown } from '../../protocol/link.ts';
+import { Channel, type ChannelHost } from './channel.ts';
+import type { Uplink } from './uplink.ts';
+import { AmqpError, connectionError } from './wire/amqp-error.ts';
+import { encodeMethod, METHOD } from './wire/codec.ts';
+import { FRAME, type Frame } from './wire/frame-reader.ts';
+
+export class Channels {
+  readonly #host: ChannelHost;
+  readonly #uplink: Uplink;
+  readonly #max: number;
+  readonly #open = new Map<number, Channel>();
+
+  constructor(host: ChannelHost, uplink: Uplink, max: number) {
+    this.#host = host;
+    this.#uplink = uplink;
+    this.#max = max;
+  }
+
+  /** A frame on a channel above 0. What is wrong with one channel ends that one alone. */
+  take(frame: Frame): void {
+    if (frame.channel > this.#max) {
+      throw connectionError(504, `channel number ${frame.channel} is above the maximum ${this.#max}`);
+    }
+    const channel = this.#open.get(frame.channel);
+    if (!channel) {
+      this.#openOne(frame);
+      return;
+    }
+    try {
+      if (frame.type === FRAME.header) channel.takeHeader(frame.payload);
+      else if (frame.type === FRAME.body) channel.takeBody(frame.payload);
+      else channel.takeMethod(frame.payload.readUInt32BE(0), frame.payload.subarray(4));
+    } catch (error) {
+      if (!(error instanceof AmqpError) || error.severity === 'connection') throw error;
+      channel.fail(error);
+    }
+  }
+
+  deliver(frame: Extract<VhostLinkDown, { kind: 'deliver' }>): void {
+    const channel = this.#open.get(frame.channel);
+    if (channel) channel.deliver(frame.tag, frame.delivery);
+    else this.#uplink.drained(deliveryBytes(frame.delivery));
+  }
+
+  flushConfirms(): void {
+    for (const channel of this.#open.values()) channel.flushConfirms();
+  }
+
+  closed(id: number): void {
+    this.#open.delete(id);
+  }
+
+  #openOne(frame: Frame): void {
+    const method = frame.type === FRAME.method ? frame.payload.readUInt32BE(0) : 0;
+    // A close or close-ok may cross ours.
+    if (method === METHOD.channelCloseOk) return;
+    if (method !== METHOD.channelOpen) throw connectionError(504, "expected 'channel.open'", method);
+    this.#open.set(frame.channel, new Channel(frame.channel, this.#host, this.#uplink));
+    this.#host.write(encodeMethod(METHOD.channelOpenOk, frame.channel, { channelId: Buffer.alloc(0) }));
+  }
+}
