@@ -1,0 +1,213 @@
+/**
+ * Sources as a parser sees them: who imports whom, and by what circles. Comments and strings that look like imports
+ * count for nothing. Under verbatimModuleSyntax `import { type X }` still loads its module: only `import type` and
+ * `export type` are type-only.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseAst } from 'vitest/node';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Stands for a specifier that is made at run time. */
+export const COMPUTED = '<computed>';
+
+/** A file by its path from the root, with slashes. */
+export interface Source {
+  file: string;
+  text: string;
+}
+
+/** One import of a file, in whatever form it is written. */
+export interface Import {
+  file: string;
+  specifier: string;
+  form: 'import' | 're-export' | 'dynamic' | 'type' | 'require';
+  typeOnly: boolean;
+  /** The path from the root that a relative specifier means. */
+  target: string | undefined;
+}
+
+interface Node {
+  type: string;
+  [field: string]: unknown;
+}
+
+/** The TypeScript sources in these folders of the real tree; a folder that is empty, or not there yet, has none. */
+export function readSources(folders: string[]): Source[] {
+  return folders
+    .filter((folder) => existsSync(join(ROOT, folder)))
+    .flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+        .map((name) => posix.join(folder, ...name.split('\\')))
+        .filter((file) => file.endsWith('.ts') && !file.includes('/node_modules/'))
+        .sort()
+        .map((file) => ({ file, text: readFileSync(join(ROOT, file), 'utf8') })),
+    );
+}
+
+/** All that a source imports, in the order of its text. */
+export function importsOf(source: Source): Import[] {
+  return nodesOf(source).flatMap((node) => {
+    const found = importedBy(node);
+    if (!found) return [];
+    const specifier = textOf(found.from) ?? COMPUTED;
+    const { form, typeOnly } = found;
+    return [{ file: source.file, specifier, form, typeOnly, target: targetOf(source.file, specifier) }];
+  });
+}
+
+/** The path from the root that a specifier means in this file, unless it names a package. */
+export function targetOf(file: string, specifier: string): string | undefined {
+  return /^\.{0,2}\//.test(specifier) || /^\.{1,2}$/.test(specifier)
+    ? posix.join(specifier.startsWith('/') ? '' : posix.dirname(file), specifier)
+    : undefined;
+}
+
+/** Every string of a source, and every piece of text between the holes of a template. */
+export function stringsOf(source: Source): string[] {
+  return nodesOf(source).flatMap((node) => {
+    if (node.type === 'Literal' && typeof node.value === 'string') return [node.value];
+    return node.type === 'TemplateElement' ? [cookedText(node)] : [];
+  });
+}
+
+/** The lines, from 1, on which a member expression ends in these names: `this.#storage.sql.exec` in `sql`, `exec`. */
+export function linesOfMember(source: Source, ...names: string[]): number[] {
+  return nodesOf(source)
+    .filter((node) => node.type === 'MemberExpression' && endsIn(node, names))
+    .map(({ start }) => source.text.slice(0, Number(start)).split('\n').length);
+}
+
+/**
+ * The circles in which files import each other, types included, each as the files on it with the least one first.
+ * Every import that is on a circle is on one of these, though not every circle of a tangle is among them.
+ */
+export function circlesOf(sources: Source[]): string[][] {
+  const graph = new Map(sources.map((source) => [source.file, importsOf(source)]));
+  const next = (file: string) =>
+    (graph.get(file) ?? []).flatMap(({ target }) =>
+      target !== undefined && graph.has(target) ? [target] : [],
+    );
+  const circles = [...graph.keys()].flatMap((file) =>
+    next(file).flatMap((imported) => {
+      const way = shortestWay(imported, file, next);
+      return way ? [fromTheLeast(way)] : [];
+    }),
+  );
+  return [...new Map(circles.map((circle) => [circle.join(), circle])).values()];
+}
+
+/** The files from one to another, both included, by as few imports as there can be. */
+function shortestWay(from: string, to: string, next: (file: string) => string[]): string[] | undefined {
+  const seen = new Set([from]);
+  const ways = [[from]];
+  for (const way of ways) {
+    const last = way.at(-1)!;
+    if (last === to) return way;
+    for (const file of next(last)) {
+      if (seen.has(file)) continue;
+      seen.add(file);
+      ways.push([...way, file]);
+    }
+  }
+  return undefined;
+}
+
+function fromTheLeast(circle: string[]): string[] {
+  const least = circle.indexOf([...circle].sort()[0]!);
+  return [...circle.slice(least), ...circle.slice(0, least)];
+}
+
+const parsed = new WeakMap<Source, Node[]>();
+
+function nodesOf(source: Source): Node[] {
+  const known = parsed.get(source);
+  if (known) return known;
+  const { file, text } = source;
+  const nodes = [...nodesWithin(parseAst(text, { lang: file.endsWith('.d.ts') ? 'dts' : 'ts' }, file))];
+  parsed.set(source, nodes);
+  return nodes;
+}
+
+function* nodesWithin(value: unknown): Generator<Node> {
+  if (typeof value !== 'object' || value === null) return;
+  if (isNode(value)) yield value;
+  for (const child of Object.values(value)) yield* nodesWithin(child);
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
+}
+
+/** The text of a string, or of a template without holes. */
+function textOf(node: unknown): string | undefined {
+  if (!isNode(node)) return undefined;
+  if (node.type === 'Literal' && typeof node.value === 'string') return node.value;
+  if (node.type !== 'TemplateLiteral' || !Array.isArray(node.quasis) || node.quasis.length !== 1)
+    return undefined;
+  return cookedText(node.quasis[0]);
+}
+
+function cookedText({ value }: Node): string {
+  return typeof value === 'object' && value !== null && 'cooked' in value ? String(value.cooked) : '';
+}
+
+function importedBy(node: Node): (Pick<Import, 'form' | 'typeOnly'> & { from: unknown }) | undefined {
+  switch (node.type) {
+    case 'ImportDeclaration':
+      return { from: node.source, form: 'import', typeOnly: node.importKind === 'type' };
+    case 'ExportNamedDeclaration':
+    case 'ExportAllDeclaration':
+      if (!node.source) return undefined;
+      return { from: node.source, form: 're-export', typeOnly: node.exportKind === 'type' };
+    case 'ImportExpression':
+      return { from: node.source, form: 'dynamic', typeOnly: false };
+    case 'TSImportType':
+      return { from: node.source, form: 'type', typeOnly: true };
+    case 'TSImportEqualsDeclaration':
+      if (!isNode(node.moduleReference) || node.moduleReference.type !== 'TSExternalModuleReference')
+        return undefined;
+      return {
+        from: node.moduleReference.expression,
+        form: 'require',
+        typeOnly: node.importKind === 'type',
+      };
+    case 'CallExpression': {
+      if (!isRequire(node.callee) || !Array.isArray(node.arguments)) return undefined;
+      return { from: node.arguments[0], form: 'require', typeOnly: false };
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** `require` or `require.resolve`. */
+function isRequire(callee: unknown): boolean {
+  if (!isNode(callee)) return false;
+  if (callee.type === 'Identifier') return callee.name === 'require';
+  return callee.type === 'MemberExpression' && isRequire(callee.object);
+}
+
+/** Whether an expression is a name, or a member of that name, and what stands before it ends in the other names. */
+function endsIn(expression: unknown, names: string[]): boolean {
+  const name = names.at(-1);
+  if (name === undefined) return true;
+  const node = bare(expression);
+  if (node?.type !== 'MemberExpression') return names.length === 1 && nameOf(node) === name;
+  const member = node.computed ? textOf(node.property) : nameOf(node.property);
+  return member === name && endsIn(node.object, names.slice(0, -1));
+}
+
+function nameOf(node: unknown): unknown {
+  if (!isNode(node)) return undefined;
+  return node.type === 'Identifier' || node.type === 'PrivateIdentifier' ? node.name : undefined;
+}
+
+/** An expression without the parentheses, `?.`, `!` and type assertions around it. */
+function bare(expression: unknown): Node | undefined {
+  if (!isNode(expression)) return undefined;
+  const wrapped = /^(Parenthesized|Chain|TSNonNull|TSAs|TSSatisfies|TSTypeAssertion)/.test(expression.type);
+  return wrapped ? bare(expression.expression) : expression;
+}
