@@ -79,7 +79,7 @@ describe('npm start', () => {
     const folder = newFolder();
     const { stack, described } = await start(folder);
     const demo = run('demo.ts', folder);
-    expect(await demo.ended).toBe(0);
+    expect(await demo.ended, demo.output()).toBe(0);
     expect(demo.output()).toContain('The main loop holds.');
 
     stack.process.kill('SIGTERM');
@@ -100,7 +100,7 @@ describe('npm start', () => {
     await expectGone(edge);
     expect(second.described.apiKey).toEqual(first.described.apiKey);
     const demo = run('demo.ts', folder);
-    expect(await demo.ended).toBe(0);
+    expect(await demo.ended, demo.output()).toBe(0);
   }, 60_000);
 
   it.each(['SITEWIRE_HTTP_PORT', 'SITEWIRE_MQTTS_PORT'])(
