@@ -3,14 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { Server as HttpServer } from 'node:http';
 import type { Server as TlsServer } from 'node:tls';
 import type { Logger } from 'pino';
-import {
-  type DeviceLinkDown,
-  type DeviceLinkUp,
-  deviceLinkDown,
-  type VhostLinkDown,
-  type VhostLinkUp,
-  vhostLinkDown,
-} from '../protocol/link.ts';
+import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../protocol/link/device.ts';
+import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../protocol/link/vhost.ts';
 import { AmqpConnection } from './amqp/connection.ts';
 import type { BridgeConfig } from './config.ts';
 import { type DialResult, dial, type Edge, startPulse } from './link.ts';

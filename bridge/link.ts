@@ -9,22 +9,15 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { type RawData, WebSocket } from 'ws';
 import type { z } from 'zod';
 import { ERROR_STATUS } from '../protocol/errors.ts';
+import { MAX_BATCH_CHARS, MAX_BATCH_FRAMES, packFrames, parseFrames } from '../protocol/link/batch.ts';
+import { ANSWER_TIMEOUT_MS, PING, PING_INTERVAL_MS, PONG, SIGN_OF_LIFE_MS } from '../protocol/link/live.ts';
 import {
-  ANSWER_TIMEOUT_MS,
   type BridgeProof,
   formatProof,
   LINK_PATHS,
-  MAX_BATCH_CHARS,
-  MAX_BATCH_FRAMES,
-  PING,
-  PING_INTERVAL_MS,
-  PONG,
   PROOF_HEADER,
-  packFrames,
-  parseFrames,
   proofSigningString,
-  SIGN_OF_LIFE_MS,
-} from '../protocol/link.ts';
+} from '../protocol/link/proof.ts';
 
 /** Frames gather no longer than this behind one that is not answered. */
 const GATHER_MS = 2;

@@ -4,7 +4,9 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { CommandLogPage } from '../protocol/command-log.ts';
-import { CLOSE_CODES, deviceLinkUp, PING, PONG, parseFrames } from '../protocol/link.ts';
+import { parseFrames } from '../protocol/link/batch.ts';
+import { deviceLinkUp } from '../protocol/link/device.ts';
+import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import type { SiteConfig, SiteConfigSnapshot } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
 import type { Env } from './env.ts';

@@ -5,7 +5,10 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import { LIMIT } from '../protocol/limits.ts';
-import { CLOSE_CODES, PING, PONG, parseFrames, VHOST_HEADER, vhostLinkUp } from '../protocol/link.ts';
+import { parseFrames } from '../protocol/link/batch.ts';
+import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
+import { VHOST_HEADER } from '../protocol/link/proof.ts';
+import { vhostLinkUp } from '../protocol/link/vhost.ts';
 import type { Env } from './env.ts';
 import { Agenda, type DueSource } from './object/agenda.ts';
 import { AlarmClock } from './object/alarm-clock.ts';

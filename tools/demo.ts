@@ -26,7 +26,7 @@ async function untilTelemetryMoved(stack: Stack, siteId: string, wantedKw: numbe
 const { stack, partner } = await connect();
 const [plant] = stack.plants;
 if (!plant) throw new Error('the stack has no plant');
-const battery = plant.subDevices.find((asset) => asset.assetType === 'BESS')?.deviceId ?? '';
+const battery = plant.subDevices.find((subDevice) => subDevice.assetType === 'BESS')?.deviceId ?? '';
 
 async function connect(): Promise<{ stack: Stack; partner: Partner }> {
   try {

@@ -10,7 +10,7 @@ import { ensureCredentials, signDeviceToken } from './credentials.ts';
 import { startEdge } from './edge.ts';
 import { endLeftover } from './leftover.ts';
 import { assertFree, portOf } from './ports.ts';
-import { ASSETS, seedApiKey, seedOrganization, seedPlant, VCP_SCOPES } from './seed.ts';
+import { SUB_DEVICES, seedApiKey, seedOrganization, seedPlant, VCP_SCOPES } from './seed.ts';
 import type { SimulatorStart } from './simulator/index.ts';
 import { dataFolder, removeStack, type Stack, writeStack } from './stack-file.ts';
 
@@ -123,7 +123,7 @@ function describe(): Stack {
         id: credentials.plantId,
         ...PLANT,
         gatewayId: gateway.id,
-        subDevices: ASSETS.map(({ deviceId, assetType }) => ({ deviceId, assetType })),
+        subDevices: SUB_DEVICES.map(({ deviceId, assetType }) => ({ deviceId, assetType })),
       },
     ],
   };

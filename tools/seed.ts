@@ -17,7 +17,7 @@ export const VCP_SCOPES: ApiKeyScope[] = [
   'vcp:write:config',
 ];
 
-export interface SeededAsset {
+export interface SeededSubDevice {
   deviceId: string;
   assetType: AssetType;
   name: string;
@@ -26,7 +26,7 @@ export interface SeededAsset {
   meterRole: string | null;
 }
 
-export const ASSETS: SeededAsset[] = [
+export const SUB_DEVICES: SeededSubDevice[] = [
   {
     deviceId: 'BESS-1',
     assetType: 'BESS',
@@ -122,7 +122,7 @@ export async function seedPlant(
   miniflare: Miniflare,
   organizationId: string,
   plant: PlantSeed,
-  assets: readonly SeededAsset[] = ASSETS,
+  subDevices: readonly SeededSubDevice[] = SUB_DEVICES,
 ): Promise<void> {
   const database = await miniflare.getD1Database('DB');
   const now = Date.now();
@@ -146,7 +146,7 @@ export async function seedPlant(
         now,
         now,
       ),
-    ...assets.map((asset) =>
+    ...subDevices.map((subDevice) =>
       database
         .prepare(
           `INSERT OR IGNORE INTO sub_devices (id, plant_id, external_id, asset_type, name, rated_power_kw, capacity_kwh, meter_role, created_at_ms)
@@ -155,12 +155,12 @@ export async function seedPlant(
         .bind(
           randomUUID(),
           plant.id,
-          asset.deviceId,
-          asset.assetType,
-          asset.name,
-          asset.ratedPowerKw,
-          asset.capacityKwh,
-          asset.meterRole,
+          subDevice.deviceId,
+          subDevice.assetType,
+          subDevice.name,
+          subDevice.ratedPowerKw,
+          subDevice.capacityKwh,
+          subDevice.meterRole,
           now,
         ),
     ),

@@ -2,7 +2,7 @@
 import { Hono } from 'hono';
 import { requestId } from 'hono/request-id';
 import { secureHeaders } from 'hono/secure-headers';
-import { LINK_PATHS } from '../protocol/link.ts';
+import { LINK_PATHS } from '../protocol/link/proof.ts';
 import type { AppContext } from './env.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { jsonBody } from './http/json-body.ts';

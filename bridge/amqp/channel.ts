@@ -4,8 +4,8 @@
  * close-ok counts.
  */
 import { randomBytes } from 'node:crypto';
-import type { Delivery, VhostLinkDown } from '../../protocol/link.ts';
-import { deliveryBytes } from '../../protocol/link.ts';
+import type { Delivery, VhostLinkDown } from '../../protocol/link/vhost.ts';
+import { deliveryBytes } from '../../protocol/link/vhost.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import { Confirms } from './confirms.ts';
 import { type Content, ContentAssembly, readPublish, unexpected } from './content.ts';

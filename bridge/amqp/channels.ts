@@ -1,5 +1,5 @@
 /** The channels of a running connection: which frame goes to which, and how one opens (RabbitMQ's 504s). */
-import { deliveryBytes, type VhostLinkDown } from '../../protocol/link.ts';
+import { deliveryBytes, type VhostLinkDown } from '../../protocol/link/vhost.ts';
 import { Channel, type ChannelHost } from './channel.ts';
 import type { Uplink } from './uplink.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';

@@ -6,7 +6,7 @@
  */
 import type { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';
-import type { VhostLinkDown } from '../../protocol/link.ts';
+import type { VhostLinkDown } from '../../protocol/link/vhost.ts';
 import type { ChannelHost } from './channel.ts';
 import { Channels } from './channels.ts';
 import { Handshake, PROTOCOL_HEADER, type Session, type VhostDial } from './handshake.ts';

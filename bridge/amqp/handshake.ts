@@ -7,7 +7,8 @@
  * the edge closes with 320, never 403 (rule 7).
  */
 import { LIMIT } from '../../protocol/limits.ts';
-import { VHOST_HEADER, type VhostLinkDown, type VhostLinkUp } from '../../protocol/link.ts';
+import { VHOST_HEADER } from '../../protocol/link/proof.ts';
+import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import type { DialResult, Link } from '../link.ts';
 import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
 import { type AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';

@@ -1,6 +1,7 @@
 /** What a connection has under way to its object: publishes and requests without an answer, acks that gather, credit. */
 import { LIMIT } from '../../protocol/limits.ts';
-import { CLOSE_CODES, type VhostLinkDown, type VhostLinkUp } from '../../protocol/link.ts';
+import { CLOSE_CODES } from '../../protocol/link/live.ts';
+import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import type { ObjectLink } from '../link.ts';
 import type { Content } from './content.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';

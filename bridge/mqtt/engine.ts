@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
 import { isUuid } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link.ts';
+import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts';
 import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
 import type { DialResult, Link } from '../link.ts';
 import { SizeGate } from './size-gate.ts';

@@ -1,5 +1,5 @@
 /** Connection ids seen lately: a bridge's proof opens a link once (rule 1). */
-import { PROOF_TOLERANCE_MS } from '../../protocol/link.ts';
+import { PROOF_TOLERANCE_MS } from '../../protocol/link/proof.ts';
 import type { Sql } from './sql.ts';
 import type { Turn } from './turn.ts';
 

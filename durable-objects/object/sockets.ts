@@ -1,5 +1,5 @@
 /** Sending to and closing sockets that may be gone already: their close event, or the next wake, tells. */
-import { packFrames } from '../../protocol/link.ts';
+import { packFrames } from '../../protocol/link/batch.ts';
 
 export function sendFrames(socket: WebSocket, frames: readonly unknown[]): void {
   try {

@@ -38,7 +38,7 @@ export function findSite(
 
 /** The copy in memory and storage, read again on demand, one read at a time. */
 export class OrganizationCopy {
-  readonly #facts: Facts<'directory'>;
+  readonly #facts: Facts<'registry'>;
   readonly #turns: Turns;
   readonly #clock: Clock;
   readonly #database: D1Database;
@@ -46,13 +46,12 @@ export class OrganizationCopy {
   #readAtMs = 0;
   #reading: Promise<void> | undefined;
 
-  /** The fact's name is older than this class's. */
-  constructor(facts: Facts<'directory'>, turns: Turns, clock: Clock, database: D1Database) {
+  constructor(facts: Facts<'registry'>, turns: Turns, clock: Clock, database: D1Database) {
     this.#facts = facts;
     this.#turns = turns;
     this.#clock = clock;
     this.#database = database;
-    this.#record = facts.get<OrganizationRecord>('directory');
+    this.#record = facts.get<OrganizationRecord>('registry');
   }
 
   get record(): OrganizationRecord | undefined {
@@ -76,7 +75,7 @@ export class OrganizationCopy {
     this.#record = record;
     this.#readAtMs = this.#clock.now();
     if (isSame || text.length > MAX_STORED_CHARS) return;
-    this.#turns.run((turn) => this.#facts.set(turn, 'directory', record));
+    this.#turns.run((turn) => this.#facts.set(turn, 'registry', record));
   }
 }
 

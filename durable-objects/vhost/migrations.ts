@@ -77,4 +77,11 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
     CREATE TABLE received (site_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
     `,
   },
+  {
+    // The copy of D1 goes by one name in both objects. Older code reads it anew.
+    lowest: 1,
+    sql: `
+    UPDATE fact SET name = 'registry' WHERE name = 'directory';
+    `,
+  },
 ];

@@ -4,7 +4,7 @@ import http, { createServer } from 'node:http';
 import { type AddressInfo, createServer as createNetServer, type Server, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type ApiErrorCode, ERROR_STATUS } from '../../protocol/errors.ts';
-import { PROOF_HEADER, parseProof, proofSigningString } from '../../protocol/link.ts';
+import { PROOF_HEADER, parseProof, proofSigningString } from '../../protocol/link/proof.ts';
 import { type Answer, envelope, SECRET, TestEdge } from '../support/bridge-edge.ts';
 import { CREDENTIAL, type DeviceDialResult, dialDevice, Heard } from '../support/bridge-link.ts';
 import { turns } from '../support/bridge-signal.ts';

@@ -1,7 +1,9 @@
 /** A link's life: signs of it, what is hostile on it, and its ends. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startPulse } from '../../bridge/link.ts';
-import { type DeviceLinkUp, MAX_MESSAGE_CHARS, PONG } from '../../protocol/link.ts';
+import { MAX_MESSAGE_CHARS } from '../../protocol/link/batch.ts';
+import type { DeviceLinkUp } from '../../protocol/link/device.ts';
+import { PONG } from '../../protocol/link/live.ts';
 import { TestEdge } from '../support/bridge-edge.ts';
 import { dialDevice, Heard, type OpenLink, openLink } from '../support/bridge-link.ts';
 import { CLOCK, turns } from '../support/bridge-signal.ts';

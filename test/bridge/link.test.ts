@@ -1,7 +1,7 @@
 /** The link's traffic: smart batching, and answers by sequence. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startPulse } from '../../bridge/link.ts';
-import type { DeviceLinkUp } from '../../protocol/link.ts';
+import type { DeviceLinkUp } from '../../protocol/link/device.ts';
 import { TestEdge } from '../support/bridge-edge.ts';
 import { type OpenLink, openLink } from '../support/bridge-link.ts';
 import { CLOCK, turns } from '../support/bridge-signal.ts';

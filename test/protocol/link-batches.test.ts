@@ -2,14 +2,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  type DeviceLinkUp,
-  deviceLinkUp,
   MAX_BATCH_CHARS,
   MAX_BATCH_FRAMES,
   MAX_MESSAGE_CHARS,
   packFrames,
   parseFrames,
-} from '../../protocol/link.ts';
+} from '../../protocol/link/batch.ts';
+import { type DeviceLinkUp, deviceLinkUp } from '../../protocol/link/device.ts';
 
 const SUBSCRIBED = { kind: 'subscribed', commands: true };
 

@@ -1,7 +1,7 @@
 /** The proof of a bridge: without one that reads, the link's path does not exist. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type BridgeProof, formatProof, parseProof, proofSigningString } from '../../protocol/link.ts';
+import { type BridgeProof, formatProof, parseProof, proofSigningString } from '../../protocol/link/proof.ts';
 
 const PROOF: BridgeProof = {
   bridge: 'bridge-1.eu_a',

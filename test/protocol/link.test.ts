@@ -1,15 +1,9 @@
 /** Frames of the link, read and hostile. Nothing a peer sends may throw, grow or reach a prototype. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  deviceLinkDown,
-  deviceLinkUp,
-  MAX_MESSAGE_CHARS,
-  packFrames,
-  parseFrames,
-  vhostLinkDown,
-  vhostLinkUp,
-} from '../../protocol/link.ts';
+import { MAX_MESSAGE_CHARS, packFrames, parseFrames } from '../../protocol/link/batch.ts';
+import { deviceLinkDown, deviceLinkUp } from '../../protocol/link/device.ts';
+import { vhostLinkDown, vhostLinkUp } from '../../protocol/link/vhost.ts';
 
 const SUBSCRIBED = { kind: 'subscribed', commands: true };
 const DELIVERY = { lease: 7, redelivered: false, routingKey: 'a.event.alarm', body: '{}', encoding: 'utf8' };

@@ -4,7 +4,12 @@ import { AmqpConnection, type ConnectionEvents } from '../../bridge/amqp/connect
 import type { VhostDial } from '../../bridge/amqp/handshake.ts';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { dial } from '../../bridge/link.ts';
-import { type Delivery, type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../../protocol/link.ts';
+import {
+  type Delivery,
+  type VhostLinkDown,
+  type VhostLinkUp,
+  vhostLinkDown,
+} from '../../protocol/link/vhost.ts';
 import { AmqpPeer, type HandshakeOptions } from './bridge-amqp-peer.ts';
 import type { TestEdge, VhostEdgeLink } from './bridge-edge.ts';
 

@@ -10,23 +10,18 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import type { z } from 'zod';
 import type { Edge } from '../../bridge/link.ts';
 import { type ApiErrorCode, errorBody } from '../../protocol/errors.ts';
+import { parseFrames } from '../../protocol/link/batch.ts';
+import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkUp } from '../../protocol/link/device.ts';
+import { PING, PONG } from '../../protocol/link/live.ts';
 import {
   type BridgeProof,
-  type DeviceLinkDown,
-  type DeviceLinkUp,
-  deviceLinkUp,
   LINK_PATHS,
-  PING,
-  PONG,
   PROOF_HEADER,
-  parseFrames,
   parseProof,
   proofSigningString,
   VHOST_HEADER,
-  type VhostLinkDown,
-  type VhostLinkUp,
-  vhostLinkUp,
-} from '../../protocol/link.ts';
+} from '../../protocol/link/proof.ts';
+import { type VhostLinkDown, type VhostLinkUp, vhostLinkUp } from '../../protocol/link/vhost.ts';
 import { Signal } from './bridge-signal.ts';
 
 export const SECRET = 'a-bridge-secret-of-thirty-two-characters';

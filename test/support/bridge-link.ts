@@ -1,6 +1,6 @@
 /** A device's link between the bridge and an edge of a test, and what the bridge hears on it. */
 import { type DialResult, dial, type Link } from '../../bridge/link.ts';
-import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link.ts';
+import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
 import { Signal } from './bridge-signal.ts';
 

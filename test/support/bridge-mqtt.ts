@@ -2,7 +2,7 @@
 import { type Duplex, duplexPair } from 'node:stream';
 import { dial } from '../../bridge/link.ts';
 import { MqttEngine, type MqttEvents } from '../../bridge/mqtt/engine.ts';
-import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link.ts';
+import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
 import { DEVICE_ID } from './bridge-link.ts';

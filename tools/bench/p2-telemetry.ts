@@ -2,7 +2,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { connectAsync } from 'mqtt';
 import { dial, type Link, startPulse } from '../../bridge/link.ts';
-import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link.ts';
+import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { telemetrySigningString } from '../../protocol/signing.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import type { PlantSeed } from '../seed.ts';

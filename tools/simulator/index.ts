@@ -1,6 +1,6 @@
 /** The simulated plant as a process: told by its parent who it is, until the parent ends it. */
 import { readFileSync } from 'node:fs';
-import { ASSETS, CONSTRAINTS } from '../seed.ts';
+import { CONSTRAINTS, SUB_DEVICES } from '../seed.ts';
 import { Gateway, type GatewayOptions } from './gateway.ts';
 import { obey } from './orders.ts';
 import { advance, initialState, NO_ORDERS, type PlantLimits } from './plant.ts';
@@ -16,13 +16,13 @@ export interface SimulatorToken {
   token: string;
 }
 
-const asset = (assetType: string) => ASSETS.find((one) => one.assetType === assetType);
+const subDevice = (assetType: string) => SUB_DEVICES.find((one) => one.assetType === assetType);
 const LIMITS: PlantLimits = {
-  batteryPowerKw: asset('BESS')?.ratedPowerKw ?? 50,
-  batteryCapacityKwh: asset('BESS')?.capacityKwh ?? 100,
+  batteryPowerKw: subDevice('BESS')?.ratedPowerKw ?? 50,
+  batteryCapacityKwh: subDevice('BESS')?.capacityKwh ?? 100,
   minSocPercent: CONSTRAINTS.minSocPercent ?? 0,
   maxSocPercent: CONSTRAINTS.maxSocPercent ?? 100,
-  pvPeakKw: asset('FVE')?.ratedPowerKw ?? 80,
+  pvPeakKw: subDevice('FVE')?.ratedPowerKw ?? 80,
   maxImportKw: CONSTRAINTS.maxImportKw ?? 120,
   maxExportKw: CONSTRAINTS.maxExportKw ?? 90,
 };

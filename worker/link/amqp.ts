@@ -2,7 +2,7 @@
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
-import type { BridgeProof } from '../../protocol/link.ts';
+import type { BridgeProof } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
 import { isAllowedAddress } from '../auth/address.ts';
 import type { AppContext } from '../env.ts';

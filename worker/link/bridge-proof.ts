@@ -6,7 +6,7 @@ import {
   PROOF_TOLERANCE_MS,
   parseProof,
   proofSigningString,
-} from '../../protocol/link.ts';
+} from '../../protocol/link/proof.ts';
 
 /** What the bridge says of its client, or undefined without a valid proof. That it is used once, the object sees to. */
 export function verifyBridge(request: Request, secret: string, now: number): BridgeProof | undefined {

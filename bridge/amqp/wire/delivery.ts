@@ -1,5 +1,5 @@
 /** A delivery as bytes: method, header and body frames in one buffer, the body split by the tuned frame size. */
-import type { Delivery, MessageProperties } from '../../../protocol/link.ts';
+import type { Delivery, MessageProperties } from '../../../protocol/link/vhost.ts';
 import { cutShortString } from './amqp-error.ts';
 import { decodeProperties, encodeMethod, encodeProperties, type Fields, type METHOD } from './codec.ts';
 import { FRAME, FRAME_OVERHEAD } from './frame-reader.ts';

@@ -5,7 +5,7 @@
 import { type DeviceMessage, parseDeviceMessage } from '../../../protocol/device.ts';
 import type { DeviceReportedStatus } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link.ts';
+import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { ok, type Result, refuse } from '../../../protocol/result.ts';
 import { verifyHmac } from '../../secrets/hmac.ts';
 import type { JournalEntry } from '../telemetry/entry.ts';

@@ -2,7 +2,7 @@
  * One batch of a device's frames (rule 3): each message is judged without a write, then all that is good is written
  * in one turn, and only what stands is answered.
  */
-import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link.ts';
+import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { applyAck, sendUnacknowledged } from '../dispatch/execution.ts';
 import type { SiteParts } from '../parts.ts';
 import { BatchFindings } from './messages.ts';

@@ -4,7 +4,8 @@
  * stay listed for long, so a socket must also have shown a sign of life in the last minute to be sent to.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
-import { CLOSE_CODES, type DeviceLinkDown, SIGN_OF_LIFE_MS } from '../../../protocol/link.ts';
+import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
+import { CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../protocol/link/live.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { SeenConnections } from '../../object/seen-connections.ts';
 import { closeQuietly, sendFrames } from '../../object/sockets.ts';

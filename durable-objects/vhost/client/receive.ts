@@ -2,7 +2,7 @@
  * One batch of a client's frames (rule 3): publishes are judged, what is decided here is written in one turn and
  * answered at once, and publishes for Sites go to their lanes, which answer them.
  */
-import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link.ts';
+import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import type { KeyRecord } from '../key/key.ts';
 import type { VhostParts } from '../parts.ts';
 import { authorizePublish } from '../publish/authorize.ts';

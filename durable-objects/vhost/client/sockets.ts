@@ -2,7 +2,8 @@
  * The client connections of a vhost: one socket each, its row in storage, its delivery window on the socket itself
  * so that it outlives hibernation. Rows without a socket are gone connections: no close event comes after a crash.
  */
-import { SIGN_OF_LIFE_MS, type VhostLinkDown } from '../../../protocol/link.ts';
+import { SIGN_OF_LIFE_MS } from '../../../protocol/link/live.ts';
+import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { SeenConnections } from '../../object/seen-connections.ts';

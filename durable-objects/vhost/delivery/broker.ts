@@ -8,7 +8,7 @@ import {
   type Delivery,
   deliveryBytes,
   type VhostLinkDown,
-} from '../../../protocol/link.ts';
+} from '../../../protocol/link/vhost.ts';
 import { QUEUE_NAMES, type QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { DeadLetter, Queue, Taken } from '../queue/queue.ts';

@@ -2,7 +2,7 @@
  * What leaves a vhost for its clients: answers first, then the deliveries that may go now. Acknowledgements and
  * telemetry that are only in memory are written with the next turn, or by a turn of their own a little later.
  */
-import type { VhostLinkDown } from '../../../protocol/link.ts';
+import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
 import type { Turns } from '../../object/turn.ts';
 import type { ClientSockets } from '../client/sockets.ts';
 import type { Broker } from './broker.ts';

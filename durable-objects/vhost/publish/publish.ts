@@ -2,7 +2,7 @@
 import { signableJson } from '../../../protocol/compact-json.ts';
 import { type Envelope, parseEnvelope } from '../../../protocol/envelope.ts';
 import { parseInstant } from '../../../protocol/ids.ts';
-import type { PublishFrame } from '../../../protocol/link.ts';
+import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type Result, refuse } from '../../../protocol/result.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import { envelopeSigningString } from '../../../protocol/signing.ts';

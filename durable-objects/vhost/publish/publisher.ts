@@ -3,7 +3,7 @@
  * judged, and a lane carries the submission there and its answer back.
  */
 import type { Envelope } from '../../../protocol/envelope.ts';
-import type { PublishFrame } from '../../../protocol/link.ts';
+import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Env } from '../../env.ts';
 import type { Clock } from '../../object/clock.ts';

@@ -1,5 +1,5 @@
 /** Queues, their messages a row each, and the chunks of telemetry events. */
-import type { BodyEncoding, MessageProperties } from '../../../protocol/link.ts';
+import type { BodyEncoding, MessageProperties } from '../../../protocol/link/vhost.ts';
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';

@@ -3,7 +3,7 @@
  * the message, so it outlives hibernation; the leases of connections that are gone count as put back.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
-import { deliveryBytes } from '../../../protocol/link.ts';
+import { deliveryBytes } from '../../../protocol/link/vhost.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import { type DeadLetter, type Lease, limitsOf, type Queue, type QueueLimits, type Taken } from './queue.ts';

@@ -4,7 +4,7 @@
  * a minute of telemetry events [C-6.4], and a steady consumer costs no row at all.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
-import { deliveryBytes } from '../../../protocol/link.ts';
+import { deliveryBytes } from '../../../protocol/link/vhost.ts';
 import type { Turn } from '../../object/turn.ts';
 import { type DeadLetter, type Lease, limitsOf, type Queue, type Taken } from './queue.ts';
 import type { Message, Owner, QueueRows } from './rows.ts';

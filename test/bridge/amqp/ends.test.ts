@@ -1,7 +1,7 @@
 /** How a connection ends: with its link, by the client, by the bridge; and that the other end goes with it. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { CLOSE_CODES } from '../../../protocol/link.ts';
+import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import { connectAmqp, dialEdge, openAmqp } from '../../support/bridge-amqp.ts';
 import { PROTOCOL_HEADER, publishFrames } from '../../support/bridge-amqp-frames.ts';
 import { TestEdge } from '../../support/bridge-edge.ts';

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import type { DialResult } from '../../../bridge/link.ts';
-import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link.ts';
+import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import { connectAmqp, dialEdge, openAmqp } from '../../support/bridge-amqp.ts';
 import { PROTOCOL_HEADER } from '../../support/bridge-amqp-frames.ts';
 import { type Answer, envelope, TestEdge } from '../../support/bridge-edge.ts';

@@ -1,7 +1,7 @@
 /** What is under way is bounded both ways: publishers are paused, deliveries run on credit (rule 9). */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { type Delivery, deliveryBytes } from '../../../protocol/link.ts';
+import { type Delivery, deliveryBytes } from '../../../protocol/link/vhost.ts';
 import {
   deliveryOf,
   type OpenAmqpClient,

@@ -2,7 +2,7 @@
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { connectAsync, type ErrorWithReasonCode, type IClientOptions, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { CLOSE_CODES } from '../../../protocol/link.ts';
+import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import { type DeviceEdgeLink, envelope, TestEdge } from '../../support/bridge-edge.ts';
 import { DEVICE_ID } from '../../support/bridge-link.ts';
 import { COMMANDS, OTHER_ID, TELEMETRY, TestBroker } from '../../support/bridge-mqtt.ts';

@@ -1,7 +1,7 @@
 /** A session's life: keep-alive, its link, its will, its end; client and link end together. */
 import persistence from 'aedes-persistence';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { CLOSE_CODES } from '../../../protocol/link.ts';
+import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import { TestEdge } from '../../support/bridge-edge.ts';
 import { DEVICE_ID } from '../../support/bridge-link.ts';
 import { COMMANDS, OTHER_ID, sentToObject, TestBroker } from '../../support/bridge-mqtt.ts';

@@ -1,6 +1,7 @@
 /** What a hostile device can make a site keep: bounded, whatever its frames hold [rule 9]. */
 import { describe, expect, it } from 'vitest';
-import { type DeviceLinkDown, MAX_BATCH_FRAMES, MAX_MESSAGE_CHARS } from '../../../protocol/link.ts';
+import { MAX_BATCH_FRAMES, MAX_MESSAGE_CHARS } from '../../../protocol/link/batch.ts';
+import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
 import type { DeviceTestLink } from '../../support/workerd/links.ts';
 import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import {

@@ -8,7 +8,7 @@ import {
   LINK_PATHS,
   PROOF_HEADER,
   proofSigningString,
-} from '../../../protocol/link.ts';
+} from '../../../protocol/link/proof.ts';
 import { restRequest, settle } from './rest.ts';
 import type { Key, Organization } from './world.ts';
 

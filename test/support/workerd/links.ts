@@ -3,7 +3,8 @@
 import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { compact } from '../../../protocol/compact-json.ts';
-import type { DeviceLinkDown, DeviceLinkUp, VhostLinkDown, VhostLinkUp } from '../../../protocol/link.ts';
+import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
+import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import type { CommandFamily } from '../../../protocol/routing-keys.ts';
 import {
   ackSigningString,

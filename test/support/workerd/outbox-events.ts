@@ -1,6 +1,6 @@
 /** Events as a Site's outbox would hand them to a Vhost, numbered in their payload so that order can be read off. */
 import type { OutboxEvent, Receipt } from '../../../durable-objects/rpc.ts';
-import type { Delivery } from '../../../protocol/link.ts';
+import type { Delivery } from '../../../protocol/link/vhost.ts';
 import type { EventKind } from '../../../protocol/routing-keys.ts';
 import type { Partner } from './partner.ts';
 import { type Key, vhostOf } from './world.ts';

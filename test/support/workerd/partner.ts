@@ -3,7 +3,7 @@ import { runInDurableObject } from 'cloudflare:test';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import type { CommandLogPage } from '../../../protocol/command-log.ts';
 import { compact } from '../../../protocol/compact-json.ts';
-import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../../protocol/link.ts';
+import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import {
   type CommandFamily,
   EXCHANGE,

@@ -6,7 +6,7 @@ import { statusSigningString, telemetrySigningString } from '../../../protocol/s
 import type { DevicePublishTopic } from '../../../protocol/topics.ts';
 import { ackMessage, type DeviceTestLink, dialSite, openLink, telemetryMessage } from './links.ts';
 import { passTime, SECOND } from './site-clock.ts';
-import { type Asset, type Plant, siteOf } from './world.ts';
+import { type Plant, type SubDeviceOptions, siteOf } from './world.ts';
 
 export interface DeviceCredential {
   id: string;
@@ -125,7 +125,11 @@ export async function stayConnected(plant: Plant, link: DeviceTestLink, duration
 }
 
 /** A sub-device that is linked to a device which exists already. Before the site's first use: it reads them once. */
-export async function addLinkedAsset(plantId: string, asset: Asset, deviceId: string): Promise<void> {
+export async function addLinkedSubDevice(
+  plantId: string,
+  subDevice: SubDeviceOptions,
+  deviceId: string,
+): Promise<void> {
   await env.DB.prepare(
     `INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, linked_device_id, rated_power_kw, created_at_ms)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -133,11 +137,11 @@ export async function addLinkedAsset(plantId: string, asset: Asset, deviceId: st
     .bind(
       crypto.randomUUID(),
       plantId,
-      asset.externalId,
-      asset.assetType,
-      asset.externalId,
+      subDevice.externalId,
+      subDevice.assetType,
+      subDevice.externalId,
       deviceId,
-      asset.ratedPowerKw ?? null,
+      subDevice.ratedPowerKw ?? null,
       Date.now(),
     )
     .run();

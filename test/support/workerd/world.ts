@@ -46,7 +46,7 @@ export async function createOrganization(settings: Record<string, unknown> = {})
   return { id, slug, adminId };
 }
 
-export interface Asset {
+export interface SubDeviceOptions {
   externalId: string;
   assetType: AssetType;
   linkedDeviceId?: string;
@@ -55,7 +55,7 @@ export interface Asset {
   meterRole?: string;
 }
 
-export const DEFAULT_ASSETS: Asset[] = [
+export const DEFAULT_SUB_DEVICES: SubDeviceOptions[] = [
   { externalId: 'BESS-1', assetType: 'BESS', ratedPowerKw: 40, capacityKwh: 100 },
   { externalId: 'FVE-1', assetType: 'FVE', ratedPowerKw: 80 },
   { externalId: 'METER-1', assetType: 'METER', meterRole: 'GRID' },
@@ -67,7 +67,7 @@ export interface Plant {
 }
 
 export interface PlantOptions {
-  assets?: Asset[];
+  subDevices?: SubDeviceOptions[];
   config?: SiteConfig;
   externalPlantId?: string;
   eanCons?: string;
@@ -90,7 +90,7 @@ export async function createPlant(organization: Organization, options: PlantOpti
       Date.now(),
     )
     .run();
-  for (const asset of options.assets ?? DEFAULT_ASSETS) {
+  for (const subDevice of options.subDevices ?? DEFAULT_SUB_DEVICES) {
     await env.DB.prepare(
       `INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, linked_device_id, rated_power_kw, capacity_kwh, meter_role, created_at_ms)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -98,13 +98,13 @@ export async function createPlant(organization: Organization, options: PlantOpti
       .bind(
         crypto.randomUUID(),
         id,
-        asset.externalId,
-        asset.assetType,
-        asset.externalId,
-        asset.linkedDeviceId ?? null,
-        asset.ratedPowerKw ?? null,
-        asset.capacityKwh ?? null,
-        asset.meterRole ?? null,
+        subDevice.externalId,
+        subDevice.assetType,
+        subDevice.externalId,
+        subDevice.linkedDeviceId ?? null,
+        subDevice.ratedPowerKw ?? null,
+        subDevice.capacityKwh ?? null,
+        subDevice.meterRole ?? null,
         Date.now(),
       )
       .run();

@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
-import { VHOST_HEADER } from '../../../protocol/link.ts';
+import { VHOST_HEADER } from '../../../protocol/link/proof.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 import { auditRows, basic, dialAmqp, dialRequest, lastUsedAtMs } from '../../support/workerd/door.ts';
 import { openLink } from '../../support/workerd/links.ts';

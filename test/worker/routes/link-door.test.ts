@@ -3,7 +3,7 @@ import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
-import { LINK_PATHS, PROOF_TOLERANCE_MS } from '../../../protocol/link.ts';
+import { LINK_PATHS, PROOF_TOLERANCE_MS } from '../../../protocol/link/proof.ts';
 import { deviceToken } from '../../support/workerd/device-tokens.ts';
 import {
   auditRows,

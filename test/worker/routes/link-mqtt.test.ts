@@ -3,7 +3,7 @@ import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { exportJWK, generateKeyPair } from 'jose';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link.ts';
+import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { deviceToken, signToken, tokenClaims, unsignedToken } from '../../support/workerd/device-tokens.ts';
 import { auditRows, dialMqtt, rowCounts } from '../../support/workerd/door.ts';
 import { openLink, telemetryMessage } from '../../support/workerd/links.ts';

@@ -4,12 +4,12 @@ import { describe, expect, it } from 'vitest';
 import { ASSET_TYPES } from '../../../protocol/enums.ts';
 import { expectError, read, send } from '../../support/workerd/rest.ts';
 import {
-  type Asset,
   createKey,
   createOrganization,
   createPlant,
-  DEFAULT_ASSETS,
+  DEFAULT_SUB_DEVICES,
   type Organization,
+  type SubDeviceOptions,
 } from '../../support/workerd/world.ts';
 
 interface PlantSummary {
@@ -49,12 +49,12 @@ async function addPlants(organization: Organization, count: number): Promise<str
   const plant = env.DB.prepare(
     'INSERT INTO plants (id, organization_id, name, created_at_ms) VALUES (?, ?, ?, 1)',
   );
-  const asset = env.DB.prepare(
+  const subDevice = env.DB.prepare(
     `INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, created_at_ms) VALUES (?, ?, ?, 'BESS', 'Battery', 1)`,
   );
   await env.DB.batch([
     ...ids.map((id, index) => plant.bind(id, organization.id, `Plant ${index}`)),
-    ...ids.map((id, index) => asset.bind(crypto.randomUUID(), id, `BESS-${index}`)),
+    ...ids.map((id, index) => subDevice.bind(crypto.randomUUID(), id, `BESS-${index}`)),
   ]);
   return ids.sort();
 }
@@ -102,11 +102,11 @@ describe('GET /vcp/sites', () => {
     ]);
   });
 
-  it.each<[string, Asset[], string[]]>([
+  it.each<[string, SubDeviceOptions[], string[]]>([
     ['no sub-device', [], []],
-    ['a battery', DEFAULT_ASSETS.slice(0, 1), BESS_COMMANDS],
-    ['PV', DEFAULT_ASSETS.slice(1, 2), FVE_COMMANDS],
-    ['both and a meter', DEFAULT_ASSETS, [...BESS_COMMANDS, ...FVE_COMMANDS]],
+    ['a battery', DEFAULT_SUB_DEVICES.slice(0, 1), BESS_COMMANDS],
+    ['PV', DEFAULT_SUB_DEVICES.slice(1, 2), FVE_COMMANDS],
+    ['both and a meter', DEFAULT_SUB_DEVICES, [...BESS_COMMANDS, ...FVE_COMMANDS]],
     [
       'every other type',
       ASSET_TYPES.filter((type) => type !== 'BESS' && type !== 'FVE').map((assetType) => ({
@@ -115,9 +115,9 @@ describe('GET /vcp/sites', () => {
       })),
       [],
     ],
-  ])('names what a plant with %s supports (spec: supportedCommands)', async (_title, assets, added) => {
+  ])('names what a plant with %s supports (spec: supportedCommands)', async (_title, subDevices, added) => {
     const organization = await createOrganization();
-    await createPlant(organization, { assets });
+    await createPlant(organization, { subDevices });
     const { key } = await createKey(organization);
     const [plant] = await listPlants(key);
     expect(plant?.supportedCommands.toSorted()).toEqual(

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { encodeProperties, METHOD } from '../../../../bridge/amqp/wire/codec.ts';
 import { encodeDelivery } from '../../../../bridge/amqp/wire/delivery.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
-import type { Delivery } from '../../../../protocol/link.ts';
+import type { Delivery } from '../../../../protocol/link/vhost.ts';
 import { definitions, type Fields, tableBytes, tableEntry } from '../../../support/bridge-amqp-frames.ts';
 import { properties } from '../../../support/bridge-amqp-values.ts';
 

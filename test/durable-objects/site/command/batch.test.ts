@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import { holdClock } from '../../../support/workerd/site-clock.ts';
-import { addLinkedAsset, connectListening, nthCommand } from '../../../support/workerd/site-devices.ts';
+import { addLinkedSubDevice, connectListening, nthCommand } from '../../../support/workerd/site-devices.ts';
 import { listen } from '../../../support/workerd/site-listener.ts';
 import { newestCommand } from '../../../support/workerd/site-reads.ts';
 import { newSite } from '../../../support/workerd/site-scenes.ts';
@@ -14,18 +14,18 @@ import {
   submission,
 } from '../../../support/workerd/site-submissions.ts';
 import {
-  type Asset,
   createDevice,
   createKey,
   createOrganization,
   createPlant,
-  DEFAULT_ASSETS,
+  DEFAULT_SUB_DEVICES,
+  type SubDeviceOptions,
 } from '../../../support/workerd/world.ts';
 
 holdClock();
 
-const ASSETS: Asset[] = [
-  ...DEFAULT_ASSETS,
+const SUB_DEVICES: SubDeviceOptions[] = [
+  ...DEFAULT_SUB_DEVICES,
   { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 30 },
   { externalId: 'BESS-3', assetType: 'BESS' },
 ];
@@ -47,21 +47,21 @@ const ALL_OVER = ['CONSTRAINT_VIOLATION', 'CONSTRAINT_VIOLATION'];
 
 describe('the sum of a batch', () => {
   it('over the limit of a direction takes every item of that direction, and no other [C-7.4]', async () => {
-    const { partner } = await newSite({ assets: ASSETS });
+    const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 30), item(2, 21), item(3, 20, DISCHARGE));
     expect(answer).toEqual({ status: 'PARTIAL', rejectionCode: undefined, codes: [...ALL_OVER, 'ok'] });
     expect(partner.alarms()).toMatchObject([{ constraint: 'maxChargeKw', limit: 50, value: 51, unit: 'kW' }]);
   });
 
   it('at the limit stands, and charge is not set off against discharge [C-7.4]', async () => {
-    const { partner } = await newSite({ assets: ASSETS });
+    const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 30), item(2, 20), item(3, 50, DISCHARGE));
     expect(answer.codes).toEqual(['ok', 'ok', 'ok']);
     expect(partner.alarms()).toEqual([]);
   });
 
   it('counts the rated power where powerKw is absent [C-7.4]', async () => {
-    const { partner } = await newSite({ assets: ASSETS });
+    const { partner } = await newSite({ subDevices: SUB_DEVICES });
     expect(await codesOf(partner, item(1), item(2))).toEqual({
       status: 'REJECTED',
       rejectionCode: 'CONSTRAINT_VIOLATION',
@@ -70,7 +70,7 @@ describe('the sum of a batch', () => {
   });
 
   it('leaves out what was refused for itself [C-7.4]', async () => {
-    const { partner } = await newSite({ assets: ASSETS });
+    const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 30), item(2, 60), item(9, 40), item(3, 20));
     expect(answer.codes).toEqual(['ok', 'CONSTRAINT_VIOLATION', 'DEVICE_OFFLINE', 'ok']);
   });
@@ -78,7 +78,7 @@ describe('the sum of a batch', () => {
 
 describe('the results of a batch', () => {
   it('name each item by its index, with its own code, and the rest is dispatched [C-7.5]', async () => {
-    const { plant, partner } = await newSite({ assets: ASSETS });
+    const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const link = await connectListening(plant);
     const wrong = item(2, 5, { assetType: 'FVE' });
     const ack = await partner.acknowledge(submission('device', batch(item(1, 5), wrong, item(9, 5))));
@@ -97,7 +97,7 @@ describe('the results of a batch', () => {
   });
 
   it('come with every batch, of one item too: ACCEPTED, QUEUED or REJECTED [C-7.5]', async () => {
-    const { plant, partner } = await newSite({ assets: ASSETS });
+    const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const submit = (one: DeviceCommandItem) => partner.acknowledge(submission('device', batch(one)));
     expect(await submit(item(1, 5))).toMatchObject({ status: 'QUEUED', results: [{ status: 'QUEUED' }] });
     expect(await submit(item(9, 5))).toMatchObject({
@@ -110,7 +110,7 @@ describe('the results of a batch', () => {
   });
 
   it('all rejected is REJECTED with the first code [C-7.5]', async () => {
-    const { partner } = await newSite({ assets: ASSETS });
+    const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 5, { assetType: 'FVE' }), item(9, 5), item(2, 51));
     expect(answer).toEqual({
       status: 'REJECTED',
@@ -120,7 +120,7 @@ describe('the results of a batch', () => {
   });
 
   it('a deviceId named again: the later item is INVALID_COMMAND, the first stands [C-7.4]', async () => {
-    const { partner } = await newSite({ assets: ASSETS });
+    const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 5), item(1, 6, DISCHARGE), item(1, 5), item(2, 5));
     expect(answer).toMatchObject({
       status: 'PARTIAL',
@@ -129,9 +129,9 @@ describe('the results of a batch', () => {
   });
 
   it('tell which items wait while another device is there: QUEUED as a whole [C-7.5]', async () => {
-    const { organization, plant, partner } = await newSite({ assets: ASSETS });
+    const { organization, plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
-    await addLinkedAsset(plant.id, { externalId: 'FVE-2', assetType: 'FVE' }, inverter.id);
+    await addLinkedSubDevice(plant.id, { externalId: 'FVE-2', assetType: 'FVE' }, inverter.id);
     await connectListening(plant);
     const stop: DeviceCommandItem = { deviceId: 'FVE-2', assetType: 'FVE', command: 'FVE_STOP' };
     const ack = await partner.acknowledge(submission('device', batch(item(1, 5), stop)));
@@ -140,13 +140,13 @@ describe('the results of a batch', () => {
   });
 
   it('a batch of 32 becomes one MQTT command per serving device and command type [C-7.8]', async () => {
-    const assets: Asset[] = Array.from({ length: 32 }, (_none, n) => ({
+    const subDevices: SubDeviceOptions[] = Array.from({ length: 32 }, (_none, n) => ({
       externalId: `BESS-${n}`,
       assetType: 'BESS',
     }));
-    const plant = await createPlant(await createOrganization(), { assets });
+    const plant = await createPlant(await createOrganization(), { subDevices });
     const link = await connectListening(plant);
-    const items = assets.map((_asset, n) => item(n, 1, n % 2 === 0 ? {} : DISCHARGE));
+    const items = subDevices.map((_subDevice, n) => item(n, 1, n % 2 === 0 ? {} : DISCHARGE));
     const ack = await new Submitter(plant.id).acknowledge(submission('device', batch(...items)));
     expect(ack).toMatchObject({ status: 'ACCEPTED' });
     const commands = [await nthCommand(link, 1), await nthCommand(link, 2)];

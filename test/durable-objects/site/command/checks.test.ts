@@ -4,7 +4,7 @@ import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
 import { UNLIMITED } from '../../../../protocol/site-config.ts';
 import { holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
 import {
-  addLinkedAsset,
+  addLinkedSubDevice,
   connectListening,
   connectTo,
   sendStatus,
@@ -18,11 +18,17 @@ import {
   type Submitter,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import { type Asset, createDevice, DEFAULT_ASSETS, LIMITED, siteOf } from '../../../support/workerd/world.ts';
+import {
+  createDevice,
+  DEFAULT_SUB_DEVICES,
+  LIMITED,
+  type SubDeviceOptions,
+  siteOf,
+} from '../../../support/workerd/world.ts';
 
 holdClock();
 
-const SECOND_BATTERY: Asset = { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 45 };
+const SECOND_BATTERY: SubDeviceOptions = { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 45 };
 
 async function rejectionOf(partner: Submitter, family: CommandFamily, payload: unknown): Promise<string> {
   const { status, rejectionCode } = await partner.acknowledge(submission(family, payload));
@@ -96,7 +102,7 @@ describe('a constraint', () => {
     ['no powerKw, rated 45,', 'QUEUED', batteryCommand(undefined, { deviceId: 'BESS-2' })],
     ['a wrong type over the limit', over, batteryCommand(51, { deviceId: 'FVE-1', assetType: 'FVE' })],
   ])('of a device command: %s is %s [C-7.4]', async (_what, expected, item) => {
-    const { partner } = await newSite({ assets: [...DEFAULT_ASSETS, SECOND_BATTERY] });
+    const { partner } = await newSite({ subDevices: [...DEFAULT_SUB_DEVICES, SECOND_BATTERY] });
     expect(await rejectionOf(partner, 'device', batch(item))).toBe(expected);
   });
 
@@ -129,7 +135,7 @@ describe('an asset, the topology, a fault', () => {
 
   const exporting = powerSetpoint(5, { direction: 'EXPORT' });
   const unsupported = 'UNSUPPORTED_FOR_TOPOLOGY';
-  it.each<[string, Asset['assetType'], string, CommandFamily, unknown]>([
+  it.each<[string, SubDeviceOptions['assetType'], string, CommandFamily, unknown]>([
     ['EXPORT', 'METER', unsupported, 'site-setpoint', exporting],
     [
       'EXPORT over the limit',
@@ -146,7 +152,7 @@ describe('an asset, the topology, a fault', () => {
     ['LDS_SUPPORT', 'BESS', 'QUEUED', 'mode', { mode: 'LDS_SUPPORT' }],
     ['STANDARD', 'METER', 'QUEUED', 'mode', { mode: 'STANDARD' }],
   ])('%s where there is a %s alone is %s [C-7.4]', async (_what, assetType, expected, family, payload) => {
-    const { partner } = await newSite({ assets: [{ externalId: 'ONE', assetType }] });
+    const { partner } = await newSite({ subDevices: [{ externalId: 'ONE', assetType }] });
     expect(await rejectionOf(partner, family, payload)).toBe(expected);
   });
 
@@ -165,7 +171,7 @@ describe('an asset, the topology, a fault', () => {
   it('a linked device that reports ERROR is DEVICE_FAULT for its asset alone [C-7.4]', async () => {
     const { organization, plant, partner } = await newSite();
     const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
-    await addLinkedAsset(plant.id, SECOND_BATTERY, inverter.id);
+    await addLinkedSubDevice(plant.id, SECOND_BATTERY, inverter.id);
     const link = await connectTo(plant.id, inverter.id);
     await sendStatus(link, inverter, 'ERROR');
     const second = batteryCommand(5, { deviceId: 'BESS-2' });

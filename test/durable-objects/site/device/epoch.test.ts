@@ -1,7 +1,7 @@
 /** Whose socket counts: the newest of each device, of the newest boot of its bridge, while its credential lives. */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { CLOSE_CODES } from '../../../../protocol/link.ts';
+import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 import { dialSite, telemetryMessage } from '../../../support/workerd/links.ts';
 import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
 import {

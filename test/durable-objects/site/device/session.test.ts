@@ -1,6 +1,6 @@
 /** How long a device's session lives: as long as its credential, and as its socket shows life. */
 import { describe, expect, it } from 'vitest';
-import { CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../../protocol/link.ts';
+import { CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../../protocol/link/live.ts';
 import { dialSite, telemetryMessage } from '../../../support/workerd/links.ts';
 import {
   alarmAt,

@@ -12,7 +12,7 @@ import {
   setClock,
 } from '../../../support/workerd/site-clock.ts';
 import {
-  addLinkedAsset,
+  addLinkedSubDevice,
   commandsOf,
   connectListening,
   connectTo,
@@ -205,7 +205,7 @@ describe('an emergency', () => {
     const { organization, plant, partner } = await newSite();
     const linked = await createDevice(organization, plant.id, 'ACTUATOR');
     const unlinked = await createDevice(organization, plant.id, 'SENSOR');
-    await addLinkedAsset(plant.id, { externalId: 'BESS-2', assetType: 'BESS' }, linked.id);
+    await addLinkedSubDevice(plant.id, { externalId: 'BESS-2', assetType: 'BESS' }, linked.id);
     const gatewayLink = await connectListening(plant);
     const linkedLink = await connectListening(plant, linked);
     const unlinkedLink = await connectListening(plant, unlinked);

@@ -12,7 +12,7 @@ import {
   setClock,
 } from '../../../support/workerd/site-clock.ts';
 import {
-  addLinkedAsset,
+  addLinkedSubDevice,
   commandsOf,
   connectListening,
   nthCommand,
@@ -219,7 +219,7 @@ describe('the acks of modes and emergencies', () => {
     const { organization, plant, listener, partner, link } = await newRunningSite();
     const other = await createPlant(organization);
     const linked = await createDevice(organization, other.id, 'ACTUATOR');
-    await addLinkedAsset(other.id, { externalId: 'BESS-2', assetType: 'BESS' }, linked.id);
+    await addLinkedSubDevice(other.id, { externalId: 'BESS-2', assetType: 'BESS' }, linked.id);
     const gatewayLink = await connectListening(other);
     const linkedLink = await connectListening(other, linked);
     const submitter = new Submitter(other.id, partner.keyId);

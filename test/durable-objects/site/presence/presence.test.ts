@@ -10,7 +10,7 @@ import {
   setClock,
 } from '../../../support/workerd/site-clock.ts';
 import {
-  addLinkedAsset,
+  addLinkedSubDevice,
   connectListening,
   connectTo,
   sendStatus,
@@ -44,7 +44,7 @@ async function subDeviceId(plant: Plant, externalId: string): Promise<string> {
   const { subDevices } = JSON.parse(fact?.value ?? '{}') as {
     subDevices: { id: string; externalId: string }[];
   };
-  return subDevices.find((asset) => asset.externalId === externalId)?.id ?? '';
+  return subDevices.find((subDevice) => subDevice.externalId === externalId)?.id ?? '';
 }
 
 async function untilSubDeviceIs(plant: Plant, externalId: string, status: string): Promise<void> {
@@ -173,7 +173,7 @@ describe('a sub-device', () => {
   it('is DEGRADED while the device linked to it reports ERROR [C-2.5]', async () => {
     const { organization, plant } = await newSite();
     const device = await createDevice(organization, plant.id, 'ACTUATOR');
-    await addLinkedAsset(plant.id, { externalId: 'BESS-2', assetType: 'BESS' }, device.id);
+    await addLinkedSubDevice(plant.id, { externalId: 'BESS-2', assetType: 'BESS' }, device.id);
     const link = await connectListening(plant, device);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, device, { powerKw: 1 });

@@ -2,7 +2,9 @@
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { DIAL_HEADER } from '../../../../durable-objects/rpc.ts';
-import { CLOSE_CODES, MAX_BATCH_FRAMES, VHOST_HEADER } from '../../../../protocol/link.ts';
+import { MAX_BATCH_FRAMES } from '../../../../protocol/link/batch.ts';
+import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
+import { VHOST_HEADER } from '../../../../protocol/link/proof.ts';
 import { dialVhost } from '../../../support/workerd/links.ts';
 import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
 import { Partner, vhostRows } from '../../../support/workerd/partner.ts';

@@ -1,7 +1,7 @@
 /** How much a consumer gets at once: its prefetch, its channel's limit, its connection's bytes, its turn. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { DELIVERY_WINDOW_BYTES, deliveryBytes } from '../../../../protocol/link.ts';
+import { DELIVERY_WINDOW_BYTES, deliveryBytes } from '../../../../protocol/link/vhost.ts';
 import { hand, numbers, range } from '../../../support/workerd/outbox-events.ts';
 import { Partner } from '../../../support/workerd/partner.ts';
 import { openPartner } from '../../../support/workerd/partner-scenes.ts';

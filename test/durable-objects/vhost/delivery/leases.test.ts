@@ -1,7 +1,7 @@
 /** What was delivered and not settled, when its link is lost, its bridge boots anew or another settles it. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { CLOSE_CODES } from '../../../../protocol/link.ts';
+import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
 import { commandLog, eventOf } from '../../../support/workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';

@@ -1,7 +1,7 @@
 /** The end of a key, by revocation or by its time: sockets closed, queues deleted, and no way in [C-5.6]. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { CLOSE_CODES } from '../../../../protocol/link.ts';
+import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 import { dialVhost } from '../../../support/workerd/links.ts';
 import { hand, outboxEvents } from '../../../support/workerd/outbox-events.ts';
 import { commandLog, publishOf, vhostRows } from '../../../support/workerd/partner.ts';

@@ -25,7 +25,7 @@ async function openReader(plantCount: number) {
   const scene = await openPartner({ organization });
   const { partner } = scene;
   await partner.consume('event.status', { noAck: true });
-  // The directory is read, so that nothing but the sites is waited for below.
+  // The registry is read, so that nothing but the sites is waited for below.
   await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
   const [slow, ...others] = plants.map(({ id }) => id);
   return { ...scene, slow: slow ?? '', others };

@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import { sliceMembers } from '../../../../protocol/compact-json.ts';
-import type { Delivery } from '../../../../protocol/link.ts';
+import type { Delivery } from '../../../../protocol/link/vhost.ts';
 import { envelopeSigningString } from '../../../../protocol/signing.ts';
 import { connectDevice } from '../../../support/workerd/links.ts';
 import {
@@ -181,11 +181,11 @@ describe('an organization that requires signed commands', () => {
     expect(await payloadOfAck(partner, signed)).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('has the first publish of a key judged by its setting too, before the directory was read [C-7.2]', async () => {
+  it('has the first publish of a key judged by its setting too, before the registry was read [C-7.2]', async () => {
     const organization = await createOrganization({ requireSignedCommands: true });
     const plant = await createPlant(organization);
     const key = await createKey(organization);
-    // The registry is away for a moment: the directory read of the connect fails, the publish reads it itself.
+    // The registry is away for a moment: the read of the connect fails, the publish reads itself.
     const prepare = vi.spyOn(Object.getPrototypeOf(env.DB), 'prepare');
     prepare.mockImplementation(() => {
       throw new Error('the registry is away');

@@ -1,4 +1,4 @@
-/** Which sites a publish reaches: those of its key, by either name, as the directory lists them [C-7.1]. */
+/** Which sites a publish reaches: those of its key, by either name, as the registry lists them [C-7.1]. */
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -146,7 +146,7 @@ describe('how a site is named', () => {
   });
 });
 
-describe('the directory of sites', () => {
+describe('the copy of the registry', () => {
   it('is read again for a site that was made after the connection', async () => {
     const { organization, partner } = await openReader();
     await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));

@@ -1,0 +1,18 @@
+/** Frames between the bridge and the Site of a device. */
+import { z } from 'zod';
+import { DEVICE_PUBLISH_TOPICS } from '../topics.ts';
+import { seq, stored } from './frame.ts';
+
+export const deviceLinkUp = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('publish'), seq, topic: z.enum(DEVICE_PUBLISH_TOPICS), payload: z.string() }),
+  /** Whether the client listens on its commands topic now; commands wait until it does. */
+  z.object({ kind: z.literal('subscribed'), commands: z.boolean() }),
+]);
+export type DeviceLinkUp = z.infer<typeof deviceLinkUp>;
+
+export const deviceLinkDown = z.discriminatedUnion('kind', [
+  stored,
+  z.object({ kind: z.literal('refused'), seq, reason: z.string() }),
+  z.object({ kind: z.literal('command'), payload: z.string() }),
+]);
+export type DeviceLinkDown = z.infer<typeof deviceLinkDown>;

@@ -1,0 +1,58 @@
+/** The upgrade of a link: its paths, its headers, and what a bridge proves of itself (rule 1). */
+import { z } from 'zod';
+
+/** Headers of the upgrade. */
+export const LINK_PATHS = { amqp: '/link/amqp', mqtt: '/link/mqtt' } as const;
+export const PROOF_HEADER = 'sitewire-bridge';
+/** What an accepted AMQP upgrade answers: the vhost and slug of the credential. */
+export const VHOST_HEADER = 'sitewire-vhost';
+export const PROOF_TOLERANCE_MS = 60_000;
+
+/** What a bridge says of a client's connection when it dials (rule 1). */
+export const bridgeProof = z.strictObject({
+  bridge: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
+  boot: z.string().regex(/^[A-Za-z0-9-]{1,64}$/),
+  connection: z.string().regex(/^[A-Za-z0-9-]{1,64}$/),
+  address: z.string().regex(/^[0-9a-fA-F:.]{2,45}$/),
+  /** SHA-256 of the client certificate in hex; empty without one. */
+  fingerprint: z.string().regex(/^([0-9a-f]{64})?$/),
+  timeMs: z.int().positive(),
+});
+export type BridgeProof = z.infer<typeof bridgeProof>;
+
+/** What the bridge's MAC covers: path and credential too, so a proof opens nothing but what it was made for. */
+export function proofSigningString(proof: BridgeProof, path: string, authorization: string): string {
+  const { bridge, boot, connection, address, fingerprint, timeMs } = proof;
+  return [
+    'sitewire-bridge',
+    bridge,
+    boot,
+    connection,
+    address,
+    fingerprint,
+    timeMs,
+    path,
+    authorization,
+  ].join('\n');
+}
+
+/** `proof` as a header value, its MAC last. */
+export function formatProof(proof: BridgeProof, mac: string): string {
+  const { bridge, boot, connection, address, fingerprint, timeMs } = proof;
+  return [bridge, boot, connection, address, fingerprint, timeMs, mac].join(';');
+}
+
+export function parseProof(header: string): { proof: BridgeProof; mac: string } | undefined {
+  const [bridge, boot, connection, address, fingerprint, timeMs, mac, ...rest] = header.split(';');
+  if (!mac || !/^[0-9a-f]{64}$/.test(mac) || rest.length > 0) return undefined;
+  if (!timeMs || !/^[1-9]\d{0,14}$/.test(timeMs)) return undefined;
+  const parsed = bridgeProof.safeParse({
+    bridge,
+    boot,
+    connection,
+    address,
+    fingerprint,
+    timeMs: Number(timeMs),
+  });
+  return parsed.success ? { proof: parsed.data, mac } : undefined;
+}

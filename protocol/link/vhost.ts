@@ -1,0 +1,113 @@
+/** Frames between the bridge and the Vhost of a partner's client. */
+import { z } from 'zod';
+import { seq, stored } from './frame.ts';
+
+const channel = z.int().min(1).max(65_535);
+const shortString = z.string().max(255);
+
+/** The AMQP properties of a message: those of our events by name, or a publisher's own bytes untouched. */
+export const messageProperties = z.object({
+  contentType: z.string().optional(),
+  messageId: z.string().optional(),
+  correlationId: z.string().optional(),
+  timestampMs: z.number().optional(),
+  /** Base64 of the flags and fields of a content header, as it was received. */
+  raw: z.string().optional(),
+  /** Added to the message's headers table. */
+  headers: z.record(z.string(), z.union([z.string(), z.number()])).optional(),
+});
+export type MessageProperties = z.infer<typeof messageProperties>;
+
+/** A body travels as text when it is UTF-8, else as base64. */
+const encoding = z.enum(['utf8', 'base64']);
+export type BodyEncoding = z.infer<typeof encoding>;
+
+export const vhostLinkUp = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('publish'),
+    seq,
+    exchange: shortString,
+    routingKey: shortString,
+    properties: z.string().max(32 * 1024),
+    body: z.string().max(512 * 1024),
+    encoding,
+  }),
+  z.object({
+    kind: z.literal('consume'),
+    seq,
+    channel,
+    tag: shortString,
+    queue: shortString,
+    noAck: z.boolean(),
+    exclusive: z.boolean(),
+    /** Unacknowledged deliveries that this consumer may hold; 0 = no limit. */
+    prefetch: z.int().min(0).max(65_535),
+  }),
+  z.object({ kind: z.literal('cancel'), seq, channel, tag: shortString }),
+  z.object({ kind: z.literal('get'), seq, channel, queue: shortString, noAck: z.boolean() }),
+  z.object({
+    kind: z.literal('settle'),
+    outcome: z.enum(['ack', 'requeue', 'discard']),
+    leases: z.array(z.int()).max(10_000),
+  }),
+  /** Shared limit of a channel (basic.qos global=true); 0 = none. */
+  z.object({ kind: z.literal('qos'), channel, prefetch: z.int().min(0).max(65_535) }),
+  z.object({ kind: z.literal('recover'), seq, channel }),
+  z.object({ kind: z.literal('close-channel'), channel }),
+  /** Bytes of deliveries that the client's socket has taken since the link opened. */
+  z.object({ kind: z.literal('credit'), drainedBytes: z.int().min(0) }),
+  z.object({
+    kind: z.literal('declare'),
+    seq,
+    queue: shortString,
+    passive: z.boolean(),
+    durable: z.boolean(),
+    exclusive: z.boolean(),
+    autoDelete: z.boolean(),
+    /** Names of the optional arguments: our queues have none, so any makes the declaration unequal. */
+    argumentNames: z.array(z.string()).max(64),
+  }),
+]);
+export type VhostLinkUp = z.infer<typeof vhostLinkUp>;
+export type PublishFrame = Extract<VhostLinkUp, { kind: 'publish' }>;
+
+const delivery = z.object({
+  lease: z.int(),
+  redelivered: z.boolean(),
+  routingKey: z.string(),
+  properties: messageProperties,
+  body: z.string(),
+  encoding,
+});
+export type Delivery = z.infer<typeof delivery>;
+
+export const vhostLinkDown = z.discriminatedUnion('kind', [
+  stored,
+  /** Not recorded, for no fault of the publisher's: it may send again (basic.nack). */
+  z.object({ kind: z.literal('unstored'), seqs: z.array(seq) }),
+  /** `severity` channel or connection: which one the AMQP reply code closes. */
+  z.object({
+    kind: z.literal('refused'),
+    seq,
+    severity: z.enum(['channel', 'connection']),
+    code: z.int(),
+    text: z.string(),
+  }),
+  z.object({
+    kind: z.literal('ok'),
+    seq,
+    messageCount: z.int().optional(),
+    consumerCount: z.int().optional(),
+  }),
+  z.object({ kind: z.literal('deliver'), channel, tag: z.string(), delivery }),
+  z.object({ kind: z.literal('got'), seq, messageCount: z.int(), delivery: delivery.nullable() }),
+]);
+export type VhostLinkDown = z.infer<typeof vhostLinkDown>;
+
+/** What a delivery counts as in its connection's window: both ends reckon the same. */
+export function deliveryBytes(message: { body: string; routingKey: string }): number {
+  return message.body.length + message.routingKey.length + 64;
+}
+
+/** Delivered bytes that may be under way to one client without having drained. */
+export const DELIVERY_WINDOW_BYTES = 1024 * 1024;
