@@ -1,8 +1,8 @@
 /** TLS towards clients: 1.2 or later, no Nagle delay, TCP keep-alive, and no socket that waits for ever. */
 import { readFileSync } from 'node:fs';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
+import { LIMIT } from '../protocol/limits.ts';
 
-const HANDSHAKE_TIMEOUT_MS = 5_000;
 const KEEPALIVE_MS = 30_000;
 
 export interface TlsFiles {
@@ -19,7 +19,7 @@ export function createTlsListener(
       cert: readFileSync(files.certificate),
       key: readFileSync(files.key),
       minVersion: 'TLSv1.2',
-      handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+      handshakeTimeout: LIMIT.tlsHandshakeMs,
     },
     (socket) => {
       socket.setNoDelay(true);

@@ -3,8 +3,8 @@ import type { SiteRpc, VhostRpc } from './rpc.ts';
 
 export interface Env {
   DB: D1Database;
-  SITE: DurableObjectNamespace<SiteRpc>;
-  VHOST: DurableObjectNamespace<VhostRpc>;
+  SITE: DurableObjectNamespace<SiteRpc & Rpc.DurableObjectBranded>;
+  VHOST: DurableObjectNamespace<VhostRpc & Rpc.DurableObjectBranded>;
   /** Shared with the bridges: proves that an upgrade comes from one (rule 1). */
   BRIDGE_SECRET: string;
   /** See SecretBox. */
@@ -12,3 +12,7 @@ export interface Env {
   /** Ed25519 public key, JWK text: verifies device tokens. */
   TOKEN_PUBLIC_KEY: string;
 }
+
+/** A Site and a Vhost as they are called. */
+export type SiteStub = ReturnType<Env['SITE']['get']>;
+export type VhostStub = ReturnType<Env['VHOST']['get']>;

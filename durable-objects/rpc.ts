@@ -58,7 +58,7 @@ export interface DeviceDiagnostics {
   rowsWritten: number;
 }
 
-export interface SiteRpc extends Rpc.DurableObjectBranded {
+export interface SiteRpc {
   /** Takes a provisioned device in. The same grant again changes nothing; a decommissioned device stays so. */
   adoptDevice(grant: DeviceGrant): void;
   /** Suspends, reactivates or, for good, decommissions a device here, where it takes effect at once (rule 6). */
@@ -110,7 +110,7 @@ export interface VhostGrant {
   signingKey: string;
 }
 
-export interface VhostRpc extends Rpc.DurableObjectBranded {
+export interface VhostRpc {
   /** Makes this the vhost of a key. Idempotent; a revoked key stays revoked. */
   open(grant: VhostGrant): void;
   /**

@@ -25,8 +25,9 @@ import {
   type SubmissionBatch,
   type SubmitAnswer,
 } from './rpc.ts';
-import { readCommands, readConfig } from './site/command/log.ts';
+import { readCommands } from './site/command/log.ts';
 import { recordSubmission } from './site/command/receive.ts';
+import { readConfig } from './site/config/snapshot.ts';
 import { receiveFrames } from './site/device/receive.ts';
 import { dispatchAgenda } from './site/dispatch/execution.ts';
 import { SITE_MIGRATIONS } from './site/migrations.ts';

@@ -51,6 +51,10 @@ export const LIMITS = {
   consumersPerConnection: [256, 'consumers', 'C-6.3'],
   amqpHeartbeatSeconds: [60, 'seconds', 'C-6.3'],
   amqpHandshakeMs: [10 * SECOND, 'ms', 'C-6.3'],
+  amqpCloseMs: [3 * SECOND, 'ms', 'ours'],
+  // As RabbitMQ: a failed login is closed without a word after this long.
+  failedLoginMs: [3 * SECOND, 'ms', 'ours'],
+  tlsHandshakeMs: [5 * SECOND, 'ms', 'ours'],
   amqpFrameBytes: [131_072, 'bytes', 'C-6.3'],
   amqpFrameBytesMin: [4 * KIB, 'bytes', 'C-6.3'],
   amqpBodyBytes: [256 * KIB, 'bytes', 'C-6.3'],

@@ -6,6 +6,7 @@ import type { AssetType } from '../protocol/enums.ts';
 import type { ApiKeyScope } from '../protocol/scopes.ts';
 import type { Constraints, SiteConfig } from '../protocol/site-config.ts';
 import type { StackCredentials } from './credentials.ts';
+import { siteOf, vhostOf } from './objects.ts';
 
 export const VCP_SCOPES: ApiKeyScope[] = [
   'vcp:connect',
@@ -87,14 +88,6 @@ export interface PlantSeed {
   gateway: { id: string; hmacSecret: string };
 }
 
-interface SiteAdmin {
-  adoptDevice(grant: Record<string, unknown>): Promise<void>;
-  configure(siteId: string, config: SiteConfig): Promise<void>;
-}
-interface VhostAdmin {
-  open(grant: Record<string, unknown>): Promise<void>;
-}
-
 export async function seedOrganization(miniflare: Miniflare, credentials: StackCredentials): Promise<void> {
   const database = await miniflare.getD1Database('DB');
   const { organization, admin } = credentials;
@@ -165,7 +158,7 @@ export async function seedPlant(
         ),
     ),
   ]);
-  const site = await siteStub(miniflare, plant.id);
+  const site = await siteOf(miniflare, plant.id);
   await site.configure(plant.id, SITE_CONFIG);
   await site.adoptDevice({
     siteId: plant.id,
@@ -216,9 +209,8 @@ export async function seedApiKey(
       now,
     )
     .run();
-  const namespace = await miniflare.getDurableObjectNamespace('VHOST');
-  const stub = namespace.get(namespace.idFromName(seed.id)) as unknown as VhostAdmin;
-  await stub.open({
+  const object = await vhostOf(miniflare, seed.id);
+  await object.open({
     keyId: seed.id,
     keyPrefix: apiKeyPrefix(seed.key),
     slug: organization.slug,
@@ -229,11 +221,6 @@ export async function seedApiKey(
     expiresAtMs: seed.expiresAtMs ?? null,
     signingKey: seed.signingKey,
   });
-}
-
-async function siteStub(miniflare: Miniflare, siteId: string): Promise<SiteAdmin> {
-  const namespace = await miniflare.getDurableObjectNamespace('SITE');
-  return namespace.get(namespace.idFromName(siteId)) as unknown as SiteAdmin;
 }
 
 /** scrypt with its parameters in front, as the login will read it. */

@@ -18,8 +18,6 @@ import { encodeMethod, type Fields, METHOD, readMethod } from './wire/codec.ts';
 import { FRAME, type Frame } from './wire/frame-reader.ts';
 import { Output } from './wire/output.ts';
 
-const CLOSE_TIMEOUT_MS = 3_000;
-
 /** What the process wants to know of a connection. */
 export interface ConnectionEvents {
   opened(details: { username: string; vhost: string }): void;
@@ -265,7 +263,7 @@ export class AmqpConnection implements ChannelHost {
   }
 
   /** Nothing more reaches the object; the socket gets a while for its goodbye. */
-  #enterClosing(timeoutMs = CLOSE_TIMEOUT_MS): void {
+  #enterClosing(timeoutMs = LIMIT.amqpCloseMs): void {
     this.#uplink?.flush();
     this.#state = 'closing';
     this.#letGo();

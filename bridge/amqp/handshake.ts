@@ -14,8 +14,6 @@ import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
 import { type AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { type Fields, METHOD } from './wire/codec.ts';
 
-/** RabbitMQ keeps a failed login waiting this long before it closes without a word. */
-const FAILED_LOGIN_DELAY_MS = 3_000;
 export const PROTOCOL_HEADER = Buffer.from('AMQP\x00\x00\x09\x01', 'latin1');
 
 export type VhostDial = (credential: SaslCredential) => Promise<DialResult<VhostLinkUp, VhostLinkDown>>;
@@ -112,7 +110,7 @@ export class Handshake {
     this.#capabilities = asTable(own(properties, 'capabilities'));
     const mechanism = String(fields.mechanism);
     const credential = readSasl(mechanism, fields.response as Buffer);
-    if (!credential) throw new SilentClose('unusable credentials', FAILED_LOGIN_DELAY_MS);
+    if (!credential) throw new SilentClose('unusable credentials', LIMIT.failedLoginMs);
     this.#username = credential.username;
     const dialed = await this.#dial(credential);
     if (this.#abandoned && dialed.outcome === 'accepted') {
@@ -140,7 +138,7 @@ export class Handshake {
 
   #loginRefused(mechanism: string): Error {
     if (own(this.#capabilities, 'authentication_failure_close') !== true) {
-      return new SilentClose('login refused', FAILED_LOGIN_DELAY_MS);
+      return new SilentClose('login refused', LIMIT.failedLoginMs);
     }
     return connectionError(
       403,
@@ -177,7 +175,7 @@ function readTuneOk(fields: Fields): Tuned {
     frameMax > LIMIT.amqpFrameBytes ||
     channelMax < 1 ||
     channelMax > LIMIT.channelsPerConnection;
-  if (isOutside) throw new SilentClose('tune-ok outside the offer', FAILED_LOGIN_DELAY_MS);
+  if (isOutside) throw new SilentClose('tune-ok outside the offer', LIMIT.failedLoginMs);
   return { frameMax, channelMax, heartbeatSeconds: Number(fields.heartbeat) };
 }
 

@@ -2,7 +2,7 @@
 import { commandMessage } from '../../protocol/device.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { commandSigningString } from '../../protocol/signing.ts';
-import type { Env } from '../env.ts';
+import type { Env, VhostStub } from '../env.ts';
 import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
 import { SeenConnections } from '../object/seen-connections.ts';
@@ -180,7 +180,7 @@ export class SiteParts {
     return receipt.gone ? 'gone' : { received: receipt.received };
   }
 
-  #vhost(keyId: string): ReturnType<Env['VHOST']['get']> {
+  #vhost(keyId: string): VhostStub {
     return this.#env.VHOST.get(this.#env.VHOST.idFromName(keyId));
   }
 }

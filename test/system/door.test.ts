@@ -8,7 +8,7 @@ import { readLog } from '../support/command-history.ts';
 import { ControlServer } from '../support/control-server.ts';
 import { envelopeOf, openConnection, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
 import { eventually, TestStack } from '../support/stack.ts';
-import { VhostRpc } from '../support/vhost-rpc.ts';
+import { VhostCaller } from '../support/vhost-caller.ts';
 
 const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 const CLIENTS = 100;
@@ -33,7 +33,7 @@ describe('the revocation of a key', () => {
 
   /** Object first, then D1. */
   const revoke = async (key: KeySeed): Promise<void> => {
-    await (await VhostRpc.of(stack, key.id)).revoke();
+    await (await VhostCaller.of(stack, key.id)).revoke();
     const database = await stack.edge.miniflare.getD1Database('DB');
     await database
       .prepare('UPDATE api_keys SET revoked_at_ms = ? WHERE id = ?')
@@ -87,7 +87,7 @@ describe('the revocation of a key', () => {
     try {
       const isBusy = () => highWater === CONNECTIONS_PER_KEY && confirmed >= CONFIRMED_BEFORE;
       await eventually(() => isBusy() || undefined, BUSY_WITHIN_MS);
-      const vhost = await VhostRpc.of(stack, key.id);
+      const vhost = await VhostCaller.of(stack, key.id);
       await vhost.revoke();
       revokedAtMs = Date.now();
       await eventually(() => live.size === 0 || undefined, GONE_WITHIN_MS);
@@ -121,7 +121,7 @@ describe('the revocation of a key', () => {
     expect(await partner.publish(setpointOrder(stack.credentials.plantId))).toBe(true);
 
     let hasReturned = false;
-    const vhost = await VhostRpc.of(stack, key.id);
+    const vhost = await VhostCaller.of(stack, key.id);
     const revoked = vhost.revoke().then(() => {
       hasReturned = true;
     });

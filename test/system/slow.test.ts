@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KeySeed } from '../../tools/seed.ts';
 import { openConnection } from '../support/returning-partner.ts';
 import { eventually, TestStack } from '../support/stack.ts';
-import { VhostRpc } from '../support/vhost-rpc.ts';
+import { VhostCaller } from '../support/vhost-caller.ts';
 
 const BATCH = 500;
 const PAYLOAD_CHARS = 250;
@@ -63,10 +63,10 @@ describe('a consumer that never reads', () => {
 
   it('grows bridge and edge by no more than 32 MB over 100 000 messages, and others receive [C-6.4]', async () => {
     const key = await stack.addKey();
-    const vhost = await VhostRpc.of(stack, key.id);
+    const vhost = await VhostCaller.of(stack, key.id);
     const otherKey = await stack.addKey();
     const other = await consume(otherKey, 'event.alarm');
-    const otherVhost = await VhostRpc.of(stack, otherKey.id);
+    const otherVhost = await VhostCaller.of(stack, otherKey.id);
     const quick = await consume(key, 'event.alarm');
     await fill(vhost, WARM_UP);
     await eventually(() => quick.received === WARM_UP || undefined, 30_000);
@@ -90,11 +90,11 @@ describe('a consumer that never reads', () => {
   }, 90_000);
 
   it.each([
-    ['event.alarm', (vhost: VhostRpc) => vhost.events('alarm', LARGE_BATCH, LARGE_PAYLOAD_CHARS)],
-    ['event.telemetry', (vhost: VhostRpc) => vhost.telemetry(LARGE_BATCH, LARGE_PAYLOAD_CHARS)],
+    ['event.alarm', (vhost: VhostCaller) => vhost.events('alarm', LARGE_BATCH, LARGE_PAYLOAD_CHARS)],
+    ['event.telemetry', (vhost: VhostCaller) => vhost.telemetry(LARGE_BATCH, LARGE_PAYLOAD_CHARS)],
   ])('holds up no drop of the oldest in %s by what it has not acknowledged [C-6.4]', async (name, send) => {
     const key = await stack.addKey();
-    const vhost = await VhostRpc.of(stack, key.id);
+    const vhost = await VhostCaller.of(stack, key.id);
     const { slow, watcher } = await consumeWithoutReading(key, name);
     const batchChars = LARGE_BATCH * LARGE_PAYLOAD_CHARS;
     for (let chars = 0; chars < 1.1 * QUEUE_BYTES; chars += batchChars) await send(vhost);
@@ -106,7 +106,7 @@ describe('a consumer that never reads', () => {
   });
 });
 
-async function fill(vhost: VhostRpc, messages: number): Promise<void> {
+async function fill(vhost: VhostCaller, messages: number): Promise<void> {
   for (let sent = 0; sent < messages; sent += BATCH) await vhost.events('alarm', BATCH, PAYLOAD_CHARS);
 }
 

@@ -5,6 +5,7 @@ import { dial, type Link, startPulse } from '../../bridge/link.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { telemetrySigningString } from '../../protocol/signing.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
+import { siteOf } from '../objects.ts';
 import type { PlantSeed } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, report } from './figures.ts';
@@ -126,10 +127,7 @@ function pour(
 }
 
 async function rowsWritten(stack: BenchStack, plant: PlantSeed): Promise<number> {
-  const namespace = await stack.edge.miniflare.getDurableObjectNamespace('SITE');
-  const site = namespace.get(namespace.idFromName(plant.id)) as unknown as {
-    diagnostics(deviceId: string): Promise<{ rowsWritten: number; dropped: unknown[] }>;
-  };
+  const site = await siteOf(stack.edge.miniflare, plant.id);
   const { rowsWritten: rows, dropped } = await site.diagnostics(plant.gateway.id);
   if (dropped.length > 0) throw new Error(`messages were dropped: ${JSON.stringify(dropped)}`);
   return rows;

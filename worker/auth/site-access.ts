@@ -1,6 +1,6 @@
 /** Which sites an API key sees: a foreign one, and one outside allowedPlantIds, answers as an absent one [C-4.2]. */
 import type { Context } from 'hono';
-import type { Env } from '../../durable-objects/env.ts';
+import type { SiteStub } from '../../durable-objects/env.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import type { ApiKey } from '../registry/api-keys.ts';
@@ -11,10 +11,7 @@ export function maySee(apiKey: ApiKey, plantId: string): boolean {
 }
 
 /** The object of a site that the key sees. */
-export async function requireSite(
-  c: Context<AppContext>,
-  siteId: string,
-): Promise<ReturnType<Env['SITE']['get']>> {
+export async function requireSite(c: Context<AppContext>, siteId: string): Promise<SiteStub> {
   const apiKey = c.get('apiKey');
   const isThere = await isPlantOf(c.env.DB, apiKey.organizationId, siteId);
   if (!isThere || !maySee(apiKey, siteId)) throw new ApiError('SITE_NOT_FOUND', 'Site not found');

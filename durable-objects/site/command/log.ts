@@ -1,23 +1,8 @@
-/** What REST reads of a site: the command log and the configuration snapshot (spec: Resources; [C-4.3]). */
+/** The command log as REST reads it (spec: Command-log page; [C-4.3]). */
 import type { CommandLogEntry, CommandLogPage } from '../../../protocol/command-log.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
-import type { SiteConfigSnapshot } from '../../../protocol/site-config.ts';
 import type { SiteParts } from '../parts.ts';
 import type { CommandRow } from './rows.ts';
-
-export function readConfig(site: SiteParts, siteId: string, now: number): SiteConfigSnapshot {
-  const { config } = site.configuration;
-  return {
-    siteId,
-    constraints: config.constraints,
-    fallback: config.fallback,
-    operatingMode: config.operatingMode,
-    modeOverride: site.configuration.activeOverride(now),
-    activeSchedule: null,
-    pendingCommands: site.commands.open(LIMIT.pendingCommands).map((row) => logEntry(siteId, row)),
-  };
-}
 
 export function readCommands(
   site: SiteParts,
@@ -31,8 +16,8 @@ export function readCommands(
   };
 }
 
-/** A command-log row; optional fields are left out while they have no value. */
-function logEntry(siteId: string, row: CommandRow): CommandLogEntry {
+/** One row; fields without a value are left out. */
+export function logEntry(siteId: string, row: CommandRow): CommandLogEntry {
   const entry = {
     id: row.id,
     messageId: row.message_id,

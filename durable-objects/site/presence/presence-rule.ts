@@ -66,7 +66,7 @@ export function presenceAt(
   return { presence: { plant, subDevices, devices }, nextChangeMs };
 }
 
-/** OFFLINE comes from the session, never from what a device said last [C-3.10]. */
+/** Without a session it is OFFLINE, whatever it said last; within one it is what it said [C-3.10]. */
 function connectionStatus(device: PresenceInput['devices'][number]): DeviceConnectionStatus {
   if (!device.connected) return device.everConnected ? 'OFFLINE' : 'UNKNOWN';
   return device.reported ?? 'ONLINE';

@@ -4,8 +4,9 @@
  * publishes may still be confirmed: messageIds make that harmless.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { SiteStub } from '../../env.ts';
 import { within } from '../../object/within.ts';
-import type { SiteRpc, Submission, SubmitAnswer } from '../../rpc.ts';
+import type { Submission, SubmitAnswer } from '../../rpc.ts';
 
 const MAX_BATCH = 256;
 const MAX_BATCH_CHARS = 256 * 1024;
@@ -24,8 +25,8 @@ export interface Pending {
 
 export interface LaneHost {
   now(): number;
-  site(siteId: string): DurableObjectStub<SiteRpc>;
-  submit(stub: DurableObjectStub<SiteRpc>, siteId: string, submissions: Submission[]): Promise<SubmitAnswer>;
+  site(siteId: string): SiteStub;
+  submit(stub: SiteStub, siteId: string, submissions: Submission[]): Promise<SubmitAnswer>;
   /** Stores the events of an answer, then reports each publish; in this order (rule 5). */
   finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void>;
   /** The Site did not answer in time: nobody knows whether the publishes are recorded, so they are not confirmed. */
@@ -77,7 +78,7 @@ class Lane {
   readonly #siteId: string;
   #waiting: Pending[] = [];
   #running = false;
-  #stub: DurableObjectStub<SiteRpc> | undefined;
+  #stub: SiteStub | undefined;
 
   constructor(host: LaneHost, siteId: string) {
     this.#host = host;

@@ -5,7 +5,7 @@
 import type { Envelope } from '../../../protocol/envelope.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
-import type { Env } from '../../env.ts';
+import type { Env, SiteStub } from '../../env.ts';
 import type { Clock } from '../../object/clock.ts';
 import { findSite, type OrganizationCopy, RETRY_MS } from '../../registry/organization-copy.ts';
 import type { Submission, SubmitAnswer } from '../../rpc.ts';
@@ -22,8 +22,6 @@ export interface Publish {
   family: CommandFamily;
   envelope: Envelope;
 }
-
-type SiteStub = ReturnType<Env['SITE']['get']>;
 
 export interface PublisherParts {
   clock: Clock;

@@ -6,10 +6,8 @@ import type { Env } from '../../../durable-objects/env.ts';
 import type {
   OutboxEvent,
   PassingEvent,
-  SiteRpc,
   SubmissionBatch,
   SubmitAnswer,
-  VhostRpc,
 } from '../../../durable-objects/rpc.ts';
 import { Site as ProductSite } from '../../../durable-objects/site.ts';
 import { Vhost as ProductVhost } from '../../../durable-objects/vhost.ts';
@@ -46,7 +44,7 @@ export class Vhost extends ProductVhost {
 export default worker;
 
 /** The sites as the Vhost calls them: it asks before the call and after the answer. */
-function slowSites(env: FaultyEnv): DurableObjectNamespace<SiteRpc> {
+function slowSites(env: FaultyEnv): Env['SITE'] {
   const get = (id: DurableObjectId) => {
     const stub = env.SITE.get(id);
     const submit = async (batch: SubmissionBatch) => {
@@ -58,11 +56,11 @@ function slowSites(env: FaultyEnv): DurableObjectNamespace<SiteRpc> {
     return { submit };
   };
   const namespace = { idFromName: (name: string) => env.SITE.idFromName(name), get };
-  return namespace as unknown as DurableObjectNamespace<SiteRpc>;
+  return namespace as unknown as Env['SITE'];
 }
 
 /** The vhosts as the Site calls them: it asks before it hands events over. */
-function slowVhosts(env: FaultyEnv): DurableObjectNamespace<VhostRpc> {
+function slowVhosts(env: FaultyEnv): Env['VHOST'] {
   const get = (id: DurableObjectId) => {
     const stub = env.VHOST.get(id);
     const receive = async (siteId: string, events: OutboxEvent[]) => {
@@ -73,7 +71,7 @@ function slowVhosts(env: FaultyEnv): DurableObjectNamespace<VhostRpc> {
     return { receive, receivePassing };
   };
   const namespace = { idFromName: (name: string) => env.VHOST.idFromName(name), get };
-  return namespace as unknown as DurableObjectNamespace<VhostRpc>;
+  return namespace as unknown as Env['VHOST'];
 }
 
 /** Resolves when the step may be passed; rejects when it is to fail. A control server that is gone holds nobody. */

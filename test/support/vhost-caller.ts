@@ -1,28 +1,22 @@
 /** A key's Vhost as Sites and the admin surface call it, for tests that want its events or its end at once. */
 import { randomUUID } from 'node:crypto';
+import type { PassingEvent, VhostRpc } from '../../durable-objects/rpc.ts';
 import type { EventKind } from '../../protocol/routing-keys.ts';
+import { type Called, vhostOf } from '../../tools/objects.ts';
 import type { TestStack } from './stack.ts';
 
-interface VhostMethods {
-  receive(siteId: string, events: object[]): Promise<{ received: number }>;
-  receivePassing(siteId: string, events: object[]): Promise<string>;
-  revoke(): Promise<void>;
-}
-
-export class VhostRpc {
-  readonly #stub: VhostMethods;
+export class VhostCaller {
+  readonly #vhost: Called<VhostRpc>;
   readonly #siteId: string;
   #sequence = 0;
 
-  private constructor(stub: VhostMethods, siteId: string) {
-    this.#stub = stub;
+  private constructor(vhost: Called<VhostRpc>, siteId: string) {
+    this.#vhost = vhost;
     this.#siteId = siteId;
   }
 
-  static async of(stack: TestStack, keyId: string): Promise<VhostRpc> {
-    const namespace = await stack.edge.miniflare.getDurableObjectNamespace('VHOST');
-    const stub = namespace.get(namespace.idFromName(keyId)) as unknown as VhostMethods;
-    return new VhostRpc(stub, stack.credentials.plantId);
+  static async of(stack: TestStack, keyId: string): Promise<VhostCaller> {
+    return new VhostCaller(await vhostOf(stack.edge.miniflare, keyId), stack.credentials.plantId);
   }
 
   /** Hands over that many events, as a Site's outbox does; each payload of `chars` characters or a few more. */
@@ -31,19 +25,19 @@ export class VhostRpc {
       this.#sequence += 1;
       return { ...event, sequence: this.#sequence };
     });
-    await this.#stub.receive(this.#siteId, events);
+    await this.#vhost.receive(this.#siteId, events);
   }
 
   async telemetry(count: number, chars: number): Promise<void> {
-    await this.#stub.receivePassing(this.#siteId, passing('telemetry', count, chars));
+    await this.#vhost.receivePassing(this.#siteId, passing('telemetry', count, chars));
   }
 
   async revoke(): Promise<void> {
-    await this.#stub.revoke();
+    await this.#vhost.revoke();
   }
 }
 
-function passing(kind: EventKind, count: number, chars: number): object[] {
+function passing(kind: EventKind, count: number, chars: number): PassingEvent[] {
   const payloadText = JSON.stringify({ message: 'x'.repeat(chars) });
   return Array.from({ length: count }, () => ({
     kind,
