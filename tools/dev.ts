@@ -11,7 +11,7 @@ import { startEdge } from './edge.ts';
 import { endLeftover } from './leftover.ts';
 import { assertFree, portOf } from './ports.ts';
 import { SUB_DEVICES, seedApiKey, seedOrganization, seedPlant, VCP_SCOPES } from './seed.ts';
-import type { SimulatorStart } from './simulator/index.ts';
+import type { SimulatorListening, SimulatorStart } from './simulator/index.ts';
 import { dataFolder, removeStack, type Stack, writeStack } from './stack-file.ts';
 
 const TOKEN_LIFETIME_S = 86_400;
@@ -77,6 +77,7 @@ const listening = await bridgeReady.promise;
 // 3. the simulated plant
 const newToken = () => signDeviceToken(credentials.tokenPrivateKey, gateway.id, TOKEN_LIFETIME_S);
 let token = await newToken();
+let isPlantListening = false;
 const simulator = new Child({
   name: 'simulator',
   script: join(import.meta.dirname, 'simulator', 'index.ts'),
@@ -93,6 +94,9 @@ const simulator = new Child({
       intervalMs: SIMULATOR_INTERVAL_MS,
     };
     child.send(start);
+    child.on('message', (message: SimulatorListening) => {
+      if (message.kind === 'listening') isPlantListening = true;
+    });
   },
 });
 const isSimulated = process.env.SITEWIRE_SIMULATOR !== 'off';
@@ -175,14 +179,14 @@ Sitewire is ready.
 Try \`npm run demo\` in another terminal. Ctrl-C stops.
 `);
 
-/** The plant is there once its gateway has a session and its first telemetry is readable. */
+/** The plant is there once its gateway listens for commands, and telemetry is readable: what was kept is no sign of it. */
 async function untilOnline(): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt++) {
     const response = await fetch(`${edge.url}/api/v1/vcp/sites/${credentials.plantId}/telemetry/latest`, {
       headers: { 'x-api-key': apiKey.key },
     });
     const body = (await response.json()) as { payload?: { dataQuality?: string } };
-    if (body.payload?.dataQuality === 'GOOD') return;
+    if (isPlantListening && body.payload?.dataQuality === 'GOOD') return;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   throw new Error('the simulated plant did not come online');

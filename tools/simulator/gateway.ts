@@ -24,6 +24,8 @@ export interface GatewayOptions {
   deviceId: string;
   hmacSecret: string;
   token: string;
+  /** Its subscription stands, and the platform knows. */
+  onListening?: () => void;
 }
 
 /** Whether the plant obeyed; false makes the command FAILED. */
@@ -89,6 +91,7 @@ export class Gateway {
     const sig = this.#sign(statusSigningString(this.#options.deviceId, ts, nonce, 'ONLINE'));
     await this.#client.subscribeAsync(deviceTopic(this.#options.deviceId, 'commands'), { qos: 1 });
     await this.#publish('status', JSON.stringify({ ts, nonce, status: 'ONLINE', sig }));
+    this.#options.onListening?.();
   }
 
   #onCommand(text: string): void {

@@ -5,10 +5,15 @@ import { Gateway, type GatewayOptions } from './gateway.ts';
 import { obey } from './orders.ts';
 import { advance, initialState, NO_ORDERS, type PlantLimits } from './plant.ts';
 
-export interface SimulatorStart extends Omit<GatewayOptions, 'ca'> {
+export interface SimulatorStart extends Omit<GatewayOptions, 'ca' | 'onListening'> {
   kind: 'start';
   caFile: string;
   intervalMs: number;
+}
+
+/** What it tells its parent, at each session: commands reach it from here on. */
+export interface SimulatorListening {
+  kind: 'listening';
 }
 
 export interface SimulatorToken {
@@ -63,7 +68,13 @@ function report(): void {
 
 function start(options: SimulatorStart): void {
   const { caFile, intervalMs, ...rest } = options;
-  gateway = new Gateway({ ...rest, ca: readFileSync(caFile, 'utf8') }, (command) => {
+  const listening: SimulatorListening = { kind: 'listening' };
+  const identity = {
+    ...rest,
+    ca: readFileSync(caFile, 'utf8'),
+    onListening: () => process.send?.(listening),
+  };
+  gateway = new Gateway(identity, (command) => {
     const next = obey(orders, command, LIMITS);
     if (!next) return false;
     orders = next;
