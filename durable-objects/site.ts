@@ -56,13 +56,13 @@ export class Site extends DurableObject<Env> implements SiteRpc {
 
   adoptDevice(grant: DeviceGrant): void {
     this.#site.identity.be(grant.siteId);
-    this.#site.turns.run((turn) => this.#site.devices.adopt(turn, grant));
+    this.#site.turns.attempt((turn) => this.#site.devices.adopt(turn, grant));
   }
 
   setDeviceStatus(deviceId: string, status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED'): void {
     const { devices, sessions, presence, turns } = this.#site;
     if (devices.find(deviceId)?.status === 'DECOMMISSIONED') return;
-    turns.run((turn) => {
+    turns.attempt((turn) => {
       devices.setStatus(turn, deviceId, status);
       if (status === 'ACTIVE') return;
       sessions.cut(turn, deviceId, CLOSE_CODES.revoked, status, turn.now);
@@ -72,7 +72,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
 
   configure(siteId: string, config: SiteConfig): void {
     this.#site.identity.be(siteId);
-    this.#site.turns.run((turn) => this.#site.configuration.configure(turn, config));
+    this.#site.turns.attempt((turn) => this.#site.configuration.configure(turn, config));
   }
 
   // RPC: commands
@@ -175,9 +175,11 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   // agenda
 
   override alarm(): void {
-    if (this.#site.presence.isUnknown) this.#site.presence.noteChange();
+    const { presence, registry, clock } = this.#site;
+    // Readings within a second of the last look, a registry read anew: each alarm looks once more.
+    if (presence.isStale(clock.now())) presence.noteChange();
     this.#agenda.run();
-    this.#site.registry.refreshInBackground();
+    registry.refreshInBackground();
   }
 
   /** The site knows who it is and what it consists of before it decides anything. */

@@ -59,7 +59,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
   // RPC: the key
 
   open(grant: VhostGrant): void {
-    this.#vhost.turns.run((turn) => this.#vhost.key.open(turn, grant));
+    this.#vhost.turns.attempt((turn) => this.#vhost.key.open(turn, grant));
     this.#agenda.arm();
   }
 
@@ -155,6 +155,9 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
   // agenda
 
   override alarm(): void {
+    const { broker, turns } = this.#vhost;
+    // Acknowledgements that wait are written first: a step that falls would take them along.
+    if (broker.isDirty) turns.run(() => {});
     this.#agenda.run();
   }
 

@@ -65,7 +65,6 @@ export const COMMAND_TYPES = ['SITE_SETPOINT', 'DEVICE_COMMAND', 'EMERGENCY', 'M
 export type CommandType = (typeof COMMAND_TYPES)[number];
 
 export const ACKNOWLEDGEMENT_STATUSES = ['ACCEPTED', 'REJECTED', 'PARTIAL', 'QUEUED'] as const;
-export type AcknowledgementStatus = (typeof ACKNOWLEDGEMENT_STATUSES)[number];
 
 export const EXECUTION_STATUSES = ['EXECUTING', 'COMPLETED', 'DEVIATED', 'FAILED'] as const;
 export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number];

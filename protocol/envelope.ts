@@ -49,13 +49,3 @@ export function parseEnvelope(body: string): Result<Envelope, string> {
   if (!parsed.success) return refuse(firstIssue(parsed.error));
   return ok({ ...parsed.data, messageIdText: String(raw.messageId), payloadText });
 }
-
-/** An event as it leaves, before the key that receives it signs it. */
-export interface EventEnvelope {
-  version: string;
-  messageId: string;
-  correlationId?: string;
-  timestamp: string;
-  source: string;
-  siteId: string;
-}

@@ -63,7 +63,8 @@ export function doorOf(who: Who): MiddlewareHandler<AppContext> {
 export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void {
   for (const one of routes) {
     app.on(one.method, honoPath(one.path), doorOf(one.who), async (c) => {
-      const input = { params: readPath(c, one.params) as never, query: readQuery(c, one.query) as never };
+      const query = readQuery(c, one.query) as never;
+      const input = { params: readPath(c, one.params) as never, query };
       const body = await one.handler(c, input);
       return c.json(body as object, one.answer.status);
     });

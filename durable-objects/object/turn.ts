@@ -61,16 +61,22 @@ export class Turn {
 
   /** Work in a savepoint. When it throws it alone is undone, and the answer is false. */
   step(work: () => void): boolean {
+    const failure = this.tryStep(work);
+    if (failure) console.error('step failed', failure);
+    return failure === undefined;
+  }
+
+  /** The same, for who wants to know what it threw. */
+  tryStep(work: () => void): { error: unknown } | undefined {
     const marks = [this.#undos.length, this.#memories.length, this.#sends.length] as const;
     try {
       this.#storage.transactionSync(work);
-      return true;
+      return undefined;
     } catch (error) {
-      console.error('step failed', { error });
       for (const undo of this.#undos.splice(marks[0]).reverse()) undo();
       this.#memories.length = marks[1];
       this.#sends.length = marks[2];
-      return false;
+      return { error };
     }
   }
 
@@ -135,9 +141,24 @@ export class Turns {
     this.#rowsWritten += turn.rowsWritten;
     for (const change of turn.takeMemories()) change();
     sendWhen(() => {
-      for (const send of turn.takeSends()) send();
+      for (const send of turn.takeSends()) sendQuietly(send);
       this.#hooks.ended();
     });
     return value;
+  }
+
+  /** A turn for a caller who is told what was wrong with its work: that is undone, and the object goes on. */
+  attempt(work: (turn: Turn) => void): void {
+    const failure = this.run((turn) => turn.tryStep(() => work(turn)));
+    if (failure) throw failure.error;
+  }
+}
+
+/** One that fails holds back no other. */
+function sendQuietly(send: () => void): void {
+  try {
+    send();
+  } catch (error) {
+    console.error('send failed', { error });
   }
 }

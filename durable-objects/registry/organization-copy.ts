@@ -75,7 +75,7 @@ export class OrganizationCopy {
     this.#record = record;
     this.#readAtMs = this.#clock.now();
     if (isSame || text.length > MAX_STORED_CHARS) return;
-    this.#turns.run((turn) => this.#facts.set(turn, 'registry', record));
+    this.#turns.attempt((turn) => this.#facts.set(turn, 'registry', record));
   }
 }
 

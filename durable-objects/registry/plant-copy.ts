@@ -91,7 +91,7 @@ export class PlantCopy {
     const record = await readPlant(this.#host.database, siteId, this.#host.clock.now());
     this.#readAtMs = this.#host.clock.now();
     if (!record || JSON.stringify(record) === JSON.stringify(this.#record)) return;
-    this.#host.turns.run((turn) => this.#facts.set(turn, 'registry', record));
+    this.#host.turns.attempt((turn) => this.#facts.set(turn, 'registry', record));
     this.#record = record;
   }
 }

@@ -1,4 +1,4 @@
-/** Which site an object is: told by the first who calls it, and never another. */
+/** Which site an object is, as whoever calls it by its name says. */
 import type { Facts } from '../object/facts.ts';
 import type { Turns } from '../object/turn.ts';
 

@@ -164,10 +164,8 @@ export class SiteParts {
 
   #forgetMessages(turn: Turn): void {
     if (turn.now - this.#messagesForgottenAtMs < FORGET_INTERVAL_MS) return;
+    this.#messagesForgottenAtMs = turn.now;
     this.commands.forgetBefore(turn, turn.now - LIMIT.messageIdMemoryMs);
-    turn.remember(() => {
-      this.#messagesForgottenAtMs = turn.now;
-    });
   }
 
   async #deliver(lane: string, rows: readonly OutboxRow[]): Promise<Delivered> {

@@ -74,7 +74,10 @@ export class VhostParts {
     return this.key.hasEnded(this.clock.now());
   }
 
-  /** What the broker remembers is a picture of what is stored: it is made anew when the step falls. */
+  /**
+   * When the step falls the broker is made anew from what is stored. What is in memory alone goes with it: save it
+   * first; telemetry that is not flushed yet is lost, as in a crash [C-6.4].
+   */
   undoBroker(turn: Turn): void {
     turn.undo(() => {
       this.#broker = this.#readBroker();

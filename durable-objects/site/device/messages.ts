@@ -30,7 +30,8 @@ export type Finding =
 /** What messages are judged by: who sent them, and what was sent before. */
 export interface Sender {
   device: DeviceRow;
-  secret: DeviceSecret;
+  /** Throws when it cannot be opened: then each message is refused on its own. */
+  secret: () => DeviceSecret;
   replay: ReplayGuard;
 }
 
@@ -124,7 +125,8 @@ export class BatchFindings {
 
   /** The secret counts as its hex text, or as the bytes that it spells [C-3.7]. */
   #verify(message: DeviceMessage): boolean {
-    const { device, secret } = this.#sender;
+    const { device } = this.#sender;
+    const secret = this.#sender.secret();
     const expected = this.secretForm ?? device.secret_form;
     const other = expected === 'text' ? 'bytes' : 'text';
     if (verifyHmac(secret[expected], message.signingString, message.sig)) return true;

@@ -21,7 +21,11 @@ export function receiveFrames(
   sessions.noteFrame(device.id, now);
 
   // 1. judge each frame; nothing is written yet
-  const findings = new BatchFindings({ device, secret: site.secrets.of(device), replay: journal.replay });
+  const findings = new BatchFindings({
+    device,
+    secret: () => site.secrets.of(device),
+    replay: journal.replay,
+  });
   let subscribed: boolean | undefined;
   for (const frame of frames) {
     if (frame.kind === 'subscribed') subscribed = frame.commands;
@@ -60,5 +64,4 @@ export function receiveFrames(
   const { presence } = site;
   if (findings.entries.length === 0) return;
   if (!findings.hasData || presence.isStale(now)) site.turns.run((turn) => presence.update(turn));
-  else if (presence.isAnySubDeviceDown) presence.noteChange();
 }

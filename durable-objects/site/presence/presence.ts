@@ -48,19 +48,9 @@ export class Presence implements DueSource {
     return now - this.#checkedAtMs >= CHECK_MS;
   }
 
-  /** Not worked out since this wake: nobody knows when time alone changes it. */
-  get isUnknown(): boolean {
-    return this.#checkedAtMs === 0;
-  }
-
-  /** Something happened that nobody has worked out yet: the agenda does, within a second of the last time. */
+  /** Something may have changed that nobody has worked out yet: the next alarm does. */
   noteChange(): void {
     this.#nextChangeMs = earliest([this.#nextChangeMs, this.#checkedAtMs + CHECK_MS]);
-  }
-
-  /** Whether readings can make a difference: somebody is not ONLINE. */
-  get isAnySubDeviceDown(): boolean {
-    return Object.values(this.#status.subDevices).some((status) => status !== 'ONLINE');
   }
 
   /** When time alone changes it next. */

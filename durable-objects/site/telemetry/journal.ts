@@ -121,7 +121,7 @@ export class Journal {
         continue;
       }
       flush();
-      if (head) this.#closeBlock(turn);
+      if (head) this.#closeBlock(turn, entry.receivedMs);
       const id: number = (head?.id ?? 0) + 1;
       this.#rows.insert(turn, { id, event_at_ms: eventAtMs, data: line });
       head = { id, openedAtMs: turn.now, size: line.length, eventAtMs };
@@ -130,8 +130,9 @@ export class Journal {
     return head;
   }
 
-  #closeBlock(turn: Turn): void {
-    const stored: StoredSnapshot = { samples: this.snapshot.toJSON(), asOfMs: turn.now };
+  /** The snapshot holds nothing of the entry that opens the next block, whose moment may be before the turn's. */
+  #closeBlock(turn: Turn, asOfMs: number): void {
+    const stored: StoredSnapshot = { samples: this.snapshot.toJSON(), asOfMs };
     this.#facts.set(turn, 'snapshot', stored);
     this.#rows.deleteBefore(turn, turn.now - LIMIT.journalRetentionMs);
     this.#host.onRollover(turn);

@@ -47,7 +47,7 @@ export function receiveFrames(
   return true;
 }
 
-/** One step of one turn: a batch stands or falls as a whole. */
+/** One step of one turn: a batch stands or falls as a whole, and one that fell is not answered. */
 function write(
   vhost: VhostParts,
   connectionId: string,
@@ -61,14 +61,16 @@ function write(
     for (const frame of inMemory) applyMemoryFrame(client, frame);
     return true;
   }
-  return vhost.turns.run((turn) =>
-    turn.step(() => {
+  return vhost.turns.run((turn) => {
+    // What others acknowledged lately stands, whatever becomes of this batch.
+    broker.save(turn);
+    return turn.step(() => {
       vhost.undoBroker(turn);
       for (const one of writes) {
         if ('frame' in one) answers.push(...applyFrame(turn, client, one.frame));
         else answers.push(deadLetter(turn, broker, one.malformed, one.reason));
       }
       broker.save(turn);
-    }),
-  );
+    });
+  });
 }

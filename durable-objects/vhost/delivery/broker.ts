@@ -1,7 +1,7 @@
 /**
  * Queues, consumers and who holds what. Deliveries go round-robin to consumers that may take one: within their own
  * prefetch, their channel's, and their connection's byte window (rule 9). What is delivered waits as frames until
- * the turn stands. Its memory is a picture of what is stored: when a step falls, it is made anew.
+ * the turn stands. Acknowledgements and young telemetry are in memory alone for a while; all else is stored.
  */
 import {
   DELIVERY_WINDOW_BYTES,

@@ -13,6 +13,8 @@ export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {
   revokedAtMs: number | null;
   /** Queues start to fill at the key's first connection [C-6.1]. */
   firstConnectedAtMs: number | null;
+  /** Its time was over, and nothing of it is left. */
+  expired?: boolean;
   signingKeySealed: string;
 }
 
@@ -29,8 +31,6 @@ export class Key implements DueSource {
   #record: KeyRecord | undefined;
   #signingKey: string | undefined;
   #scopes: ReadonlySet<ApiKeyScope> = new Set();
-  /** What the end of its time asks for is done. */
-  #isOver = false;
 
   /** `onEnd`: its time is over, in this turn. */
   constructor(facts: Facts<VhostFact>, secretBox: SecretBox, onEnd: (turn: Turn) => void) {
@@ -94,14 +94,12 @@ export class Key implements DueSource {
 
   dueMs(): number | undefined {
     const record = this.#record;
-    return record?.revokedAtMs === null && !this.#isOver ? (record.expiresAtMs ?? undefined) : undefined;
+    return record?.revokedAtMs === null && !record.expired ? (record.expiresAtMs ?? undefined) : undefined;
   }
 
   run(turn: Turn): void {
     this.#onEnd(turn);
-    turn.remember(() => {
-      this.#isOver = true;
-    });
+    if (this.#record) this.#save(turn, { ...this.#record, expired: true });
   }
 
   #save(turn: Turn, record: KeyRecord): void {
@@ -113,7 +111,6 @@ export class Key implements DueSource {
 
   #use(record: KeyRecord | undefined): void {
     this.#record = record;
-    this.#isOver = false;
     this.#signingKey = undefined;
     this.#scopes = effectiveScopes((record?.scopes ?? []) as ApiKeyScope[]);
   }

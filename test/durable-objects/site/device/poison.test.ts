@@ -1,5 +1,6 @@
 /** One thing that fails, among others that do not: a frame that cannot be judged, a write that the disk refuses. */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { DEFAULT_SITE_CONFIG } from '../../../../protocol/site-config.ts';
 import { type DeviceTestLink, telemetryMessage } from '../../../support/workerd/links.ts';
 import { holdClock, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
 import {
@@ -11,7 +12,7 @@ import {
   sendAck,
 } from '../../../support/workerd/site-devices.ts';
 import { gridPowerKw, readConfig } from '../../../support/workerd/site-reads.ts';
-import { breakWrites, numberOf, repair } from '../../../support/workerd/site-rows.ts';
+import { breakWrites, evictSite, numberOf, repair, rowsOf } from '../../../support/workerd/site-rows.ts';
 import { newListeningSite } from '../../../support/workerd/site-scenes.ts';
 import {
   batch,
@@ -19,7 +20,7 @@ import {
   powerSetpoint,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import type { Plant } from '../../../support/workerd/world.ts';
+import { type Plant, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 beforeEach(() => {
@@ -108,6 +109,27 @@ describe('a submission whose rows cannot be written', () => {
     const { outcomes } = await partner.submit(submission('mode', { mode: 'MAX_EXPORT' }));
     expect(outcomes).toEqual(['failed']);
     expect((await readConfig(plant.id)).operatingMode).toBe('STANDARD');
+  });
+});
+
+describe('what cannot be used', () => {
+  it('a secret that does not open has each message refused, and its device still listens [rule 3]', async () => {
+    const { plant, link, gateway } = await newListeningSite();
+    await rowsOf(plant.id, `UPDATE device SET secret_sealed = '9:zzzz'`);
+    await evictSite(plant.id);
+    const payload = telemetryMessage(gateway, '{"gridPowerKw":1}');
+    link.send({ kind: 'publish', seq: 7_000, topic: 'telemetry', payload });
+    expect(await link.next((frame) => frame.kind === 'refused')).toMatchObject({ seq: 7_000 });
+    expect(link.closed).toBeUndefined();
+  });
+
+  it('a configuration that no row holds is refused to who sent it, and the links stay', async () => {
+    const { plant, link, gateway } = await newListeningSite();
+    const before = await readConfig(plant.id);
+    const huge = { ...DEFAULT_SITE_CONFIG, junk: 'x'.repeat(1_100 * 1_024) };
+    await expect(siteOf(plant.id).configure(plant.id, huge)).rejects.toThrow('a row of');
+    expect(await publish(link, telemetryMessage(gateway, '{"gridPowerKw":1}'))).toBe(true);
+    expect(await readConfig(plant.id)).toEqual(before);
   });
 });
 

@@ -192,6 +192,35 @@ describe('a sub-device', () => {
   });
 });
 
+describe('what is told within a second of the last look', () => {
+  it('shows with the next alarm, when nothing more comes [C-2.5]', async () => {
+    const { plant } = await newSite();
+    const link = await connectListening(plant);
+    await passTime(plant.id, 2 * SECOND);
+    await sendTelemetry(link, plant.gateway, {
+      'BESS-1/powerKw': 1,
+      'FVE-1/powerKw': 1,
+      'METER-1/powerKw': 1,
+    });
+    await untilSubDeviceIs(plant, 'BESS-1', 'ONLINE');
+    await passTime(plant.id, SECOND / 2);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 7 });
+    await passTime(plant.id, 20 * SECOND);
+    await untilSubDeviceIs(plant, 'BESS-1', 'DEGRADED');
+  });
+
+  it('costs no alarm of its own: not a dozen a minute while a sub-device is silent', async () => {
+    const { plant } = await newSite();
+    const link = await connectListening(plant);
+    let alarms = 0;
+    for (let sent = 0; sent < 120; sent++) {
+      alarms += await passTime(plant.id, SECOND / 2);
+      await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': sent });
+    }
+    expect(alarms).toBeLessThan(12);
+  });
+});
+
 describe('a device', () => {
   it('is UNKNOWN until it has connected, then what it reports, and OFFLINE with the end of its session [C-3.10]', async () => {
     const { organization, plant } = await newSite();

@@ -1,5 +1,5 @@
 /** The telemetry journal: what it costs, how large its rows grow, and the nonces that it gives back after a wake. */
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { connectDevice } from '../../../support/workerd/links.ts';
 import {
   holdClock,
@@ -18,6 +18,7 @@ import {
   sendStatus,
   sendTelemetry,
 } from '../../../support/workerd/site-devices.ts';
+import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
 import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
 import { newConnectedSite } from '../../../support/workerd/site-scenes.ts';
 import { createDevice, createOrganization, createPlant, type Plant } from '../../../support/workerd/world.ts';
@@ -203,5 +204,21 @@ describe('the latest values after a wake', () => {
     await evictSite(plant.id);
     const { payload } = await site.readLatestTelemetry(plant.id);
     expect(payload).toMatchObject({ gridPowerKw: 4, socPercent: 40 });
+  });
+});
+
+describe('the message that opens a block', () => {
+  it('is among the latest values after an eviction, also when time passes while its batch is judged', async () => {
+    const { plant, link, gateway } = await newConnectedSite();
+    // As on a slow machine: the clock goes on with each look at it.
+    let readMs = Date.now();
+    vi.spyOn(Date, 'now').mockImplementation(() => readMs++);
+    await publishAll(link, largeMessages(plant));
+    await publish(link, rawTelemetry(gateway, { ts: readMs, data: '{"gridPowerKw":1}' }));
+    readMs += 5 * MINUTE;
+    await publish(link, rawTelemetry(gateway, { ts: readMs, data: '{"gridPowerKw":2}' }));
+    expect(await gridPowerKw(plant)).toBe(2);
+    await evictSite(plant.id);
+    expect(await gridPowerKw(plant)).toBe(2);
   });
 });

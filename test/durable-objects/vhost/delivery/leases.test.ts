@@ -1,11 +1,15 @@
 /** What was delivered and not settled, when its link is lost, its bridge boots anew or another settles it. */
 import { evictDurableObject } from 'cloudflare:test';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
-import { commandLog, eventOf } from '../../../support/workerd/partner.ts';
+import { commandLog, eventOf, vhostRows } from '../../../support/workerd/partner.ts';
 import { openPartner, openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
 import { vhostOf } from '../../../support/workerd/world.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 describe('a link that is lost', () => {
   it('between sending and receiving costs nothing: all comes again, redelivered [C-6.4]', async () => {
@@ -142,5 +146,36 @@ describe('a bridge that comes back under a new boot', () => {
     await partner.delivered(1);
     const second = await connect();
     expect(await second.readyCount('event.status')).toBe(0);
+  });
+});
+
+describe('a frame that cannot be handled', () => {
+  it('ends its own connection; what another acknowledged just before is not held again (rule 3)', async () => {
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    const { key, partner, siteId, connect } = await openPartner();
+    const other = await connect();
+    await partner.consume('event.status', { prefetch: 1 });
+    await hand(key, siteId, 1, 1);
+    const first = await partner.delivered(1);
+    await vhostRows(
+      key,
+      `CREATE TRIGGER broken BEFORE INSERT ON consumer BEGIN SELECT RAISE(ABORT, 'broken'); END`,
+    );
+    partner.settle('ack', first);
+    other.link.send({
+      kind: 'consume',
+      seq: 1,
+      queue: other.queueName('event.alarm'),
+      channel: 1,
+      tag: 'broken',
+      noAck: false,
+      exclusive: false,
+      prefetch: 0,
+    });
+    expect(await other.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.protocolError });
+    await vhostRows(key, 'DROP TRIGGER broken');
+    await hand(key, siteId, 2, 1);
+    await partner.delivered(2);
+    expect(partner.deliveries().map(numberOf)).toEqual([1, 2]);
   });
 });
