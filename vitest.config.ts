@@ -1,9 +1,13 @@
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-pool-workers';
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
+
+/** Rules that take data and a moment: they need no object, so they run in Node, wherever they stand in the tree. */
+const PURE = 'test/**/*.pure.test.ts';
 
 /**
  * Two projects: `workerd` runs the objects and the Worker inside the real runtime, with the real D1; `node` runs
- * what a Node process runs: protocol, bridge, tools, and the suites that drive a whole stack from outside.
+ * what a Node process runs: protocol, bridge, tools, the suites that drive a whole stack from outside, and the pure
+ * rules of the objects.
  */
 export default defineConfig({
   test: {
@@ -30,6 +34,7 @@ export default defineConfig({
         test: {
           name: 'workerd',
           include: ['test/{durable-objects,worker}/**/*.test.ts'],
+          exclude: [...configDefaults.exclude, PURE],
           setupFiles: ['test/support/workerd/setup.ts'],
           testTimeout: 30_000,
         },
@@ -37,7 +42,7 @@ export default defineConfig({
       {
         test: {
           name: 'node',
-          include: ['test/{protocol,bridge,tools,conformance,system}/**/*.test.ts', 'test/*.test.ts'],
+          include: ['test/{protocol,bridge,tools,conformance,system}/**/*.test.ts', 'test/*.test.ts', PURE],
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },

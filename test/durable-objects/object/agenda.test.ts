@@ -1,0 +1,390 @@
+/** The agenda of an object and its one alarm: what is due runs, in one turn, and the alarm stands at what comes next. */
+import { runInDurableObject } from 'cloudflare:test';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { Agenda, type DueSource, earliest } from '../../../durable-objects/object/agenda.ts';
+import { AlarmClock } from '../../../durable-objects/object/alarm-clock.ts';
+import { Clock } from '../../../durable-objects/object/clock.ts';
+import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
+import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
+import { siteOf } from '../../support/workerd/world.ts';
+
+holdClock();
+beforeEach(() => {
+  vi.spyOn(console, 'error').mockReturnValue(undefined);
+});
+
+/** Something that is due when a test says so; `work` is what it does then. */
+class Source implements DueSource {
+  readonly name: string;
+  dueAtMs: number | undefined;
+  readonly #work: (turn: Turn, source: Source) => void;
+  /** The turns in which it was run. */
+  readonly turns: Turn[] = [];
+
+  constructor(dueAtMs: number | undefined, work: (turn: Turn, source: Source) => void = done, name = '') {
+    this.name = name;
+    this.dueAtMs = dueAtMs;
+    this.#work = work;
+  }
+
+  dueMs(): number | undefined {
+    return this.dueAtMs;
+  }
+
+  run(turn: Turn): void {
+    this.turns.push(turn);
+    this.#work(turn, this);
+  }
+
+  get runsAtMs(): number[] {
+    return this.turns.map((turn) => turn.now);
+  }
+}
+
+function done(_turn: Turn, source: Source): void {
+  source.dueAtMs = undefined;
+}
+
+function fail(): never {
+  throw new Error('poison');
+}
+
+interface Bench {
+  agenda: Agenda;
+  alarm: AlarmClock;
+  storage: DurableObjectStorage;
+  /** The moments for which the alarm was set, in order. */
+  sets: number[];
+  /** Makes that many calls that set the alarm fail. */
+  breakAlarm(times: number): void;
+  /** The alarm rings at that moment. */
+  ringAt(epochMs: number): void;
+  notes(): string[];
+}
+
+/** An agenda in an object of its own; the object's own agenda has nothing to do and stays silent. */
+async function onBench(
+  sources: readonly Source[],
+  work: (bench: Bench) => void | Promise<void>,
+  ending: (turn: Turn) => void = () => {},
+): Promise<void> {
+  await runInDurableObject(siteOf(crypto.randomUUID()), async (_site, { storage }) => {
+    storage.sql.exec('CREATE TABLE note (text TEXT NOT NULL)');
+    const sets: number[] = [];
+    let failures = 0;
+    const watched = {
+      getAlarm: () => storage.getAlarm(),
+      setAlarm: async (epochMs: number) => {
+        if (failures > 0) {
+          failures -= 1;
+          throw new Error('alarm not set');
+        }
+        sets.push(epochMs);
+        await storage.setAlarm(epochMs);
+      },
+    } as unknown as DurableObjectStorage;
+    const clock = new Clock();
+    const ctx = { storage, abort: () => {} } as unknown as DurableObjectState;
+    const alarm = new AlarmClock(watched, clock);
+    const agenda = new Agenda(sources, new Turns(ctx, clock, { ending, ended: () => {} }), alarm);
+    await work({
+      agenda,
+      alarm,
+      storage,
+      sets,
+      breakAlarm: (times) => {
+        failures = times;
+      },
+      ringAt: (epochMs) => {
+        setClock(epochMs);
+        agenda.run();
+      },
+      notes: () =>
+        storage.sql
+          .exec<{ text: string }>('SELECT text FROM note ORDER BY rowid')
+          .toArray()
+          .map(({ text }) => text),
+    });
+  });
+}
+
+const T = START_MS;
+
+describe('the alarm', () => {
+  it.each([
+    [[T + 3_000, T + 1_000, T + 2_000], T + 1_000],
+    [[T + 1_000, T + 2_000], T + 1_000],
+    [[undefined, T + 2_000, undefined], T + 2_000],
+    [[undefined, undefined], null],
+    [[], null],
+  ])('of sources due at %j stands at the earliest, %j [rule 10]', async (dueMs, expected) => {
+    const sources = dueMs.map((atMs) => new Source(atMs));
+    await onBench(sources, async ({ agenda, storage }) => {
+      await agenda.load();
+      expect(await storage.getAlarm()).toBe(expected);
+    });
+  });
+
+  it('is set only for something earlier than what stands [rule 10]', async () => {
+    const source = new Source(T + 10_000);
+    await onBench([source], async ({ agenda, storage, sets }) => {
+      await agenda.load();
+      for (const later of [T + 10_000, T + 20_000, undefined]) {
+        source.dueAtMs = later;
+        agenda.arm();
+      }
+      expect(sets).toEqual([T + 10_000]);
+      source.dueAtMs = T + 5_000;
+      agenda.arm();
+      expect(sets).toEqual([T + 10_000, T + 5_000]);
+      expect(await storage.getAlarm()).toBe(T + 5_000);
+    });
+  });
+
+  it('is not set before it is known what stands from before the wake [rule 10]', async () => {
+    const source = new Source(T + 10_000);
+    await onBench([source], async ({ agenda, storage, sets }) => {
+      agenda.arm();
+      expect(sets).toEqual([]);
+      expect(await storage.getAlarm()).toBeNull();
+      await agenda.load();
+      expect(sets).toEqual([T + 10_000]);
+    });
+  });
+
+  it.each([
+    ['an earlier one', T + 4_000, []],
+    ['the same one', T + 10_000, []],
+    ['a later one', T + 40_000, [T + 10_000]],
+  ])(
+    'that stands from before the wake is kept when it is %s only [rule 10]',
+    async (_what, before, expected) => {
+      await onBench([new Source(T + 10_000)], async ({ agenda, storage, sets }) => {
+        await storage.setAlarm(before);
+        await agenda.load();
+        expect(sets).toEqual(expected);
+        expect(await storage.getAlarm()).toBe(Math.min(before, T + 10_000));
+      });
+    },
+  );
+
+  it('is set for now where something is overdue, never in the past [rule 10]', async () => {
+    await onBench([new Source(T - MINUTE)], async ({ agenda, sets }) => {
+      await agenda.load();
+      expect(sets).toEqual([T]);
+    });
+  });
+
+  it('that has not rung for a second after its time is set anew at the next chance [rule 10]', async () => {
+    await onBench([new Source(T + 10_000)], async ({ agenda, sets }) => {
+      await agenda.load();
+      setClock(T + 10_000 + SECOND - 1);
+      agenda.arm();
+      expect(sets).toEqual([T + 10_000]);
+      setClock(T + 10_000 + SECOND);
+      agenda.arm();
+      expect(sets).toEqual([T + 10_000, T + 10_000 + SECOND]);
+    });
+  });
+
+  it('is never set again for the moment that is being handled: the runtime would drop it [rule 10]', async () => {
+    const source = new Source(T + 10_000, () => {});
+    await onBench([source], async ({ agenda, storage, sets, ringAt }) => {
+      await agenda.load();
+      ringAt(T + 10_000);
+      expect(source.runsAtMs).toEqual([T + 10_000]);
+      expect(sets).toEqual([T + 10_000, T + 10_001]);
+      expect(await storage.getAlarm()).toBe(T + 10_001);
+    });
+  });
+
+  it('that could not be set is set at the next chance [rule 10]', async () => {
+    await onBench([new Source(T + 10_000)], async ({ agenda, sets, breakAlarm }) => {
+      breakAlarm(1);
+      await agenda.load();
+      expect(sets).toEqual([]);
+      await Promise.resolve();
+      agenda.arm();
+      expect(sets).toEqual([T + 10_000]);
+    });
+  });
+});
+
+describe('what an agenda runs', () => {
+  it('is what is due, at its very moment too, and nothing else [rule 10]', async () => {
+    const [past, now, ahead, idle] = [
+      new Source(T - 1),
+      new Source(T),
+      new Source(T + 1),
+      new Source(undefined),
+    ];
+    await onBench([past, now, ahead, idle], async ({ agenda, sets, ringAt }) => {
+      await agenda.load();
+      ringAt(T);
+      expect([past, now, ahead, idle].map((source) => source.runsAtMs)).toEqual([[T], [T], [], []]);
+      expect(sets).toEqual([T, T + 1]);
+    });
+  });
+
+  it('runs in one turn, in the order in which it is listed, whoever was due first [rule 10]', async () => {
+    let endings = 0;
+    const write = (turn: Turn, source: Source) => {
+      turn.write('INSERT INTO note (text) VALUES (?)', source.name);
+      done(turn, source);
+    };
+    const sources = [new Source(T, write, 'a'), new Source(T - 2, write, 'b'), new Source(T - 1, write, 'c')];
+    await onBench(
+      sources,
+      async ({ agenda, ringAt, notes }) => {
+        await agenda.load();
+        ringAt(T);
+        expect(notes()).toEqual(['a', 'b', 'c']);
+        expect(new Set(sources.flatMap((source) => source.turns)).size).toBe(1);
+        expect(endings).toBe(1);
+      },
+      () => {
+        endings += 1;
+      },
+    );
+  });
+
+  it('stays due until its work says otherwise: the alarm then stands at its deadline [rule 10]', async () => {
+    const call = new Source(T, (turn, source) => {
+      source.dueAtMs = turn.now + 8 * SECOND;
+    });
+    await onBench([call], async ({ agenda, storage, ringAt }) => {
+      await agenda.load();
+      ringAt(T);
+      expect(await storage.getAlarm()).toBe(T + 8 * SECOND);
+      ringAt(T + 8 * SECOND - 1);
+      expect(call.runsAtMs).toEqual([T]);
+      ringAt(T + 8 * SECOND);
+      expect(call.runsAtMs).toEqual([T, T + 8 * SECOND]);
+    });
+  });
+
+  it('leaves no alarm when nothing is due any more [rule 10]', async () => {
+    await onBench([new Source(T)], async ({ agenda, sets, ringAt }) => {
+      await agenda.load();
+      ringAt(T);
+      expect(sets).toEqual([T]);
+    });
+  });
+});
+
+describe('a source that throws', () => {
+  const halfway = (turn: Turn) => {
+    turn.write(`INSERT INTO note (text) VALUES ('half')`);
+    turn.remember(() => {
+      throw new Error('remembered');
+    });
+    fail();
+  };
+  const whole = (turn: Turn, source: Source) => {
+    turn.write('INSERT INTO note (text) VALUES (?)', source.name);
+    done(turn, source);
+  };
+
+  it('is undone alone; those before and behind it stand [rule 10]', async () => {
+    const sources = [new Source(T, whole, 'a'), new Source(T, halfway), new Source(T, whole, 'c')];
+    await onBench(sources, async ({ agenda, ringAt, notes }) => {
+      await agenda.load();
+      ringAt(T);
+      expect(notes()).toEqual(['a', 'c']);
+    });
+  });
+
+  it('is asked again after 60 s and not before, while others go on, and the alarm does not spin [rule 10]', async () => {
+    const broken = new Source(T, halfway);
+    const steady = new Source(T, (turn, source) => {
+      source.dueAtMs = turn.now + 25 * SECOND;
+    });
+    await onBench([broken, steady], async ({ agenda, storage, sets, ringAt }) => {
+      await agenda.load();
+      const rings: number[] = [];
+      for (let ring = 0; ring < 7; ring++) {
+        const atMs = (await storage.getAlarm()) ?? 0;
+        rings.push((atMs - T) / SECOND);
+        ringAt(atMs);
+      }
+      expect(rings).toEqual([0, 25, 50, 60, 75, 100, 120]);
+      expect(broken.runsAtMs.map((atMs) => (atMs - T) / SECOND)).toEqual([0, 60, 120]);
+      expect(steady.runsAtMs.map((atMs) => (atMs - T) / SECOND)).toEqual([0, 25, 50, 75, 100]);
+      expect(sets).toHaveLength(8);
+    });
+  });
+
+  it('alone sets the alarm 60 s ahead, and is not run by a ring that comes too early [rule 10]', async () => {
+    const broken = new Source(T, fail);
+    await onBench([broken], async ({ agenda, sets, ringAt }) => {
+      await agenda.load();
+      ringAt(T);
+      expect(sets).toEqual([T, T + MINUTE]);
+      ringAt(T + MINUTE - 1);
+      expect(broken.runsAtMs).toEqual([T]);
+      ringAt(T + MINUTE);
+      expect(broken.runsAtMs).toEqual([T, T + MINUTE]);
+    });
+  });
+
+  it('and is then due later than that is asked at its own time [rule 10]', async () => {
+    const broken = new Source(T, (_turn, source) => {
+      source.dueAtMs = T + 90 * SECOND;
+      fail();
+    });
+    await onBench([broken], async ({ agenda, sets, ringAt }) => {
+      await agenda.load();
+      ringAt(T);
+      expect(sets.at(-1)).toBe(T + 90 * SECOND);
+    });
+  });
+
+  it('once, and then does not, is asked at its own time again [rule 10]', async () => {
+    let isBroken = true;
+    const source = new Source(T, (turn, self) => {
+      if (isBroken) fail();
+      self.dueAtMs = turn.now + SECOND;
+    });
+    await onBench([source], async ({ agenda, sets, ringAt }) => {
+      await agenda.load();
+      ringAt(T);
+      isBroken = false;
+      ringAt(T + MINUTE);
+      ringAt(T + MINUTE + SECOND);
+      expect(source.runsAtMs).toEqual([T, T + MINUTE, T + MINUTE + SECOND]);
+      expect(sets.at(-1)).toBe(T + MINUTE + 2 * SECOND);
+    });
+  });
+});
+
+describe('an agenda whose turn fails as a whole', () => {
+  it('throws nothing out of the handler, and the alarm stands again [rule 10]', async () => {
+    const write = (turn: Turn) => turn.write(`INSERT INTO note (text) VALUES ('lost')`);
+    await onBench(
+      [new Source(T, write)],
+      async ({ agenda, sets, ringAt, notes }) => {
+        await agenda.load();
+        ringAt(T);
+        expect(notes()).toEqual([]);
+        expect(sets).toEqual([T, T + 1]);
+      },
+      fail,
+    );
+  });
+});
+
+describe('earliest', () => {
+  it.each([
+    [[], undefined],
+    [[undefined, null], undefined],
+    [[5], 5],
+    [[5, 3, 4], 3],
+    [[undefined, 7, null, 6], 6],
+    [[0, 1], 0],
+    [[0, null], 0],
+    [[-1, 0], -1],
+  ])('of %j is %j [rule 10]', (moments, expected) => {
+    expect(earliest(moments)).toBe(expected);
+    expect(earliest(new Set(moments))).toBe(expected);
+  });
+});

@@ -1,0 +1,214 @@
+/** The numbered migrations of an object's own tables: each once, in order, whole or not at all; and the way back. */
+import { runInDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import { type Migration, migrate } from '../../../durable-objects/object/migrate.ts';
+import { SITE_MIGRATIONS } from '../../../durable-objects/site/migrations.ts';
+import { VHOST_MIGRATIONS } from '../../../durable-objects/vhost/migrations.ts';
+import { siteOf } from '../../support/workerd/world.ts';
+
+/** What runs in an object that has no table yet. */
+async function inEmptyObject(work: (storage: DurableObjectStorage) => void): Promise<void> {
+  await runInDurableObject(siteOf(crypto.randomUUID()), async (_site, { storage }) => {
+    await storage.deleteAll();
+    expect(tables(storage)).toEqual([]);
+    work(storage);
+  });
+}
+
+function tables(storage: DurableObjectStorage): string[] {
+  return storage.sql
+    .exec<{ name: string }>(
+      `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf\\_%' ESCAPE '\\' ORDER BY name`,
+    )
+    .toArray()
+    .map(({ name }) => name);
+}
+
+/** The entries that ran, in the order in which they did. */
+function ran(storage: DurableObjectStorage): number[] {
+  return storage.sql
+    .exec<{ entry: number }>('SELECT entry FROM ran ORDER BY rowid')
+    .toArray()
+    .map(({ entry }) => entry);
+}
+
+function stored(storage: DurableObjectStorage) {
+  return storage.sql.exec('SELECT * FROM schema_version').toArray();
+}
+
+/** Entries that note that they ran; each with the number of entries that code must know to run with it. */
+function entries(...lowest: number[]): Migration[] {
+  return lowest.map((count, index) => ({
+    lowest: count,
+    sql: `${index === 0 ? 'CREATE TABLE ran (entry INTEGER NOT NULL);' : ''} INSERT INTO ran VALUES (${index + 1})`,
+  }));
+}
+
+/** The object as the code before `lowest` left it: one entry, and no word of what may run on it. */
+function leaveAsFirstCode(storage: DurableObjectStorage): void {
+  storage.sql.exec(
+    'CREATE TABLE schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL)',
+  );
+  storage.sql.exec('CREATE TABLE ran (entry INTEGER NOT NULL); INSERT INTO ran VALUES (1)');
+  storage.sql.exec('INSERT INTO schema_version (id, version) VALUES (1, 1)');
+}
+
+describe('the entries of an object', () => {
+  it('run in order, each once, however often it wakes [architecture: toolchain]', async () => {
+    await inEmptyObject((storage) => {
+      const list = entries(1, 1, 1);
+      for (let wake = 0; wake < 3; wake++) {
+        migrate(storage, list);
+        expect(ran(storage)).toEqual([1, 2, 3]);
+      }
+      expect(stored(storage)).toEqual([{ id: 1, version: 3, lowest: 1 }]);
+    });
+  });
+
+  it('that are new run on top of those that ran before [architecture: toolchain]', async () => {
+    await inEmptyObject((storage) => {
+      migrate(storage, entries(1));
+      migrate(storage, entries(1, 1));
+      expect(ran(storage)).toEqual([1, 2]);
+      migrate(storage, entries(1, 1, 2, 4));
+      expect(ran(storage)).toEqual([1, 2, 3, 4]);
+      expect(stored(storage)).toEqual([{ id: 1, version: 4, lowest: 4 }]);
+    });
+  });
+
+  it('cost a wake that has nothing to run no row [rule 9]', async () => {
+    await inEmptyObject((storage) => {
+      const list = entries(1, 1);
+      migrate(storage, list);
+      const changes = () => storage.sql.exec<{ n: number }>('SELECT total_changes() AS n').one().n;
+      const before = changes();
+      migrate(storage, list);
+      expect(changes()).toBe(before);
+    });
+  });
+});
+
+describe('an entry that fails', () => {
+  const broken: Migration = { lowest: 1, sql: `CREATE TABLE half (x); INSERT INTO nowhere VALUES (1)` };
+
+  it('leaves an empty object empty, and keeps it from starting [architecture: toolchain]', async () => {
+    await inEmptyObject((storage) => {
+      expect(() => migrate(storage, [...entries(1, 1), broken])).toThrow(/no such table: nowhere/);
+      expect(tables(storage)).toEqual([]);
+    });
+  });
+
+  it('leaves an object as it was before the deploy, and one that was mended runs [architecture: toolchain]', async () => {
+    await inEmptyObject((storage) => {
+      migrate(storage, entries(1, 1));
+      const list = [...entries(1, 1, 1), broken];
+      for (let wake = 0; wake < 2; wake++) {
+        expect(() => migrate(storage, list)).toThrow(/no such table: nowhere/);
+        expect(ran(storage)).toEqual([1, 2]);
+        expect(tables(storage)).not.toContain('half');
+        expect(stored(storage)).toEqual([{ id: 1, version: 2, lowest: 1 }]);
+      }
+      migrate(storage, entries(1, 1, 1, 1));
+      expect(ran(storage)).toEqual([1, 2, 3, 4]);
+    });
+  });
+});
+
+describe('code that knows fewer entries than an object has', () => {
+  it('runs on it where each of them allows that, and changes nothing [architecture: what is known to matter]', async () => {
+    await inEmptyObject((storage) => {
+      const newer = entries(1, 1, 2);
+      migrate(storage, newer);
+      const before = stored(storage);
+      migrate(storage, newer.slice(0, 2));
+      expect(ran(storage)).toEqual([1, 2, 3]);
+      expect(stored(storage)).toEqual(before);
+      migrate(storage, newer);
+      expect(ran(storage)).toEqual([1, 2, 3]);
+    });
+  });
+
+  it.each([
+    ['the last asks for more', [1, 1, 2], 1, 2],
+    ['an earlier one asks for more', [1, 2, 1], 1, 2],
+    ['the last asks for all', [1, 1, 3], 2, 3],
+  ])(
+    'is refused with the number that it must know where %s [architecture: what is known to matter]',
+    async (_where, lowest, knows, needs) => {
+      await inEmptyObject((storage) => {
+        const newer = entries(...lowest);
+        migrate(storage, newer);
+        expect(() => migrate(storage, newer.slice(0, knows))).toThrow(
+          `schema version 3 needs code that knows ${needs} migrations, not ${knows}`,
+        );
+        expect(ran(storage)).toEqual([1, 2, 3]);
+        migrate(storage, newer);
+      });
+    },
+  );
+
+  it('does not let still older code in by having run [architecture: what is known to matter]', async () => {
+    await inEmptyObject((storage) => {
+      const newest = entries(1, 1, 2);
+      migrate(storage, newest);
+      migrate(storage, newest.slice(0, 2));
+      expect(() => migrate(storage, newest.slice(0, 1))).toThrow(/knows 2 migrations, not 1/);
+    });
+  });
+});
+
+describe('an object of the first code, which kept no lowest', () => {
+  it('is taken over: only what it does not have runs, and what may run on it is noted [architecture: what is known to matter]', async () => {
+    await inEmptyObject((storage) => {
+      leaveAsFirstCode(storage);
+      migrate(storage, entries(1, 2));
+      expect(ran(storage)).toEqual([1, 2]);
+      expect(stored(storage)).toEqual([{ id: 1, version: 2, lowest: 2 }]);
+      expect(() => migrate(storage, entries(1))).toThrow(/knows 2 migrations, not 1/);
+    });
+  });
+
+  it('is taken over where nothing is new too, each wake alike [architecture: toolchain]', async () => {
+    await inEmptyObject((storage) => {
+      leaveAsFirstCode(storage);
+      for (let wake = 0; wake < 2; wake++) {
+        migrate(storage, entries(1));
+        expect(ran(storage)).toEqual([1]);
+      }
+      migrate(storage, entries(1, 1));
+      expect(ran(storage)).toEqual([1, 2]);
+    });
+  });
+
+  it('stays as it was when an entry fails [architecture: toolchain]', async () => {
+    await inEmptyObject((storage) => {
+      leaveAsFirstCode(storage);
+      expect(() => migrate(storage, [...entries(1), { lowest: 1, sql: 'SELECT * FROM nowhere' }])).toThrow();
+      expect(stored(storage)).toEqual([{ id: 1, version: 1 }]);
+    });
+  });
+});
+
+describe.each([
+  ['a site', SITE_MIGRATIONS, ['command', 'device', 'dispatch', 'fact', 'journal_block', 'outbox']],
+  ['a vhost', VHOST_MIGRATIONS, ['chunk', 'consumer', 'fact', 'message', 'queue', 'received']],
+])('the list of %s', (_object, list, expected) => {
+  it('runs on an empty object, whole and from each version before [architecture: toolchain]', async () => {
+    for (let from = 0; from <= list.length; from++) {
+      await inEmptyObject((storage) => {
+        migrate(storage, list.slice(0, from));
+        migrate(storage, list);
+        migrate(storage, list);
+        expect(tables(storage)).toEqual(expect.arrayContaining(expected));
+        expect(stored(storage)).toMatchObject([{ version: list.length }]);
+      });
+    }
+  });
+
+  it('asks of no entry that code knows more entries than there were with it [architecture: what is known to matter]', () => {
+    for (const [index, { lowest }] of list.entries()) {
+      expect(lowest).toBeGreaterThanOrEqual(1);
+      expect(lowest).toBeLessThanOrEqual(index + 1);
+    }
+  });
+});

@@ -1,0 +1,445 @@
+/** A turn: steps that fall alone, what waits for its commit, and what is left when it fails as a whole [rule 3]. */
+import { runInDurableObject } from 'cloudflare:test';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
+import { siteOf } from '../../support/workerd/world.ts';
+
+const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
+
+beforeEach(() => {
+  vi.spyOn(console, 'error').mockReturnValue(undefined);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** Turns in an object of their own, which tell what happens to them. */
+interface Bench {
+  turns: Turns;
+  /** What happened, in its order; work adds its own. */
+  log: string[];
+  /** Why the object was aborted, each time that it was. */
+  aborts: unknown[];
+  /** The texts in the table `note`. */
+  notes(): string[];
+}
+
+async function onBench(work: (bench: Bench) => void, ending: (turn: Turn) => void = () => {}): Promise<void> {
+  await runInDurableObject(siteOf(crypto.randomUUID()), (_site, { storage }) => {
+    storage.sql.exec("CREATE TABLE note (text TEXT NOT NULL CHECK (text <> ''))");
+    const log: string[] = [];
+    const aborts: unknown[] = [];
+    let depth = 0;
+    const transactionSync = <Value>(body: () => Value): Value => {
+      depth += 1;
+      try {
+        const value = storage.transactionSync(body);
+        if (depth === 1) log.push('committed');
+        return value;
+      } finally {
+        depth -= 1;
+      }
+    };
+    const ctx = {
+      storage: { sql: storage.sql, transactionSync },
+      abort: (reason: unknown) => aborts.push(reason),
+    } as unknown as DurableObjectState;
+    const hooks = {
+      ending: (turn: Turn) => {
+        log.push('ending');
+        ending(turn);
+      },
+      ended: () => {
+        log.push('ended');
+      },
+    };
+    const turns = new Turns(ctx, { now: () => NOW_MS }, hooks);
+    const notes = () =>
+      storage.sql
+        .exec<{ text: string }>('SELECT text FROM note ORDER BY rowid')
+        .toArray()
+        .map(({ text }) => text);
+    work({ turns, log, aborts, notes });
+  });
+}
+
+function note(turn: Turn, text: string): void {
+  turn.write('INSERT INTO note (text) VALUES (?)', text);
+}
+
+/** A step's work that changes everything that a step can, by that name. */
+function changeAll(turn: Turn, log: string[], name: string): void {
+  note(turn, name);
+  turn.undo(() => log.push(`${name} undone`));
+  turn.remember(() => log.push(`${name} remembered`));
+  turn.send(() => log.push(`${name} sent`));
+}
+
+function fail(): never {
+  throw new Error('poison');
+}
+
+describe('a step that throws', () => {
+  it('is undone alone in SQL, and what comes before and after it stands [rule 3]', async () => {
+    await onBench(({ turns, notes, aborts }) => {
+      const stood = turns.run((turn) => {
+        note(turn, 'before');
+        const steps = [
+          turn.step(() => note(turn, 'first')),
+          turn.step(() => {
+            note(turn, 'second');
+            fail();
+          }),
+          turn.step(() => note(turn, 'third')),
+        ];
+        note(turn, 'after');
+        return steps;
+      });
+      expect(stood).toEqual([true, false, true]);
+      expect(notes()).toEqual(['before', 'first', 'third', 'after']);
+      expect(aborts).toEqual([]);
+    });
+  });
+
+  it('is one whose write the database refuses, too [rule 3]', async () => {
+    await onBench(({ turns, notes }) => {
+      turns.run((turn) => {
+        const stood = turn.step(() => {
+          note(turn, 'half');
+          note(turn, '');
+        });
+        expect(stood).toBe(false);
+        note(turn, 'rest');
+      });
+      expect(notes()).toEqual(['rest']);
+    });
+  });
+
+  it("has its undos run at once, the last first, and nobody else's [rule 3]", async () => {
+    await onBench(({ turns, log }) => {
+      turns.run((turn) => {
+        turn.undo(() => log.push('undo of the turn'));
+        turn.step(() => turn.undo(() => log.push('undo of a step that stands')));
+        turn.step(() => {
+          for (const name of ['first', 'second', 'third']) turn.undo(() => log.push(`undo ${name}`));
+          fail();
+        });
+        log.push('rest');
+      });
+      expect(log).toEqual([
+        'undo third',
+        'undo second',
+        'undo first',
+        'rest',
+        'ending',
+        'committed',
+        'ended',
+      ]);
+    });
+  });
+
+  it('is neither remembered nor sent; what others asked for is, in its order [rule 3]', async () => {
+    await onBench(({ turns, log }) => {
+      turns.run((turn) => {
+        for (const name of ['first', 'second', 'third']) {
+          turn.step(() => {
+            changeAll(turn, log, name);
+            if (name === 'second') fail();
+          });
+        }
+      });
+      expect(log).toEqual([
+        'second undone',
+        'ending',
+        'committed',
+        'first remembered',
+        'third remembered',
+        'first sent',
+        'third sent',
+        'ended',
+      ]);
+    });
+  });
+});
+
+describe('a step within a step', () => {
+  it('that throws falls alone: the outer one stands [rule 3]', async () => {
+    await onBench(({ turns, log, notes }) => {
+      turns.run((turn) => {
+        const stood = turn.step(() => {
+          changeAll(turn, log, 'outer');
+          const inner = turn.step(() => {
+            changeAll(turn, log, 'inner');
+            fail();
+          });
+          expect(inner).toBe(false);
+          note(turn, 'rest of outer');
+        });
+        expect(stood).toBe(true);
+      });
+      expect(notes()).toEqual(['outer', 'rest of outer']);
+      expect(log).toEqual(['inner undone', 'ending', 'committed', 'outer remembered', 'outer sent', 'ended']);
+    });
+  });
+
+  it('falls with the outer one although it stood, and is undone before it [rule 3]', async () => {
+    await onBench(({ turns, log, notes }) => {
+      turns.run((turn) => {
+        const stood = turn.step(() => {
+          changeAll(turn, log, 'outer');
+          expect(turn.step(() => changeAll(turn, log, 'inner'))).toBe(true);
+          turn.undo(() => log.push('rest of outer undone'));
+          fail();
+        });
+        expect(stood).toBe(false);
+        note(turn, 'rest');
+      });
+      expect(notes()).toEqual(['rest']);
+      expect(log).toEqual([
+        'rest of outer undone',
+        'inner undone',
+        'outer undone',
+        'ending',
+        'committed',
+        'ended',
+      ]);
+    });
+  });
+
+  it('is undone once, also when both fall [rule 3]', async () => {
+    await onBench(({ turns, log, notes }) => {
+      turns.run((turn) =>
+        turn.step(() => {
+          changeAll(turn, log, 'outer');
+          turn.step(() => {
+            changeAll(turn, log, 'inner');
+            fail();
+          });
+          fail();
+        }),
+      );
+      expect(notes()).toEqual([]);
+      expect(log).toEqual(['inner undone', 'outer undone', 'ending', 'committed', 'ended']);
+    });
+  });
+});
+
+describe('a turn that stands', () => {
+  it('goes from work to ending, commit, remembered, sent and ended [rule 3]', async () => {
+    await onBench(({ turns, log }) => {
+      turns.run((turn) => {
+        turn.send(() => log.push('sent 1'));
+        turn.remember(() => log.push('remembered 1'));
+        turn.send(() => log.push('sent 2'));
+        turn.remember(() => log.push('remembered 2'));
+        turn.undo(() => log.push('undone'));
+        log.push('work');
+      });
+      expect(log).toEqual([
+        'work',
+        'ending',
+        'committed',
+        'remembered 1',
+        'remembered 2',
+        'sent 1',
+        'sent 2',
+        'ended',
+      ]);
+    });
+  });
+
+  it('answers what its work does, and has one moment [rule 3]', async () => {
+    await onBench(({ turns }) => {
+      expect(turns.run((turn) => turn.now)).toBe(NOW_MS);
+    });
+  });
+
+  it('commits what its ending writes with what it wrote, and waits for what that asks for [rule 5]', async () => {
+    const told: string[] = [];
+    const ending = (turn: Turn) => {
+      note(turn, 'gathered');
+      turn.remember(() => told.push('remembered'));
+      turn.send(() => told.push('sent'));
+    };
+    await onBench(({ turns, notes }) => {
+      turns.run((turn) => note(turn, 'work'));
+      expect(notes()).toEqual(['work', 'gathered']);
+      expect(told).toEqual(['remembered', 'sent']);
+    }, ending);
+  });
+
+  it('sends when it is told to, though it is remembered at once; others may run meanwhile [rule 4]', async () => {
+    await onBench(({ turns, log, notes }) => {
+      let sendNow = () => {};
+      turns.run(
+        (turn) => changeAll(turn, log, 'first'),
+        (send) => {
+          sendNow = send;
+        },
+      );
+      expect(log).toEqual(['ending', 'committed', 'first remembered']);
+      turns.run((turn) => changeAll(turn, log, 'second'));
+      expect(log.slice(3)).toEqual(['ending', 'committed', 'second remembered', 'second sent', 'ended']);
+      sendNow();
+      expect(log.slice(8)).toEqual(['first sent', 'ended']);
+      expect(notes()).toEqual(['first', 'second']);
+    });
+  });
+
+  it('may have what it sends run another turn [rule 3]', async () => {
+    await onBench(({ turns, notes, log }) => {
+      turns.run((turn) => {
+        note(turn, 'first');
+        turn.send(() => turns.run((next) => note(next, 'second')));
+      });
+      expect(notes()).toEqual(['first', 'second']);
+      expect(log).toEqual(['ending', 'committed', 'ending', 'committed', 'ended', 'ended']);
+    });
+  });
+
+  it('gives the row that a write answers with [rule 2]', async () => {
+    await onBench(({ turns }) => {
+      const row = turns.run((turn) =>
+        turn.writeReturning<{ rowid: number; text: string }>(
+          'INSERT INTO note (text) VALUES (?) RETURNING rowid, text',
+          'a',
+        ),
+      );
+      expect(row).toEqual({ rowid: 1, text: 'a' });
+    });
+  });
+});
+
+describe('a turn that fails', () => {
+  const poisoned = new Error('poison');
+  const failures: [string, (turn: Turn) => void, (turn: Turn) => void, RegExp][] = [
+    [
+      'in its work',
+      () => {
+        throw poisoned;
+      },
+      () => {},
+      /^poison$/,
+    ],
+    ['in a write that the database refuses', (turn) => note(turn, ''), () => {}, /CHECK constraint failed/],
+    [
+      'in its ending',
+      () => {},
+      () => {
+        throw poisoned;
+      },
+      /^poison$/,
+    ],
+  ];
+
+  it.each(failures)(
+    '%s leaves nothing written, remembers and sends nothing, and aborts the object [rule 3]',
+    async (_where, work, ending, message) => {
+      let isFailing = true;
+      await onBench(
+        ({ turns, log, aborts, notes }) => {
+          const run = () =>
+            turns.run((turn) => {
+              changeAll(turn, log, 'all');
+              turn.step(() => changeAll(turn, log, 'step'));
+              if (isFailing) work(turn);
+            });
+          expect(run).toThrow(message);
+          expect(notes()).toEqual([]);
+          expect(log.filter((word) => word !== 'ending')).toEqual([]);
+          expect(aborts).toEqual(['write failed']);
+          expect(turns.rowsWritten).toBe(0);
+
+          isFailing = false;
+          run();
+          expect(notes()).toEqual(['all', 'step']);
+          expect(aborts).toHaveLength(1);
+        },
+        (turn) => {
+          if (isFailing) ending(turn);
+        },
+      );
+    },
+  );
+
+  it('takes along the steps that stood in it, whatever their answer was [rule 3]', async () => {
+    await onBench(({ turns, notes }) => {
+      const answers: boolean[] = [];
+      const run = () =>
+        turns.run((turn) => {
+          answers.push(turn.step(() => note(turn, 'stood')));
+          fail();
+        });
+      expect(run).toThrow('poison');
+      expect(answers).toEqual([true]);
+      expect(notes()).toEqual([]);
+    });
+  });
+});
+
+describe('a turn within a turn', () => {
+  it('is refused: the outer one fails with it, and the object starts over [rule 3]', async () => {
+    await onBench(({ turns, notes, aborts }) => {
+      const run = () =>
+        turns.run((turn) => {
+          note(turn, 'outer');
+          turns.run((inner) => note(inner, 'inner'));
+        });
+      expect(run).toThrow('a turn within a turn');
+      expect(notes()).toEqual([]);
+      expect(aborts).toEqual(['write failed']);
+    });
+  });
+
+  it('is refused in a step: that one falls, and the outer turn stands [rule 3]', async () => {
+    await onBench(({ turns, notes, aborts }) => {
+      turns.run((turn) => {
+        note(turn, 'outer');
+        const stood = turn.step(() => {
+          note(turn, 'step');
+          turns.run((inner) => note(inner, 'inner'));
+        });
+        expect(stood).toBe(false);
+        expect(() => turns.run(() => {})).toThrow('a turn within a turn');
+      });
+      expect(notes()).toEqual(['outer']);
+      expect(aborts).toEqual([]);
+    });
+  });
+});
+
+describe('the rows written', () => {
+  it("count each row of every write, the ending's too, over all turns; reading costs none [rule 9]", async () => {
+    await onBench(
+      ({ turns, notes }) => {
+        const perTurn = [
+          (turn: Turn) => note(turn, 'a'),
+          (turn: Turn) => turn.write(`INSERT INTO note (text) VALUES ('b'), ('c')`),
+          (turn: Turn) => turn.write(`UPDATE note SET text = 'd' WHERE text = 'a'`),
+          (turn: Turn) => turn.write(`UPDATE note SET text = 'e' WHERE text = 'nobody'`),
+          (turn: Turn) => turn.writeReturning(`INSERT INTO note (text) VALUES ('f') RETURNING text`),
+          (turn: Turn) => turn.write('DELETE FROM note'),
+          () => notes(),
+        ].map((work) => {
+          const before = turns.rowsWritten;
+          const own = turns.run((turn) => {
+            work(turn);
+            return turn.rowsWritten;
+          });
+          return [own, turns.rowsWritten - before];
+        });
+        expect(perTurn).toEqual([
+          [1, 2],
+          [2, 3],
+          [1, 2],
+          [0, 1],
+          [1, 2],
+          // What the endings wrote goes too.
+          [9, 10],
+          [0, 1],
+        ]);
+      },
+      (turn) => note(turn, 'ending'),
+    );
+  });
+});

@@ -1,0 +1,181 @@
+/** A device command as a rule, item by item: target, constraint, asset and fault, in this order [C-7.4]. */
+import { describe, expect, it } from 'vitest';
+import type { DeviceCommandItem } from '../../../../../protocol/command.ts';
+import { DEVICE_COMMAND_TYPES, type DeviceCommandType } from '../../../../../protocol/enums.ts';
+import {
+  chargeItem,
+  codesOf,
+  type FactsOptions,
+  GATEWAY,
+  judgeItems,
+  subDevice,
+  subsetsOf,
+  textsOf,
+} from '../../../../support/workerd/site-facts.ts';
+
+const CHARGE_50 = { constraints: { maxChargeKw: 50 } };
+
+describe('the target of an item', () => {
+  const linked = subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' });
+  const unknown = "BESS-1 is not in the site's topology";
+  const unserved = 'no device serves BESS-1';
+  const silent = 'BESS-1 is offline';
+  const served = { subDevices: [linked], active: ['inverter-1'] };
+
+  it.each<[string, string, FactsOptions]>([
+    ['the plant does not have', unknown, { subDevices: [] }],
+    ['the plant has in another case', unknown, { subDevices: [subDevice('bess-1', 'BESS')] }],
+    ['no device serves', unserved, { gatewayId: undefined }],
+    ['is silent while its device is there', silent, { offline: ['BESS-1'] }],
+    ['is silent while its device is away too', 'ok', { offline: ['BESS-1'], away: [GATEWAY] }],
+    ['is heard of while its device is away', 'ok', { away: [GATEWAY] }],
+    ['stands beside a silent one', 'ok', { offline: ['BESS-2'] }],
+    ['only its linked device serves', 'ok', { ...served, gatewayId: undefined }],
+    ['has a retired linked device and no gateway', unserved, { ...served, active: [], gatewayId: undefined }],
+    ['has a retired linked device and a gateway', 'ok', { ...served, active: [] }],
+    [
+      'is silent while its linked device is there',
+      silent,
+      { ...served, away: [GATEWAY], offline: ['BESS-1'] },
+    ],
+    [
+      'is silent while its linked device is away',
+      'ok',
+      { ...served, away: ['inverter-1'], offline: ['BESS-1'] },
+    ],
+  ])('that %s is told: %s [C-7.4]', (_what, expected, options) => {
+    expect(textsOf([chargeItem(5)], options)).toEqual([expected]);
+    expect(codesOf([chargeItem(5)], options)).toEqual([expected === 'ok' ? 'ok' : 'DEVICE_OFFLINE']);
+  });
+});
+
+describe('the constraint of an item', () => {
+  const limitOf: Record<DeviceCommandType, 'maxChargeKw' | 'maxDischargeKw' | undefined> = {
+    BESS_CHARGE: 'maxChargeKw',
+    BESS_CHARGE_ONLY: 'maxChargeKw',
+    BESS_CONTINUOUS_CHARGE: 'maxChargeKw',
+    BESS_DISCHARGE: 'maxDischargeKw',
+    BESS_DISCHARGE_ONLY: 'maxDischargeKw',
+    BESS_STOP: undefined,
+    FVE_PRODUCE_MAX: undefined,
+    FVE_REDUCE_PERCENT: undefined,
+    FVE_REDUCE_POWER: undefined,
+    FVE_STOP: undefined,
+  };
+
+  it.each(DEVICE_COMMAND_TYPES)(
+    'of %s is the limit of its own direction, and no other [C-7.4]',
+    (command) => {
+      const isBattery = command.startsWith('BESS_');
+      const target = isBattery ? { deviceId: 'BESS-1' } : ({ deviceId: 'FVE-1', assetType: 'FVE' } as const);
+      const item = chargeItem(1_000, { ...target, command });
+      for (const name of ['maxChargeKw', 'maxDischargeKw', 'maxImportKw', 'maxExportKw'] as const) {
+        const expected = name === limitOf[command] ? ['CONSTRAINT_VIOLATION'] : ['ok'];
+        expect([name, codesOf([item], { constraints: { [name]: 50 } })]).toEqual([name, expected]);
+        expect([name, codesOf([item], { hardLimits: { [name]: 50 } })]).toEqual([name, expected]);
+      }
+    },
+  );
+
+  const at = (powerKw: number, options: FactsOptions) =>
+    judgeItems([chargeItem(powerKw)], options).items[0]?.refusal;
+
+  it.each<[number, FactsOptions]>([
+    [50, CHARGE_50],
+    [50, { hardLimits: { maxChargeKw: 50 } }],
+    [0, { constraints: { maxChargeKw: 0 } }],
+    [1e9, { constraints: null, hardLimits: null }],
+    [1e9, { constraints: {}, hardLimits: {} }],
+  ])('lets %d kW pass under %j [C-7.4]', (powerKw, options) => {
+    expect(at(powerKw, options)).toBeUndefined();
+  });
+
+  it.each<[number, FactsOptions, string, number]>([
+    [50.000001, CHARGE_50, 'maxChargeKw', 50],
+    [0.1, { constraints: { maxChargeKw: 0 } }, 'maxChargeKw', 0],
+    [51, { hardLimits: { maxChargeKw: 50 } }, 'hardLimits.maxChargeKw', 50],
+    [51, { constraints: { maxChargeKw: 60 }, hardLimits: { maxChargeKw: 50 } }, 'hardLimits.maxChargeKw', 50],
+    [61, { constraints: { maxChargeKw: 60 }, hardLimits: { maxChargeKw: 50 } }, 'maxChargeKw', 60],
+  ])('names whose, what and how much where %d kW meets %j [C-8.3]', (value, options, constraint, limit) => {
+    expect(at(value, options)).toEqual({
+      rejectionCode: 'CONSTRAINT_VIOLATION',
+      message: `BESS-1: ${value} kW exceeds ${constraint} ${limit} kW`,
+      violation: { constraint, limit, value, unit: 'kW', deviceId: 'BESS-1' },
+    });
+  });
+
+  it('counts the rated power where powerKw is absent, and nothing else of the parameters [C-7.4]', () => {
+    const limit39 = { constraints: { maxChargeKw: 39 } };
+    expect(textsOf([chargeItem()], limit39)).toEqual(['BESS-1: 40 kW exceeds maxChargeKw 39 kW']);
+    const percent = chargeItem(undefined, { params: { percent: 1, respectLimits: true } });
+    expect(codesOf([percent], limit39)).toEqual(['CONSTRAINT_VIOLATION']);
+    expect(codesOf([chargeItem(39)], limit39)).toEqual(['ok']);
+    expect(codesOf([chargeItem(0)], { constraints: { maxChargeKw: 0 } })).toEqual(['ok']);
+  });
+
+  it('asks for no rated power where that direction has no limit [C-7.4]', () => {
+    const unrated = chargeItem(undefined, { deviceId: 'BESS-3' });
+    expect(codesOf([unrated], { constraints: { maxDischargeKw: 1 } })).toEqual(['ok']);
+  });
+
+  it('holds whether the item respects limits or not [C-7.4]', () => {
+    for (const respectLimits of [true, false]) {
+      const item = chargeItem(undefined, { params: { powerKw: 51, respectLimits } });
+      expect(codesOf([item], CHARGE_50)).toEqual(['CONSTRAINT_VIOLATION']);
+    }
+  });
+});
+
+describe('the asset of an item', () => {
+  it.each<[string, string, Partial<DeviceCommandItem>]>([
+    ["a stated type that is not the topology's", 'BESS-1 is a BESS, not a FVE', { assetType: 'FVE' }],
+    ['a command of another kind', 'FVE_STOP is not for a BESS', { command: 'FVE_STOP' }],
+    ['both wrong', 'BESS-1 is a BESS, not a FVE', { assetType: 'FVE', command: 'FVE_STOP' }],
+    [
+      'a battery command for a meter',
+      'BESS_CHARGE is not for a METER',
+      { deviceId: 'METER-1', assetType: 'METER' },
+    ],
+    ['a command of its kind', 'ok', { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' }],
+  ])('with %s is told: %s [C-7.4]', (_what, expected, changes) => {
+    expect(textsOf([chargeItem(5, changes)])).toEqual([expected]);
+    expect(codesOf([chargeItem(5, changes)])).toEqual([expected === 'ok' ? 'ok' : 'INVALID_COMMAND']);
+  });
+});
+
+describe('the fault of an item', () => {
+  it('is DEVICE_FAULT for itself, and nothing for others [C-7.4]', () => {
+    const items = [chargeItem(5), chargeItem(5, { deviceId: 'BESS-2' })];
+    expect(textsOf(items, { inFault: ['BESS-1', 'FVE-1'] })).toEqual(['BESS-1 reports a fault', 'ok']);
+    expect(codesOf(items, { inFault: ['BESS-1'] })).toEqual(['DEVICE_FAULT', 'ok']);
+  });
+});
+
+describe('the checks of an item', () => {
+  const breaks = [
+    ['target', 'DEVICE_OFFLINE'],
+    ['constraint', 'CONSTRAINT_VIOLATION'],
+    ['asset', 'INVALID_COMMAND'],
+    ['fault', 'DEVICE_FAULT'],
+  ] as const;
+
+  it.each(
+    subsetsOf(breaks).map(
+      (broken) => [broken.map(([name]) => name).join(', ') || 'nothing', broken] as const,
+    ),
+  )('tell of the first alone where %s is wrong [C-7.4]', (_names, broken) => {
+    const isBroken = (name: string) => broken.some(([known]) => known === name);
+    const item = chargeItem(isBroken('constraint') ? 51 : 5, isBroken('asset') ? { assetType: 'FVE' } : {});
+    const options: FactsOptions = {
+      ...CHARGE_50,
+      offline: isBroken('target') ? ['BESS-1'] : [],
+      inFault: isBroken('fault') ? ['BESS-1'] : [],
+    };
+    expect(codesOf([item], options)).toEqual([broken[0]?.[1] ?? 'ok']);
+  });
+
+  it('come before a name said twice, which comes before the sums [C-7.4]', () => {
+    const items = [chargeItem(30), chargeItem(51), chargeItem(30), chargeItem(20, { deviceId: 'BESS-2' })];
+    expect(codesOf(items, CHARGE_50)).toEqual(['ok', 'CONSTRAINT_VIOLATION', 'INVALID_COMMAND', 'ok']);
+  });
+});

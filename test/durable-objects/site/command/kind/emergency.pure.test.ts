@@ -1,0 +1,94 @@
+/** An emergency as a rule: it needs somebody to reach, and reaches everybody in service [C-2.4]. */
+import { describe, expect, it } from 'vitest';
+import { emergencyKind } from '../../../../../durable-objects/site/command/kind/emergency.ts';
+import type { DispatchRow } from '../../../../../durable-objects/site/dispatch/rows.ts';
+import type { Emergency } from '../../../../../protocol/command.ts';
+import {
+  type FactsOptions,
+  GATEWAY,
+  judgeBy,
+  siteFacts,
+  subDevice,
+} from '../../../../support/workerd/site-facts.ts';
+
+const LINKED = [
+  subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' }),
+  subDevice('FVE-1', 'FVE', { linkedDeviceId: 'inverter-2' }),
+  subDevice('METER-1', 'METER'),
+];
+
+function refusalOf(options: FactsOptions) {
+  return judgeBy(emergencyKind, { type: 'STOP' }, siteFacts(options)).refusal;
+}
+
+function reached(options: FactsOptions, payload: Emergency = { type: 'STOP' }) {
+  return emergencyKind.plan(payload, [], siteFacts(options)).map(({ deviceId }) => deviceId);
+}
+
+describe('the check of an emergency', () => {
+  const linkedAlone = { gatewayId: undefined, subDevices: LINKED };
+
+  it.each<[string, string, FactsOptions]>([
+    ['a gateway alone', 'passes', { subDevices: [] }],
+    ['a gateway that is away', 'passes', { away: [GATEWAY] }],
+    ['a linked device alone', 'passes', { ...linkedAlone, active: ['inverter-2'] }],
+    ['linked devices out of service alone', 'no gateway serves this site', linkedAlone],
+    ['nobody', 'no gateway serves this site', { gatewayId: undefined }],
+  ])('with %s to reach is told: %s [C-2.4]', (_who, expected, options) => {
+    const refused = { rejectionCode: 'DEVICE_OFFLINE', message: expected };
+    expect(refusalOf(options)).toEqual(expected === 'passes' ? undefined : refused);
+  });
+
+  it('looks neither at limits, topology nor faults [C-7.4]', () => {
+    const options = { constraints: { maxImportKw: 0 }, inFault: ['BESS-1'], offline: ['BESS-1'] };
+    expect(refusalOf(options)).toBeUndefined();
+  });
+});
+
+describe('what an emergency becomes', () => {
+  it.each<[string, FactsOptions, string[]]>([
+    ['the gateway', {}, [GATEWAY]],
+    [
+      'the gateway and every linked device',
+      { active: ['inverter-1', 'inverter-2'] },
+      [GATEWAY, 'inverter-1', 'inverter-2'],
+    ],
+    [
+      'those in service, there or not',
+      { active: ['inverter-2'], away: ['inverter-2'] },
+      [GATEWAY, 'inverter-2'],
+    ],
+    ['linked devices where no gateway is', { gatewayId: undefined, active: ['inverter-1'] }, ['inverter-1']],
+    ['each once, a gateway that is linked too', { gatewayId: 'inverter-1' }, ['inverter-1']],
+    ['nobody who is not linked', { active: ['sensor-1'] }, [GATEWAY]],
+  ])('is one MQTT command for %s [C-2.4]', (_who, options, expected) => {
+    expect(reached({ subDevices: LINKED, ...options })).toEqual(expected);
+  });
+
+  it.each<[Emergency, string, string]>([
+    [{ type: 'STOP' }, 'EMERGENCY_STOP', '{"type":"STOP"}'],
+    [{ type: 'HOLD', reason: 'oheň' }, 'EMERGENCY_HOLD', '{"type":"HOLD","reason":"ohe\\u0148"}'],
+  ])('says %j as %s [C-7.10]', (payload, action, payloadText) => {
+    expect(emergencyKind.plan(payload, [], siteFacts())).toEqual([
+      { deviceId: GATEWAY, action, payloadText, items: [] },
+    ]);
+  });
+});
+
+describe('what an emergency is beside that', () => {
+  it('has no window, no priority, the site for its target, and ends by the acks [C-7.8]', () => {
+    expect(emergencyKind.window({ type: 'STOP' })).toEqual({});
+    expect(emergencyKind.logColumns({ type: 'STOP' })).toEqual({
+      priority: null,
+      target: 'SITE',
+      target_value_kw: null,
+    });
+    expect(emergencyKind.end).toEqual({ by: 'ack' });
+    expect(emergencyKind.effect).toBeUndefined();
+  });
+
+  it('that waited always goes out [C-7.6]', () => {
+    const facts = siteFacts({ gatewayId: undefined, constraints: { maxImportKw: 0 } });
+    expect(emergencyKind.recheck({ type: 'STOP' }, {} as DispatchRow, facts)).toBeUndefined();
+  });
+});

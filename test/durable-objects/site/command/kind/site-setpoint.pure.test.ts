@@ -1,0 +1,248 @@
+/** A site setpoint as a rule: target, constraint, topology; its window, its log columns, its MQTT command, its end. */
+import { describe, expect, it } from 'vitest';
+import { siteSetpointKind } from '../../../../../durable-objects/site/command/kind/site-setpoint.ts';
+import type { CommandRow } from '../../../../../durable-objects/site/command/rows.ts';
+import type { DispatchRow } from '../../../../../durable-objects/site/dispatch/rows.ts';
+import type { SiteSetpoint } from '../../../../../protocol/command.ts';
+import { ASSET_TYPES, PRIORITIES } from '../../../../../protocol/enums.ts';
+import {
+  type FactsOptions,
+  GATEWAY,
+  judgeBy,
+  siteFacts,
+  subDevice,
+  subsetsOf,
+} from '../../../../support/workerd/site-facts.ts';
+
+const FROM = '2030-03-05T09:00:00.000Z';
+const FROM_MS = Date.parse(FROM);
+
+function power(targetValueKw: number, changes: Partial<SiteSetpoint> = {}): SiteSetpoint {
+  return {
+    type: 'POWER',
+    targetValueKw,
+    direction: 'IMPORT',
+    includeConsumption: true,
+    priority: 'NORMAL',
+    validFrom: FROM,
+    ...changes,
+  };
+}
+
+function energy(
+  targetValueKwh: number,
+  intervalMinutes: number,
+  changes: Partial<SiteSetpoint> = {},
+): SiteSetpoint {
+  const { targetValueKw: _kw, ...rest } = power(0, changes);
+  return { ...rest, type: 'ENERGY', targetValueKwh, intervalMinutes };
+}
+
+const EXPORT = { direction: 'EXPORT' } as const;
+const METER_ALONE = { subDevices: [subDevice('METER-1', 'METER')] };
+
+function refusalOf(setpoint: SiteSetpoint, options: FactsOptions = {}) {
+  return judgeBy(siteSetpointKind, setpoint, siteFacts(options)).refusal;
+}
+
+describe('the target of a setpoint', () => {
+  it('is the gateway: without one it is DEVICE_OFFLINE, also where linked devices are there [C-2.4]', () => {
+    const subDevices = [subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' })];
+    expect(refusalOf(power(5), { gatewayId: undefined, subDevices, active: ['inverter-1'] })).toEqual({
+      rejectionCode: 'DEVICE_OFFLINE',
+      message: 'no gateway serves this site',
+    });
+  });
+
+  it('may be away: then it waits [C-7.6]', () => {
+    expect(refusalOf(power(5), { away: [GATEWAY] })).toBeUndefined();
+  });
+});
+
+describe('the constraint of a setpoint', () => {
+  const both = { maxImportKw: 100, maxExportKw: 80 };
+
+  it.each<[string, SiteSetpoint, FactsOptions, [string, number, number] | undefined]>([
+    ['import at the limit passes', power(100), { constraints: both }, undefined],
+    ['import over it is refused', power(100.5), { constraints: both }, ['maxImportKw', 100, 100.5]],
+    ['export at the limit passes', power(80, EXPORT), { constraints: both }, undefined],
+    [
+      'export over it is refused, told as a magnitude',
+      power(81, EXPORT),
+      { constraints: both },
+      ['maxExportKw', 80, 81],
+    ],
+    ['nothing passes a limit of nothing', power(0, EXPORT), { constraints: { maxExportKw: 0 } }, undefined],
+    [
+      'import over the hard limit is refused',
+      power(61),
+      { constraints: both, hardLimits: { maxImportKw: 60 } },
+      ['hardLimits.maxImportKw', 60, 61],
+    ],
+    [
+      "import over both is refused by the site's own",
+      power(101),
+      { constraints: both, hardLimits: { maxImportKw: 60 } },
+      ['maxImportKw', 100, 101],
+    ],
+    [
+      'charge limits are not for it: it passes',
+      power(1_000),
+      { constraints: { maxChargeKw: 1, maxDischargeKw: 1 } },
+      undefined,
+    ],
+    ['anything passes where there are no limits', power(1e9, EXPORT), {}, undefined],
+    ['an energy quantum whose mean power is at it passes', energy(25, 15), { constraints: both }, undefined],
+    [
+      'an energy quantum whose mean power is over it is refused',
+      energy(25.5, 15),
+      { constraints: both },
+      ['maxImportKw', 100, 102],
+    ],
+    [
+      'exported energy over it is refused',
+      energy(81, 60, EXPORT),
+      { constraints: both },
+      ['maxExportKw', 80, 81],
+    ],
+    [
+      'an interval on POWER changes nothing',
+      power(100, { intervalMinutes: 1 }),
+      { constraints: both },
+      undefined,
+    ],
+  ])('%s [C-7.8]', (_what, setpoint, options, expected) => {
+    const why = refusalOf(setpoint, options);
+    if (!expected) expect(why).toBeUndefined();
+    else {
+      const [constraint, limit, value] = expected;
+      expect(why).toEqual({
+        rejectionCode: 'CONSTRAINT_VIOLATION',
+        message: `${value} kW exceeds ${constraint} ${limit} kW`,
+        violation: { constraint, limit, value, unit: 'kW' },
+      });
+    }
+  });
+
+  it.each(PRIORITIES)('holds whatever the priority: %s [C-7.7]', (priority) => {
+    const options = { constraints: { maxImportKw: 10 } };
+    expect(refusalOf(power(11, { priority }), options)?.rejectionCode).toBe('CONSTRAINT_VIOLATION');
+  });
+
+  it('is not lifted by leaving consumption out [C-7.8]', () => {
+    const options = { constraints: { maxImportKw: 10 } };
+    expect(refusalOf(power(11, { includeConsumption: false }), options)).toBeDefined();
+  });
+});
+
+describe('the topology of a setpoint', () => {
+  it.each(ASSET_TYPES)(
+    'where %s stands alone, an export needs one that can give power [C-7.4]',
+    (assetType) => {
+      const options = { subDevices: [subDevice('ONE', assetType)] };
+      const gives = ['FVE', 'INVERTER', 'BESS'].includes(assetType);
+      expect(refusalOf(power(5, EXPORT), options)).toEqual(
+        gives
+          ? undefined
+          : { rejectionCode: 'UNSUPPORTED_FOR_TOPOLOGY', message: 'the site has no FVE, INVERTER, BESS' },
+      );
+      expect(refusalOf(power(5), options)).toBeUndefined();
+    },
+  );
+
+  it('of a plant without sub-devices lets it import only [C-7.4]', () => {
+    expect(refusalOf(power(5), { subDevices: [] })).toBeUndefined();
+    expect(refusalOf(power(5, EXPORT), { subDevices: [] })?.rejectionCode).toBe('UNSUPPORTED_FOR_TOPOLOGY');
+  });
+});
+
+describe('the checks of a setpoint', () => {
+  const breaks = [
+    ['target', 'DEVICE_OFFLINE', { gatewayId: undefined }],
+    ['constraint', 'CONSTRAINT_VIOLATION', { constraints: { maxExportKw: 1 } }],
+    ['topology', 'UNSUPPORTED_FOR_TOPOLOGY', METER_ALONE],
+  ] as const;
+
+  it.each(
+    subsetsOf(breaks).map(
+      (broken) => [broken.map(([name]) => name).join(', ') || 'nothing', broken] as const,
+    ),
+  )('tell of the first alone where %s is wrong [C-7.4]', (_names, broken) => {
+    const options: FactsOptions = Object.assign({}, ...broken.map(([, , some]) => some));
+    expect(refusalOf(power(5, EXPORT), options)?.rejectionCode).toBe(broken[0]?.[1]);
+  });
+});
+
+describe('what a setpoint is beside its checks', () => {
+  const plan = (setpoint: SiteSetpoint, options: FactsOptions = {}) =>
+    siteSetpointKind.plan(setpoint, [], siteFacts(options));
+
+  it('has the window that it names; an open one has no end [C-7.6]', () => {
+    expect(siteSetpointKind.window(power(5))).toEqual({ fromMs: FROM_MS, untilMs: undefined });
+    const validUntil = '2030-03-05T11:30:00+02:00';
+    expect(siteSetpointKind.window(power(5, { validUntil }))).toEqual({
+      fromMs: FROM_MS,
+      untilMs: FROM_MS + 30 * 60_000,
+    });
+  });
+
+  it.each([
+    ['import', 'HIGH', 5, power(5, { priority: 'HIGH' })],
+    ['export', 'NORMAL', -5, power(5, EXPORT)],
+    ['export of nothing', 'NORMAL', 0, power(0, EXPORT)],
+    ['imported energy', 'EMERGENCY', 120, energy(30, 15, { priority: 'EMERGENCY' })],
+    ['exported energy', 'NORMAL', -30, energy(30, 60, EXPORT)],
+  ])(
+    'is logged with its priority and signed power: %s is %s, %d kW [C-7.8]',
+    (_what, priority, kw, setpoint) => {
+      expect(siteSetpointKind.logColumns(setpoint)).toEqual({
+        priority,
+        target: 'SITE',
+        target_value_kw: kw,
+      });
+    },
+  );
+
+  it('becomes one MQTT command for the gateway: the payload and its signed power [C-7.10]', () => {
+    const subDevices = [subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' })];
+    const planned = plan(power(5, EXPORT), { subDevices, active: ['inverter-1'] });
+    expect(planned).toEqual([
+      {
+        deviceId: GATEWAY,
+        action: 'SITE_SETPOINT',
+        items: [],
+        payloadText:
+          '{"type":"POWER","targetValueKw":5,"direction":"EXPORT","includeConsumption":true,' +
+          `"priority":"NORMAL","validFrom":"${FROM}","targetSignedKw":-5}`,
+      },
+    ]);
+  });
+
+  it('is signed with plain decimals of at most six places [C-3.7]', () => {
+    const [planned] = plan(energy(10, 7));
+    expect(planned?.payloadText).toContain('"targetSignedKw":85.714286}');
+  });
+
+  it('that waited is held to the limits of now [C-7.6]', () => {
+    const recheck = (setpoint: SiteSetpoint, options: FactsOptions) =>
+      siteSetpointKind.recheck(setpoint, {} as DispatchRow, siteFacts(options));
+    expect(recheck(power(5), { constraints: { maxImportKw: 5 } })).toBeUndefined();
+    expect(recheck(power(5), { constraints: { maxImportKw: 4 } })?.rejectionCode).toBe(
+      'CONSTRAINT_VIOLATION',
+    );
+    expect(recheck(power(5), { constraints: { maxExportKw: 4 } })).toBeUndefined();
+    expect(recheck(power(5, EXPORT), { hardLimits: { maxExportKw: 4 } })?.violation?.constraint).toBe(
+      'hardLimits.maxExportKw',
+    );
+  });
+
+  it('is held until validUntil, or five minutes when open-ended, and ends by a verdict [C-7.8]', () => {
+    const { end } = siteSetpointKind;
+    if (end.by !== 'verdict') throw new Error(end.by);
+    const row = (valid_until_ms: number | null) => ({ valid_until_ms }) as CommandRow;
+    expect(end.heldUntilMs(row(null), FROM_MS)).toBe(FROM_MS + 5 * 60_000);
+    expect(end.heldUntilMs(row(FROM_MS + 7), FROM_MS)).toBe(FROM_MS + 7);
+    expect(end.verdict()).toEqual({ status: 'COMPLETED', reason: 'unmeasured' });
+    expect(siteSetpointKind.effect).toBeUndefined();
+  });
+});

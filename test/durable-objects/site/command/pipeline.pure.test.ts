@@ -1,0 +1,221 @@
+/** The stages of a submission in order, and what each says before its kind is asked [C-7.4]. */
+import { describe, expect, it } from 'vitest';
+import type { SignatureVerdict, Submission } from '../../../../durable-objects/rpc.ts';
+import {
+  type EarlierMessage,
+  type Judgement,
+  judge,
+} from '../../../../durable-objects/site/command/pipeline.ts';
+import { COMMAND_FAMILIES, type CommandFamily } from '../../../../protocol/routing-keys.ts';
+import {
+  chargeItem,
+  type FactsOptions,
+  NOW_MS,
+  PAYLOADS,
+  signedSubmission,
+  siteFacts,
+  subsetsOf,
+} from '../../../support/workerd/site-facts.ts';
+
+const LATER = '2030-03-05T10:00:00.000Z';
+const TOLERANCE_MS = 300_000;
+const ACCEPTED = { status: 'ACCEPTED', commandType: 'MODE_CHANGE' } as const;
+
+function earlierOf(one: Submission, changes: Partial<EarlierMessage> = {}): EarlierMessage {
+  return { routingKey: one.routingKey, payloadText: one.payloadText, acknowledgement: ACCEPTED, ...changes };
+}
+
+function judgeNow(one: Submission, options: FactsOptions = {}, earlier?: EarlierMessage): Judgement {
+  return judge(one, earlier, siteFacts(options), NOW_MS);
+}
+
+function rejected(rejectionCode: string, message: string, changes: object = {}) {
+  return {
+    verdict: 'rejected',
+    refusal: { rejectionCode, message },
+    violations: [],
+    binding: true,
+    ...changes,
+  };
+}
+
+describe('the stages of a submission', () => {
+  const broken: [string, RegExp][] = [
+    ['signature', /^signature mismatch$/],
+    ['repeat', /^messageId reused$/],
+    ['freshness', /^signature timestamp outside tolerance$/],
+    ['payload', /^commands: ./],
+    ['target', /^BESS-9 is not in the site's topology$/],
+    ['constraint', /^BESS-1: 51 kW exceeds maxChargeKw 50 kW$/],
+    ['asset', /^BESS-1 is a BESS, not a FVE$/],
+    ['fault', /^BESS-1 reports a fault$/],
+  ];
+
+  it('tell of the first alone, in each way to be wrong in some of them [C-7.4]', () => {
+    for (const some of subsetsOf(broken)) {
+      const names = some.map(([name]) => name);
+      const isBroken = (name: string) => names.includes(name);
+      const item = chargeItem(isBroken('constraint') ? 51 : 5, {
+        ...(isBroken('target') ? { deviceId: 'BESS-9' } : {}),
+        ...(isBroken('asset') ? { assetType: 'FVE' } : {}),
+      });
+      const one = signedSubmission('device', isBroken('payload') ? {} : { commands: [item] }, {
+        signature: isBroken('signature') ? 'mismatch' : 'valid',
+        timestampMs: isBroken('freshness') ? NOW_MS - TOLERANCE_MS - 1 : NOW_MS,
+      });
+      const earlier = isBroken('repeat') ? earlierOf(one, { payloadText: '{"commands":[]}' }) : undefined;
+      const options = { constraints: { maxChargeKw: 50 }, inFault: isBroken('fault') ? ['BESS-1'] : [] };
+      const judgement = judgeNow(one, options, earlier);
+      const message = judgement.verdict === 'rejected' ? judgement.refusal.message : judgement.verdict;
+      expect([names, message]).toEqual([names, expect.stringMatching(some[0]?.[1] ?? /^valid$/)]);
+    }
+  });
+});
+
+describe('the signature of a submission', () => {
+  it.each<[SignatureVerdict, string]>([
+    ['valid', 'valid'],
+    ['not-needed', 'valid'],
+    ['missing', 'signature missing'],
+    ['mismatch', 'signature mismatch'],
+  ])('%s is told: %s; the messageId of a stranger stays free [C-7.2]', (signature, message) => {
+    const judgement = judgeNow(signedSubmission('mode', PAYLOADS.mode, { signature }));
+    if (message === 'valid') expect(judgement.verdict).toBe('valid');
+    else expect(judgement).toEqual(rejected('INVALID_PAYLOAD', message, { binding: false }));
+  });
+
+  it('is looked at before the repeat: a stranger does not read an acknowledgement [C-7.3]', () => {
+    const one = signedSubmission('mode', PAYLOADS.mode, { signature: 'mismatch' });
+    expect(judgeNow(one, {}, earlierOf(one))).toMatchObject({ refusal: { message: 'signature mismatch' } });
+  });
+});
+
+describe('a messageId that comes again', () => {
+  const one = signedSubmission('mode', { mode: 'STANDARD', reason: 'a  b' });
+
+  it('with the same routing key and payload gets the same acknowledgement [C-7.3]', () => {
+    expect(judgeNow(one, {}, earlierOf(one))).toEqual({ verdict: 'repeat', acknowledgement: ACCEPTED });
+  });
+
+  it('may be spaced otherwise, outside strings [C-7.3]', () => {
+    const spaced = { ...one, payloadText: '{ "mode" : "STANDARD",\n\t"reason":"a  b" }' };
+    expect(judgeNow(spaced, {}, earlierOf(one)).verdict).toBe('repeat');
+    const other = { ...one, payloadText: '{"mode":"STANDARD","reason":"a b"}' };
+    expect(judgeNow(other, {}, earlierOf(one)).verdict).toBe('rejected');
+  });
+
+  it.each<[string, Partial<Submission>]>([
+    ['another routing key', { routingKey: 'acme2.command.mode' }],
+    ['another payload', { payloadText: '{"mode":"STANDARD"}' }],
+    ['the same fields in another order', { payloadText: '{"reason":"a  b","mode":"STANDARD"}' }],
+  ])('with %s is rejected, and leaves the id to the first [C-7.3]', (_what, changes) => {
+    expect(judgeNow({ ...one, ...changes }, {}, earlierOf(one))).toEqual(
+      rejected('INVALID_PAYLOAD', 'messageId reused', { binding: false }),
+    );
+  });
+
+  it('is a repeat however old it is, and whatever became of the site [C-7.3]', () => {
+    const old = { ...one, timestampMs: NOW_MS - 10 * TOLERANCE_MS };
+    expect(judgeNow(old, { gatewayId: undefined }, earlierOf(one)).verdict).toBe('repeat');
+  });
+});
+
+describe('the time of a submission', () => {
+  it.each([
+    [-TOLERANCE_MS, 'fresh'],
+    [TOLERANCE_MS, 'fresh'],
+    [-TOLERANCE_MS - 1, 'stale'],
+    [TOLERANCE_MS + 1, 'stale'],
+  ])('that is signed, %d ms from now, is %s (spec: Limits)', (offMs, expected) => {
+    const one = signedSubmission('mode', PAYLOADS.mode, { timestampMs: NOW_MS + offMs });
+    const stale = rejected('INVALID_PAYLOAD', 'signature timestamp outside tolerance', { binding: false });
+    if (expected === 'fresh') expect(judgeNow(one).verdict).toBe('valid');
+    else expect(judgeNow(one)).toEqual(stale);
+  });
+
+  it('that is not signed may be any [C-7.2]', () => {
+    const one = signedSubmission('emergency', PAYLOADS.emergency, {
+      timestampMs: 0,
+      signature: 'not-needed',
+    });
+    expect(judgeNow(one).verdict).toBe('valid');
+  });
+});
+
+describe('the payload of a submission', () => {
+  it.each(COMMAND_FAMILIES)(
+    'of %s that says nothing is INVALID_PAYLOAD, and binds its messageId [C-7.1]',
+    (family) => {
+      expect(judgeNow(signedSubmission(family, {}))).toMatchObject({
+        verdict: 'rejected',
+        refusal: { rejectionCode: 'INVALID_PAYLOAD', message: expect.stringMatching(/^\w+: ./) },
+        binding: true,
+        violations: [],
+      });
+    },
+  );
+
+  it.each(COMMAND_FAMILIES)('of %s is judged by its own kind [C-7.5]', (family) => {
+    const judgement = judgeNow(signedSubmission(family, PAYLOADS[family]));
+    const commandType = {
+      'site-setpoint': 'SITE_SETPOINT',
+      device: 'DEVICE_COMMAND',
+      emergency: 'EMERGENCY',
+      mode: 'MODE_CHANGE',
+    }[family];
+    expect(judgement).toMatchObject({
+      verdict: 'valid',
+      command: { commandType, payload: PAYLOADS[family] },
+    });
+    expect(judgement).toMatchObject({ violations: [], items: family === 'device' ? [{}] : [] });
+  });
+});
+
+describe('the window of a submission', () => {
+  const VALID = 'valid';
+  const past = 'validUntil: must be in the future';
+  const backwards = 'validUntil: must be after validFrom';
+  const at = (offMs: number) => new Date(NOW_MS + offMs).toISOString();
+
+  it.each<[string, string, CommandFamily, object]>([
+    ['a setpoint that ends now', past, 'site-setpoint', { validFrom: at(-2), validUntil: at(0) }],
+    ['a setpoint that ends in a moment', VALID, 'site-setpoint', { validFrom: at(-2), validUntil: at(1) }],
+    ['a setpoint that ended', past, 'site-setpoint', { validFrom: at(-2), validUntil: at(-1) }],
+    [
+      'a setpoint that ended before it began',
+      past,
+      'site-setpoint',
+      { validFrom: at(-1), validUntil: at(-2) },
+    ],
+    [
+      'a setpoint that ends as it begins',
+      backwards,
+      'site-setpoint',
+      { validFrom: at(5), validUntil: at(5) },
+    ],
+    [
+      'a setpoint that ends before it begins',
+      backwards,
+      'site-setpoint',
+      { validFrom: at(6), validUntil: at(5) },
+    ],
+    ['a setpoint that ends after it begins', VALID, 'site-setpoint', { validFrom: at(5), validUntil: at(6) }],
+    ['a setpoint without an end', VALID, 'site-setpoint', { validFrom: at(-86_400_000) }],
+    ['a mode that ends now', past, 'mode', { validUntil: at(0) }],
+    ['a mode that ends in a moment', VALID, 'mode', { validUntil: at(1) }],
+    ['a mode that ended, told in another zone', past, 'mode', { validUntil: '2030-03-05T10:59:59+02:00' }],
+  ])('of %s is told: %s [C-7.6]', (_what, message, family, window) => {
+    const judgement = judgeNow(signedSubmission(family, { ...PAYLOADS[family], ...window }));
+    if (message === VALID) expect(judgement.verdict).toBe('valid');
+    else expect(judgement).toEqual(rejected('INVALID_PAYLOAD', message));
+  });
+
+  it('is a part of the payload: it is looked at before the target [C-7.4]', () => {
+    const one = signedSubmission('mode', { mode: 'STANDARD', validUntil: at(0) });
+    expect(judgeNow(one, { gatewayId: undefined })).toMatchObject({ refusal: { message: past } });
+    const open = signedSubmission('mode', { mode: 'STANDARD', validUntil: LATER });
+    expect(judgeNow(open, { gatewayId: undefined })).toMatchObject({
+      refusal: { rejectionCode: 'DEVICE_OFFLINE' },
+    });
+  });
+});

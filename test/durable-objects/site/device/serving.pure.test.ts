@@ -1,0 +1,129 @@
+/** Which device serves a plant, who speaks for it, and what is a fault of a sub-device. */
+import { describe, expect, it } from 'vitest';
+import type { DeviceRow } from '../../../../durable-objects/site/device/rows.ts';
+import { isInFault, servesSite, servingGateway } from '../../../../durable-objects/site/device/serving.ts';
+import { DEVICE_TYPES } from '../../../../protocol/enums.ts';
+import { subDevice } from '../../../support/workerd/site-facts.ts';
+
+function device(id: string, changes: Partial<DeviceRow> = {}): DeviceRow {
+  return {
+    id,
+    type: 'GATEWAY',
+    status: 'ACTIVE',
+    secret_sealed: '',
+    secret_form: 'text',
+    reported_status: null,
+    epoch: 0,
+    connection_id: null,
+    bridge_id: null,
+    bridge_boot: null,
+    connected_at_ms: null,
+    disconnected_at_ms: null,
+    session_expires_at_ms: null,
+    ...changes,
+  };
+}
+
+/** In a session since that moment. */
+function connected(id: string, connected_at_ms: number, changes: Partial<DeviceRow> = {}): DeviceRow {
+  return device(id, { connection_id: `connection of ${id}`, connected_at_ms, ...changes });
+}
+
+/** Was in a session that began at that moment. */
+function gone(id: string, connected_at_ms: number, changes: Partial<DeviceRow> = {}): DeviceRow {
+  return device(id, { connected_at_ms, disconnected_at_ms: connected_at_ms + 1, ...changes });
+}
+
+function permutationsOf<Item>(items: readonly Item[]): Item[][] {
+  if (items.length === 0) return [[]];
+  return items.flatMap((item, index) =>
+    permutationsOf(items.filter((_other, at) => at !== index)).map((rest) => [item, ...rest]),
+  );
+}
+
+describe('the gateway of a plant', () => {
+  const cases: [string, string | undefined, DeviceRow[], string[]?][] = [
+    ['nobody where it has no device', undefined, []],
+    [
+      'nobody where it has no gateway',
+      undefined,
+      [connected('a', 1, { type: 'SENSOR' }), connected('b', 2, { type: 'ACTUATOR' })],
+    ],
+    [
+      'nobody where none is in service',
+      undefined,
+      [connected('a', 1, { status: 'SUSPENDED' }), device('b', { status: 'DECOMMISSIONED' })],
+    ],
+    ['its one gateway, before it ever connected', 'a', [device('a')]],
+    [
+      'a controller too',
+      'a',
+      [connected('a', 1, { type: 'CONTROLLER' }), connected('b', 9, { type: 'SENSOR' })],
+    ],
+    ['the one that is connected, whoever connected last', 'a', [connected('a', 1), gone('b', 9)]],
+    [
+      'of several connected, the last to have connected',
+      'b',
+      [connected('a', 1), connected('b', 3), connected('c', 2)],
+    ],
+    ['of none connected, the last to have connected', 'b', [gone('a', 1), gone('b', 3), gone('c', 2)]],
+    ['one that was there rather than one that never was', 'a', [gone('a', 1), device('b')]],
+    [
+      'the connected one, though a suspended one connected later',
+      'a',
+      [connected('a', 1), connected('b', 9, { status: 'SUSPENDED' })],
+    ],
+    ['of several connected, one that shows life', 'a', [connected('a', 1), connected('b', 9)], ['a']],
+    ['of those that show no life, one that is connected', 'a', [connected('a', 1), gone('b', 9)], []],
+    ['of several silent, the last to have connected', 'b', [connected('a', 1), connected('b', 9)], []],
+  ];
+
+  it.each(cases)('is %s, in whatever order they are listed [C-2.4]', (_who, expected, devices, live) => {
+    const isLive = (id: string) =>
+      live ? live.includes(id) : devices.some((one) => one.id === id && one.connection_id !== null);
+    for (const order of permutationsOf(devices)) {
+      expect(servingGateway(order, isLive)?.id).toBe(expected);
+    }
+  });
+
+  it('is found without changing the list [C-2.4]', () => {
+    const devices = [connected('a', 1), connected('b', 2)];
+    servingGateway(devices, () => true);
+    expect(devices.map(({ id }) => id)).toEqual(['a', 'b']);
+  });
+
+  it('is of a type that speaks for the site [C-2.4]', () => {
+    const speaking = DEVICE_TYPES.filter((type) => servesSite(device('a', { type })));
+    expect(speaking).toEqual(['GATEWAY', 'CONTROLLER']);
+  });
+});
+
+describe('a sub-device', () => {
+  const linked = subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' });
+  const reporting = (reported_status: DeviceRow['reported_status']) => (id: string) =>
+    id === 'inverter-1' ? device(id, { reported_status }) : device(id, { reported_status: 'ERROR' });
+
+  it.each([
+    [null, 'no fault'],
+    ['ONLINE', 'no fault'],
+    ['OFFLINE', 'no fault'],
+    ['MAINTENANCE', 'no fault'],
+    ['ERROR', 'a fault'],
+  ] as const)('whose linked device reports %s: %s [C-7.4]', (status, expected) => {
+    expect(isInFault(linked, reporting(status), undefined)).toBe(expected === 'a fault');
+    expect(isInFault(linked, reporting(status), 0)).toBe(expected === 'a fault');
+    expect(isInFault(linked, reporting(status), 1)).toBe(true);
+  });
+
+  it.each([
+    [undefined, 'no fault'],
+    [0, 'no fault'],
+    [1, 'a fault'],
+    [-1, 'a fault'],
+    [0.001, 'a fault'],
+  ])('whose signal says %s: %s [C-7.4]', (signal, expected) => {
+    expect(isInFault(linked, () => undefined, signal)).toBe(expected === 'a fault');
+    const unlinked = subDevice('BESS-2', 'BESS');
+    expect(isInFault(unlinked, reporting('ERROR'), signal)).toBe(expected === 'a fault');
+  });
+});

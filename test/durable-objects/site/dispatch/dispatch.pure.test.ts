@@ -1,0 +1,193 @@
+/** The rules of a dispatch: its states, its windows, when it is looked at again, and how its command ends. */
+import { describe, expect, it } from 'vitest';
+import type { Window } from '../../../../durable-objects/site/command/kind/kind.ts';
+import {
+  ackDue,
+  advance,
+  type DispatchWindow,
+  hasEnded,
+  isExpired,
+  isHeld,
+  outcomeOf,
+  waitingDue,
+  windowOf,
+} from '../../../../durable-objects/site/dispatch/dispatch.ts';
+import type { DispatchRow, DispatchState } from '../../../../durable-objects/site/dispatch/rows.ts';
+import { DEVICE_ACK_STATUSES, type DeviceAckStatus } from '../../../../protocol/enums.ts';
+
+const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
+
+function dispatch(changes: Partial<DispatchRow> = {}): DispatchRow {
+  return {
+    cmd_id: 'cmd-1',
+    command_sequence: 1,
+    device_id: 'gateway-1',
+    action: 'BESS_CHARGE',
+    payload: '{}',
+    state: 'WAITING',
+    tries: 0,
+    not_before_ms: 0,
+    expires_at_ms: null,
+    due_at_ms: null,
+    reason: null,
+    ...changes,
+  };
+}
+
+describe('an ack', () => {
+  /** By state, the acks that bring it on; all others are lower or the same. */
+  const onward: Record<DispatchState, DeviceAckStatus[]> = {
+    WAITING: ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'],
+    SENT: ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'],
+    RECEIVED: ['IN_PROGRESS', 'COMPLETED', 'FAILED'],
+    IN_PROGRESS: ['COMPLETED', 'FAILED'],
+    COMPLETED: [],
+    FAILED: [],
+  };
+  const states = Object.keys(onward) as DispatchState[];
+
+  it.each(states)(
+    'brings %s on where it is higher, and is ignored where it is lower or the same [C-3.9]',
+    (state) => {
+      for (const ack of DEVICE_ACK_STATUSES) {
+        expect([ack, advance(state, ack)]).toEqual([ack, onward[state].includes(ack) ? ack : undefined]);
+      }
+    },
+  );
+
+  it('never brings a state back, whatever the acks and their order [C-3.9]', () => {
+    for (const first of DEVICE_ACK_STATUSES) {
+      for (const second of DEVICE_ACK_STATUSES) {
+        const after = advance('SENT', first) ?? 'SENT';
+        const then = advance(after, second) ?? after;
+        expect(hasEnded(after) && then !== after).toBe(false);
+        expect(onward[then].length).toBeLessThanOrEqual(onward[after].length);
+      }
+    }
+  });
+
+  it('tells what the device has, and what has ended [C-7.8]', () => {
+    expect(states.filter(isHeld)).toEqual(['RECEIVED', 'IN_PROGRESS']);
+    expect(states.filter(hasEnded)).toEqual(['COMPLETED', 'FAILED']);
+  });
+});
+
+describe('the window of a command', () => {
+  const MINUTES_15 = 15 * 60_000;
+  const cases: [string, Window, DispatchWindow][] = [
+    ['without any', {}, { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: null }],
+    [
+      'with a beginning',
+      { fromMs: NOW_MS + 5, untilMs: undefined },
+      { validFromMs: NOW_MS + 5, validUntilMs: null, notBeforeMs: NOW_MS + 5, expiresAtMs: null },
+    ],
+    [
+      'with an end',
+      { untilMs: NOW_MS + 9 },
+      { validFromMs: null, validUntilMs: NOW_MS + 9, notBeforeMs: 0, expiresAtMs: NOW_MS + 9 },
+    ],
+    [
+      'with both',
+      { fromMs: NOW_MS - 5, untilMs: NOW_MS + 9 },
+      { validFromMs: NOW_MS - 5, validUntilMs: NOW_MS + 9, notBeforeMs: NOW_MS - 5, expiresAtMs: NOW_MS + 9 },
+    ],
+    [
+      'that waits for so long, and no longer',
+      { waitsMs: MINUTES_15 },
+      { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: NOW_MS + MINUTES_15 },
+    ],
+    [
+      'that waits not at all',
+      { waitsMs: 0 },
+      { validFromMs: null, validUntilMs: null, notBeforeMs: 0, expiresAtMs: NOW_MS },
+    ],
+    [
+      'that names an end later than it would wait',
+      { untilMs: NOW_MS + 2 * MINUTES_15, waitsMs: MINUTES_15 },
+      {
+        validFromMs: null,
+        validUntilMs: NOW_MS + 2 * MINUTES_15,
+        notBeforeMs: 0,
+        expiresAtMs: NOW_MS + 2 * MINUTES_15,
+      },
+    ],
+  ];
+
+  it.each(cases)('%s says when it may go out and when it is too late [C-7.6]', (_what, window, expected) => {
+    expect(windowOf(window, NOW_MS)).toEqual(expected);
+  });
+});
+
+describe('a dispatch is looked at again', () => {
+  it.each<[string, number, number | null, number | null]>([
+    ['when its window opens', NOW_MS + 1, NOW_MS + 9, NOW_MS + 1],
+    ['when its window opens, though nothing ends it', NOW_MS + 1, null, NOW_MS + 1],
+    ['when it expires, once its window is open', NOW_MS, NOW_MS + 9, NOW_MS + 9],
+    ['when it expires, where it had no beginning', 0, NOW_MS + 9, NOW_MS + 9],
+    ['never, where it is open and nothing ends it', NOW_MS - 1, null, null],
+    ['at once, where it has expired', 0, NOW_MS - 1, NOW_MS - 1],
+  ])('while it waits, %s [C-7.6]', (_when, not_before_ms, expires_at_ms, expected) => {
+    expect(waitingDue({ not_before_ms, expires_at_ms }, NOW_MS)).toBe(expected);
+  });
+
+  it.each<[string, number | null, number]>([
+    ['30 s later', null, NOW_MS + 30_000],
+    ['30 s later, where it lives longer', NOW_MS + 30_001, NOW_MS + 30_000],
+    ['at its end, where that is sooner', NOW_MS + 29_999, NOW_MS + 29_999],
+  ])('once it was sent, %s [C-7.8]', (_when, expiresAtMs, expected) => {
+    expect(ackDue(expiresAtMs, NOW_MS)).toBe(expected);
+  });
+
+  it.each<[number | null, boolean]>([
+    [null, false],
+    [NOW_MS + 1, false],
+    [NOW_MS, true],
+    [NOW_MS - 1, true],
+  ])('and has expired with its last moment: %j is %s [C-7.6]', (expires_at_ms, expected) => {
+    expect(isExpired(dispatch({ expires_at_ms }), NOW_MS)).toBe(expected);
+  });
+});
+
+describe('a command whose dispatches have ended', () => {
+  const targets = (...ids: string[]) => JSON.stringify({ targets: ids.map((deviceId) => ({ deviceId })) });
+  const ended = (state: 'COMPLETED' | 'FAILED', changes: Partial<DispatchRow> = {}) =>
+    dispatch({ state, payload: targets('BESS-1'), ...changes });
+
+  it.each<[string, DispatchRow[]]>([
+    ['its one', [ended('COMPLETED')]],
+    ['all of several', [ended('COMPLETED'), ended('COMPLETED', { device_id: 'inverter-1' })]],
+  ])('is COMPLETED when %s has [C-7.8]', (_what, rows) => {
+    expect(outcomeOf(rows)).toEqual({ status: 'COMPLETED', reason: null });
+  });
+
+  it.each<[string, DispatchRow[], string]>([
+    ['its device', [ended('FAILED')], 'BESS-1'],
+    [
+      'all devices of a dispatch',
+      [ended('FAILED', { payload: targets('BESS-1', 'BESS-2') })],
+      'BESS-1, BESS-2',
+    ],
+    ['why', [ended('FAILED', { reason: 'NO_ACK' })], 'NO_ACK: BESS-1'],
+    [
+      'those that failed alone',
+      [ended('COMPLETED'), ended('FAILED', { payload: targets('FVE-1'), reason: 'EXPIRED' })],
+      'EXPIRED: FVE-1',
+    ],
+    [
+      'each with its own reason, in their order',
+      [
+        ended('FAILED', { reason: 'NO_ACK' }),
+        ended('COMPLETED', { payload: targets('BESS-2') }),
+        ended('FAILED', { payload: targets('FVE-1') }),
+      ],
+      'NO_ACK: BESS-1; FVE-1',
+    ],
+    [
+      'the MQTT device where the command is for whole devices',
+      [ended('FAILED', { payload: '{"type":"STOP"}', device_id: 'inverter-1', reason: 'NO_ACK' })],
+      'NO_ACK: inverter-1',
+    ],
+  ])('is FAILED when one has, and its reason names %s [C-7.8]', (_what, rows, reason) => {
+    expect(outcomeOf(rows)).toEqual({ status: 'FAILED', reason });
+  });
+});

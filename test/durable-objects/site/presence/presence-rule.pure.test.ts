@@ -1,0 +1,159 @@
+/** Presence as a rule: each status at its edges, and when time alone changes it next [C-2.5]. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  NO_PRESENCE,
+  type PresenceInput,
+  presenceAt,
+} from '../../../../durable-objects/site/presence/presence-rule.ts';
+import { DEVICE_REPORTED_STATUSES, PLANT_STATUSES } from '../../../../protocol/enums.ts';
+
+const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
+const FRESH_MS = 5 * 60_000;
+const OFFLINE_MS = 15 * 60_000;
+const GONE_MS = 90_000;
+
+function input(changes: Partial<PresenceInput> = {}): PresenceInput {
+  return {
+    previous: NO_PRESENCE,
+    connected: true,
+    lastSessionEndMs: undefined,
+    subDevices: [],
+    devices: [],
+    ...changes,
+  };
+}
+
+/** Heard of that long ago. */
+function heard(id: string, ageMs: number | undefined, inError = false): PresenceInput['subDevices'][number] {
+  return { id, lastSampleAtMs: ageMs === undefined ? undefined : NOW_MS - ageMs, inError };
+}
+
+function was(plant: (typeof PLANT_STATUSES)[number]): PresenceInput['previous'] {
+  return { plant, subDevices: {}, devices: {} };
+}
+
+describe('a sub-device', () => {
+  it.each<[string, string, number | undefined, boolean, number | undefined]>([
+    ['never heard of', 'UNKNOWN', undefined, false, undefined],
+    ['never heard of, in error', 'UNKNOWN', undefined, true, undefined],
+    ['heard of now', 'ONLINE', 0, false, NOW_MS + FRESH_MS],
+    ['heard of now, in error', 'DEGRADED', 0, true, NOW_MS + FRESH_MS],
+    ['silent for just less than 5 min', 'ONLINE', FRESH_MS - 1, false, NOW_MS + 1],
+    ['silent for 5 min', 'DEGRADED', FRESH_MS, false, NOW_MS + OFFLINE_MS - FRESH_MS],
+    ['silent for 5 min, in error', 'DEGRADED', FRESH_MS, true, NOW_MS + OFFLINE_MS - FRESH_MS],
+    ['silent for just less than 15 min', 'DEGRADED', OFFLINE_MS - 1, false, NOW_MS + 1],
+    ['silent for 15 min', 'OFFLINE', OFFLINE_MS, false, undefined],
+    ['silent for 15 min, in error', 'OFFLINE', OFFLINE_MS, true, undefined],
+    ['silent for a day', 'OFFLINE', 86_400_000, false, undefined],
+  ])('%s is %s, and changes when it must [C-2.5]', (_what, expected, ageMs, inError, nextChangeMs) => {
+    const { presence, nextChangeMs: next } = presenceAt(
+      input({ subDevices: [heard('BESS-1', ageMs, inError)] }),
+      NOW_MS,
+    );
+    expect(presence.subDevices).toEqual({ 'BESS-1': expected });
+    expect(next).toBe(nextChangeMs);
+  });
+});
+
+describe('a plant', () => {
+  const stale = heard('BESS-1', FRESH_MS);
+
+  it.each<[string, string, PresenceInput['subDevices']]>([
+    ['without sub-devices', 'ONLINE', []],
+    ['whose sub-devices are heard of', 'ONLINE', [heard('BESS-1', 0), heard('FVE-1', 1)]],
+    ['with one never heard of', 'ONLINE', [heard('BESS-1', 0), heard('FVE-1', undefined)]],
+    ['with a stale one', 'DEGRADED', [heard('FVE-1', 0), stale]],
+    ['with a silent one', 'DEGRADED', [heard('FVE-1', 0), heard('BESS-1', OFFLINE_MS)]],
+    ['with one in error', 'DEGRADED', [heard('FVE-1', 0), heard('BESS-1', 0, true)]],
+  ])('that is connected, %s, is %s whatever it was [C-2.5]', (_what, expected, subDevices) => {
+    for (const status of PLANT_STATUSES) {
+      const { presence } = presenceAt(input({ previous: was(status), subDevices }), NOW_MS);
+      expect(presence.plant).toBe(expected);
+    }
+  });
+
+  it('that is connected is so from its sessions, not from the end of an earlier one [C-2.5]', () => {
+    expect(presenceAt(input({ lastSessionEndMs: NOW_MS - GONE_MS }), NOW_MS).presence.plant).toBe('ONLINE');
+  });
+
+  it('that never was connected is PENDING, whatever its sub-devices say [C-2.5]', () => {
+    const never = input({ connected: false, subDevices: [stale] });
+    expect(presenceAt(never, NOW_MS).presence.plant).toBe('PENDING');
+  });
+
+  it.each(PLANT_STATUSES)(
+    'that was %s stays so for 90 s behind its last session, and is then OFFLINE [C-2.5]',
+    (status) => {
+      const away = (agoMs: number) =>
+        presenceAt(
+          input({ previous: was(status), connected: false, lastSessionEndMs: NOW_MS - agoMs }),
+          NOW_MS,
+        );
+      expect(away(0)).toMatchObject({ presence: { plant: status }, nextChangeMs: NOW_MS + GONE_MS });
+      expect(away(GONE_MS - 1)).toMatchObject({ presence: { plant: status }, nextChangeMs: NOW_MS + 1 });
+      expect(away(GONE_MS)).toMatchObject({ presence: { plant: 'OFFLINE' }, nextChangeMs: undefined });
+      expect(away(GONE_MS + 1)).toMatchObject({ presence: { plant: 'OFFLINE' }, nextChangeMs: undefined });
+    },
+  );
+});
+
+describe('a device', () => {
+  const statusOf = (changes: Partial<PresenceInput['devices'][number]>) => {
+    const one = { id: 'a', connected: true, everConnected: true, reported: null, ...changes };
+    return presenceAt(input({ devices: [one] }), NOW_MS).presence.devices.a;
+  };
+
+  it.each([null, ...DEVICE_REPORTED_STATUSES])(
+    'that reports %s is that while it is connected, OFFLINE behind its session, UNKNOWN before its first [C-3.10]',
+    (reported) => {
+      expect(statusOf({ reported })).toBe(reported ?? 'ONLINE');
+      expect(statusOf({ reported, connected: false })).toBe('OFFLINE');
+      expect(statusOf({ reported, connected: false, everConnected: false })).toBe('UNKNOWN');
+    },
+  );
+
+  it('is told by its own id, beside the others [C-3.10]', () => {
+    const devices = [
+      { id: 'a', connected: true, everConnected: true, reported: null },
+      { id: 'b', connected: false, everConnected: false, reported: null },
+    ];
+    expect(presenceAt(input({ devices }), NOW_MS).presence.devices).toEqual({ a: 'ONLINE', b: 'UNKNOWN' });
+  });
+});
+
+describe('the next change', () => {
+  it('is the earliest of all, and only what is ahead [C-2.5]', () => {
+    const subDevices = [heard('A', 2 * 60_000), heard('B', 4 * 60_000), heard('C', OFFLINE_MS + 1)];
+    const { nextChangeMs } = presenceAt(input({ subDevices }), NOW_MS);
+    expect(nextChangeMs).toBe(NOW_MS + 60_000);
+    const away = input({ subDevices, connected: false, lastSessionEndMs: NOW_MS - GONE_MS + 7 });
+    expect(presenceAt(away, NOW_MS).nextChangeMs).toBe(NOW_MS + 7);
+  });
+
+  it('misses nothing: until it, time alone changes nothing; without one, it never does [C-2.5]', () => {
+    const ageMs = fc.option(fc.integer({ min: -OFFLINE_MS, max: 2 * OFFLINE_MS }), { nil: undefined });
+    const anyInput = fc.record({
+      plant: fc.constantFrom(...PLANT_STATUSES),
+      connected: fc.boolean(),
+      endedAgoMs: fc.option(fc.integer({ min: 0, max: 2 * GONE_MS }), { nil: undefined }),
+      subDevices: fc.array(fc.tuple(ageMs, fc.boolean()), { maxLength: 3 }),
+    });
+    fc.assert(
+      fc.property(anyInput, fc.double({ min: 0, max: 1, noNaN: true }), (one, share) => {
+        const whole = input({
+          previous: was(one.plant),
+          connected: one.connected,
+          lastSessionEndMs: one.endedAgoMs === undefined ? undefined : NOW_MS - one.endedAgoMs,
+          subDevices: one.subDevices.map(([age, inError], index) => heard(`S-${index}`, age, inError)),
+        });
+        const { presence, nextChangeMs } = presenceAt(whole, NOW_MS);
+        if (nextChangeMs !== undefined) expect(nextChangeMs).toBeGreaterThan(NOW_MS);
+        const lastMs = (nextChangeMs ?? NOW_MS + 10 * OFFLINE_MS) - 1;
+        for (const atMs of [lastMs, NOW_MS + Math.floor((lastMs - NOW_MS) * share)]) {
+          expect(presenceAt(whole, atMs).presence).toEqual(presence);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,254 @@
+/** The canonical payload: from site values where they are sent, else from sub-devices, by asset type [C-3.13]. */
+import { describe, expect, it } from 'vitest';
+import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
+import { canonicalTelemetry } from '../../../../durable-objects/site/telemetry/canonical.ts';
+import { Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
+import { ASSET_TYPES, OPERATING_MODES } from '../../../../protocol/enums.ts';
+import { type CanonicalTelemetry, canonicalTelemetry as schema } from '../../../../protocol/telemetry.ts';
+import { subDevice } from '../../../support/workerd/site-facts.ts';
+
+const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
+
+const GRID = subDevice('METER-1', 'METER', { meterRole: 'GRID' });
+const HOUSE = subDevice('METER-2', 'METER', { meterRole: 'CONSUMPTION' });
+const BESS_1 = subDevice('BESS-1', 'BESS', { capacityKwh: 100 });
+const BESS_2 = subDevice('BESS-2', 'BESS', { capacityKwh: 300 });
+const FVE_1 = subDevice('FVE-1', 'FVE');
+const FVE_2 = subDevice('FVE-2', 'FVE');
+
+/** What a plant with these sub-devices says, by values that came just now. */
+function canonical(
+  values: Record<string, number>,
+  subDevices: readonly SubDevice[] = [],
+  ageMs = 0,
+): CanonicalTelemetry {
+  const atMs = NOW_MS - ageMs;
+  const samples = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value, atMs }]));
+  const payload = canonicalTelemetry(new Snapshot(samples), subDevices, 'STANDARD', NOW_MS);
+  expect(schema.safeParse(payload).error).toBeUndefined();
+  return payload;
+}
+
+const NOTHING: CanonicalTelemetry = {
+  gridPowerKw: null,
+  fvePowerKw: null,
+  batteryPowerKw: null,
+  consumptionPowerKw: null,
+  socPercent: null,
+  availableBatteryEnergyKwh: null,
+  batteryTemperatureCelsius: null,
+  currentOperatingMode: 'STANDARD',
+  dataQuality: 'MISSING',
+};
+
+describe('a plant without data', () => {
+  it('has every number null, and is MISSING [C-4.1]', () => {
+    expect(canonical({})).toStrictEqual(NOTHING);
+    expect(canonical({}, [GRID, HOUSE, BESS_1, FVE_1])).toStrictEqual(NOTHING);
+  });
+});
+
+describe('a value of the site', () => {
+  const site = {
+    gridPowerKw: -1,
+    fvePowerKw: 2,
+    batteryPowerKw: -3,
+    consumptionPowerKw: 4,
+    socPercent: 50,
+    availableBatteryEnergyKwh: 6,
+    batteryTemperatureCelsius: -7,
+  };
+  const parts = {
+    'METER-1/powerKw': 101,
+    'METER-2/powerKw': 102,
+    'FVE-1/powerKw': 103,
+    'BESS-1/powerKw': 104,
+    'BESS-1/socPercent': 99,
+    'BESS-1/availableCapacityKwh': 105,
+    'BESS-1/temperatureCelsius': 106,
+  };
+  const everything = [GRID, HOUSE, FVE_1, BESS_1];
+
+  it.each(Object.keys(site) as (keyof typeof site)[])(
+    '%s wins over its parts, and over no other [C-3.13]',
+    (name) => {
+      const derived = canonical(parts, everything);
+      const { devices: _devices, ...expected } = { ...derived, [name]: site[name] };
+      expect(canonical({ ...parts, [name]: site[name] }, everything)).toMatchObject(expected);
+      expect(derived[name]).not.toBe(site[name]);
+    },
+  );
+
+  it.each(Object.keys(site) as (keyof typeof site)[])('%s of 0 is a value [C-3.13]', (name) => {
+    expect(canonical({ ...parts, [name]: 0 }, everything)[name]).toBe(0);
+  });
+
+  it('stands without any sub-device [C-3.13]', () => {
+    expect(canonical(site)).toStrictEqual({ ...NOTHING, ...site, dataQuality: 'GOOD' });
+  });
+});
+
+describe('a sum', () => {
+  it.each<[string, keyof CanonicalTelemetry, SubDevice[], Record<string, number>, number]>([
+    [
+      'grid meters',
+      'gridPowerKw',
+      [GRID, { ...GRID, externalId: 'METER-9' }],
+      { 'METER-1/powerKw': 5, 'METER-9/powerKw': -7 },
+      -2,
+    ],
+    ['plants', 'fvePowerKw', [FVE_1, FVE_2], { 'FVE-1/powerKw': 5, 'FVE-2/powerKw': 7 }, 12],
+    ['batteries', 'batteryPowerKw', [BESS_1, BESS_2], { 'BESS-1/powerKw': 5, 'BESS-2/powerKw': -7 }, -2],
+    [
+      'consumption meters',
+      'consumptionPowerKw',
+      [HOUSE, { ...HOUSE, externalId: 'METER-9' }],
+      { 'METER-2/powerKw': 5, 'METER-9/powerKw': 7 },
+      12,
+    ],
+    [
+      'stored energy',
+      'availableBatteryEnergyKwh',
+      [BESS_1, BESS_2],
+      { 'BESS-1/availableCapacityKwh': 5, 'BESS-2/availableCapacityKwh': 7 },
+      12,
+    ],
+  ])('of %s is %s [C-3.13]', (_what, name, subDevices, values, expected) => {
+    expect(canonical(values, subDevices)[name]).toBe(expected);
+  });
+
+  it('takes in its own asset type alone [C-3.13]', () => {
+    const role = { BESS: 'batteryPowerKw', FVE: 'fvePowerKw' } as const;
+    for (const assetType of ASSET_TYPES) {
+      const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', assetType)]);
+      const { gridPowerKw, fvePowerKw, batteryPowerKw } = payload;
+      const expected = { gridPowerKw: null, fvePowerKw: null, batteryPowerKw: null };
+      const named = assetType === 'BESS' || assetType === 'FVE' ? { [role[assetType]]: 5 } : {};
+      expect([assetType, { gridPowerKw, fvePowerKw, batteryPowerKw }]).toEqual([
+        assetType,
+        { ...expected, ...named },
+      ]);
+    }
+  });
+
+  it('takes in meters by their role, and no other asset for its role [C-2.2]', () => {
+    for (const meterRole of ['FVE', 'BESS'] as const) {
+      const payload = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', 'METER', { meterRole })]);
+      expect([payload.gridPowerKw, payload.consumptionPowerKw]).toEqual([null, null]);
+    }
+    const pump = canonical({ 'ONE/powerKw': 5 }, [subDevice('ONE', 'HEAT_PUMP', { meterRole: 'GRID' })]);
+    expect(pump.gridPowerKw).toBeNull();
+  });
+
+  it('knows sub-devices of the plant alone [C-3.13]', () => {
+    expect(canonical({ 'BESS-9/powerKw': 5 }, [BESS_1])).toMatchObject({ batteryPowerKw: null });
+  });
+
+  it('has no more than six decimals [C-3.7]', () => {
+    expect(canonical({ 'FVE-1/powerKw': 0.1, 'FVE-2/powerKw': 0.2 }, [FVE_1, FVE_2]).fvePowerKw).toBe(0.3);
+  });
+});
+
+describe('consumption', () => {
+  it.each<[string, Record<string, number>, SubDevice[], number | null]>([
+    ['what the site says', { consumptionPowerKw: 1, gridPowerKw: 5, 'METER-2/powerKw': 7 }, [HOUSE], 1],
+    ['what its meters say, else', { gridPowerKw: 5, 'METER-2/powerKw': 7 }, [HOUSE], 7],
+    ['the balance, else: grid', { gridPowerKw: 5 }, [], 5],
+    ['the balance, else: grid + pv', { gridPowerKw: -5, fvePowerKw: 20 }, [], 15],
+    ['the balance, else: grid − battery', { gridPowerKw: 5, batteryPowerKw: 3 }, [], 2],
+    ['the balance, else: grid − battery, which discharges', { gridPowerKw: 5, batteryPowerKw: -3 }, [], 8],
+    ['the balance, else: all three', { gridPowerKw: -12, fvePowerKw: 20, batteryPowerKw: -5 }, [], 13],
+    [
+      'the balance of sums too',
+      { 'METER-1/powerKw': -12, 'FVE-1/powerKw': 20, 'BESS-1/powerKw': -5 },
+      [GRID, FVE_1, BESS_1],
+      13,
+    ],
+    ['unknown without the grid', { fvePowerKw: 20, batteryPowerKw: 5 }, [], null],
+    ['of six decimals', { gridPowerKw: 0.1, fvePowerKw: 0.2 }, [], 0.3],
+  ])('is %s [C-3.13]', (_what, values, subDevices, expected) => {
+    expect(canonical(values, subDevices).consumptionPowerKw).toBe(expected);
+  });
+});
+
+describe('the state of several batteries', () => {
+  const unknown = (n: number) => subDevice(`BESS-${n}`, 'BESS');
+
+  it.each<[string, SubDevice[], Record<string, number>, number | null]>([
+    ['of one', [BESS_1], { 'BESS-1/socPercent': 40 }, 40],
+    ['of one with a SOC of 0', [BESS_1], { 'BESS-1/socPercent': 0 }, 0],
+    ['weighted by capacity', [BESS_1, BESS_2], { 'BESS-1/socPercent': 40, 'BESS-2/socPercent': 80 }, 70],
+    [
+      'evenly where no capacity is known',
+      [unknown(1), unknown(2)],
+      { 'BESS-1/socPercent': 40, 'BESS-2/socPercent': 80 },
+      60,
+    ],
+    [
+      'of six decimals',
+      [unknown(1), unknown(2), unknown(3)],
+      { 'BESS-1/socPercent': 40, 'BESS-2/socPercent': 40, 'BESS-3/socPercent': 41 },
+      40.333333,
+    ],
+    ['unknown where none is sent', [BESS_1, BESS_2], { 'BESS-1/powerKw': 1 }, null],
+  ])('has the charge %s [C-4.5]', (_what, batteries, values, expected) => {
+    expect(canonical(values, batteries).socPercent).toBe(expected);
+  });
+
+  it('has the highest temperature, below zero too [C-4.5]', () => {
+    const values = { 'BESS-1/temperatureCelsius': -20, 'BESS-2/temperatureCelsius': -7 };
+    expect(canonical(values, [BESS_1, BESS_2]).batteryTemperatureCelsius).toBe(-7);
+    expect(canonical(values, [BESS_1]).batteryTemperatureCelsius).toBe(-20);
+    expect(
+      canonical({ 'FVE-1/temperatureCelsius': 90 }, [BESS_1, FVE_1]).batteryTemperatureCelsius,
+    ).toBeNull();
+  });
+});
+
+describe('the samples of the sub-devices', () => {
+  it('are those with a power, in the order of the plant, each with what it sent (spec: Device sample)', () => {
+    const values = {
+      'FVE-1/powerKw': 0,
+      'FVE-1/regulationPercent': 60,
+      'FVE-1/fault': 0,
+      'FVE-1/productionRegisterKwh': 9,
+      'BESS-1/powerKw': -5,
+      'BESS-1/socPercent': 55,
+      'BESS-1/availableCapacityKwh': 40,
+      'BESS-1/temperatureCelsius': 21,
+      'BESS-2/socPercent': 1,
+      'BESS-9/powerKw': 1,
+    };
+    expect(canonical(values, [FVE_1, BESS_1, BESS_2]).devices).toStrictEqual([
+      { deviceId: 'FVE-1', assetType: 'FVE', powerKw: 0, regulationPercent: 60 },
+      {
+        deviceId: 'BESS-1',
+        assetType: 'BESS',
+        powerKw: -5,
+        availableCapacityKwh: 40,
+        socPercent: 55,
+        temperatureCelsius: 21,
+      },
+    ]);
+  });
+
+  it('are left out where there are none (spec: Canonical telemetry payload)', () => {
+    expect(canonical({ 'BESS-1/powerKw': 1 }, [BESS_1]).devices).toHaveLength(1);
+    expect(canonical({ gridPowerKw: 1 }, [BESS_1])).not.toHaveProperty('devices');
+  });
+});
+
+describe('the quality and the mode', () => {
+  it.each([
+    [0, 'GOOD'],
+    [5 * 60_000 - 1, 'GOOD'],
+    [5 * 60_000, 'STALE'],
+    [86_400_000, 'STALE'],
+  ])('of data that is %d ms old is %s [C-4.5]', (ageMs, expected) => {
+    expect(canonical({ consumptionPowerKw: 1 }, [], ageMs).dataQuality).toBe(expected);
+  });
+
+  it.each(OPERATING_MODES)('say the mode in force, %s (spec: Canonical telemetry payload)', (mode) => {
+    expect(canonicalTelemetry(new Snapshot(), [], mode, NOW_MS).currentOperatingMode).toBe(mode);
+  });
+});

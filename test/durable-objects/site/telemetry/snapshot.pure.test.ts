@@ -1,0 +1,151 @@
+/** The latest value of every signal: whose a name is, what overwrites what, and what is kept of a sub-device. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type SignalOrigin, Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
+
+const T = Date.parse('2030-03-05T09:00:00.000Z');
+const SIGNALS_PER_SITE = 2_000;
+
+const GATEWAY: SignalOrigin = { deviceId: 'gateway-1', servesSite: true, subDeviceId: undefined };
+const LINKED: SignalOrigin = { deviceId: 'inverter-1', servesSite: false, subDeviceId: 'BESS-1' };
+const SENSOR: SignalOrigin = { deviceId: 'sensor-1', servesSite: false, subDeviceId: undefined };
+
+/** A snapshot that took in these messages, each by a gateway. */
+function snapshotOf(...messages: [atMs: number, data: Record<string, number>][]): Snapshot {
+  const snapshot = new Snapshot();
+  for (const [atMs, data] of messages) snapshot.apply(GATEWAY, atMs, data);
+  return snapshot;
+}
+
+/** As it is stored and read back. */
+function readBack(snapshot: Snapshot): Snapshot {
+  return new Snapshot(JSON.parse(JSON.stringify(snapshot)));
+}
+
+describe('a signal', () => {
+  it.each<[string, SignalOrigin, string, string]>([
+    ["a gateway's bare name is the site's", GATEWAY, 'gridPowerKw', 'gridPowerKw'],
+    ["a gateway's name with a slash is that sub-device's", GATEWAY, 'BESS-1/powerKw', 'BESS-1/powerKw'],
+    ["a linked device's bare name is its sub-device's", LINKED, 'powerKw', 'BESS-1/powerKw'],
+    ['a linked device may name its sub-device in full', LINKED, 'BESS-1/powerKw', 'BESS-1/powerKw'],
+    ["any other device's bare name is its own", SENSOR, 'powerKw', '@sensor-1/powerKw'],
+  ])('%s [C-3.13]', (_what, origin, name, metric) => {
+    const snapshot = new Snapshot();
+    snapshot.apply(origin, T, { [name]: 5 });
+    expect(snapshot.toJSON()).toEqual({ [metric]: { value: 5, atMs: T } });
+    expect(snapshot.get(metric)).toEqual({ value: 5, atMs: T });
+  });
+
+  it("of a sensor is never the site's nor a sub-device's [C-3.13]", () => {
+    const snapshot = new Snapshot();
+    snapshot.apply(SENSOR, T, { gridPowerKw: 1 });
+    expect(snapshot.get('gridPowerKw')).toBeUndefined();
+    expect(snapshot.lastSampleAtMs('sensor-1')).toBeUndefined();
+  });
+
+  it.each([
+    ['a newer one overwrites', T + 1, 2],
+    ['an equal one, received later, overwrites', T, 2],
+    ['an older one does not', T - 1, 1],
+  ])('%s [C-3.13]', (_what, atMs, expected) => {
+    const snapshot = snapshotOf([T, { gridPowerKw: 1 }], [atMs, { gridPowerKw: 2 }]);
+    expect(snapshot.get('gridPowerKw')).toEqual({ value: expected, atMs: Math.max(T, atMs) });
+  });
+
+  it('stands for itself: a message without it leaves it as it was [C-3.13]', () => {
+    const snapshot = snapshotOf([T, { a: 1, b: 2 }], [T + 1, { b: 3 }]);
+    expect(snapshot.toJSON()).toEqual({ a: { value: 1, atMs: T }, b: { value: 3, atMs: T + 1 } });
+  });
+
+  it.each(['__proto__', 'constructor', 'toString', '__proto__/powerKw', ' ', 'č/😀'])(
+    'may be called %j, and is read back under that name [C-3.13]',
+    (name) => {
+      const data = JSON.parse(`{${JSON.stringify(name)}:5}`) as Record<string, number>;
+      const snapshot = readBack(snapshotOf([T, data]));
+      expect(snapshot.get(name)).toEqual({ value: 5, atMs: T });
+      expect(snapshotOf([T, { a: 1 }]).get(name)).toBeUndefined();
+      expect(Object.getPrototypeOf({})).toBe(Object.prototype);
+    },
+  );
+});
+
+describe('the number of signals', () => {
+  const full = () =>
+    snapshotOf([
+      T,
+      Object.fromEntries(Array.from({ length: SIGNALS_PER_SITE }, (_none, index) => [`s-${index}`, index])),
+    ]);
+  const count = (snapshot: Snapshot) => Object.keys(snapshot.toJSON()).length;
+
+  it('is at most 2 000 a site, in one message and over many [C-3.13]', () => {
+    const snapshot = full();
+    expect(count(snapshot)).toBe(SIGNALS_PER_SITE);
+    snapshot.apply(GATEWAY, T + 1, { more: 1, 'BESS-1/more': 1 });
+    expect(count(snapshot)).toBe(SIGNALS_PER_SITE);
+    const one = Object.fromEntries(Array.from({ length: 2_500 }, (_none, index) => [`s-${index}`, index]));
+    expect(count(snapshotOf([T, one]))).toBe(SIGNALS_PER_SITE);
+  });
+
+  it('is no bound to what is known already [C-3.13]', () => {
+    const snapshot = full();
+    snapshot.apply(GATEWAY, T + 1, { 's-0': -1, 's-1999': -2 });
+    expect([snapshot.get('s-0')?.value, snapshot.get('s-1999')?.value]).toEqual([-1, -2]);
+  });
+});
+
+describe('when a sub-device was last heard of', () => {
+  it('is the time of its latest signal, whichever that is and whoever sent it [C-2.5]', () => {
+    const snapshot = snapshotOf(
+      [T, { 'BESS-1/powerKw': 1, 'FVE-1/powerKw': 1 }],
+      [T + 1, { 'BESS-1/fault': 0 }],
+    );
+    snapshot.apply(LINKED, T + 2, { powerKw: 3 });
+    snapshot.apply(GATEWAY, T + 3, { 'B/powerKw': 3 });
+    expect(snapshot.lastSampleAtMs('BESS-1')).toBe(T + 2);
+    expect(snapshot.lastSampleAtMs('FVE-1')).toBe(T);
+    expect(snapshot.lastSampleAtMs('B')).toBe(T + 3);
+    expect(snapshot.lastSampleAtMs('METER-1')).toBeUndefined();
+  });
+
+  it("has nothing to do with the site's own signals, nor with names that begin alike [C-2.5]", () => {
+    const snapshot = snapshotOf([T, { gridPowerKw: 1, '/powerKw': 1 }], [T + 1, { 'BESS-10/powerKw': 1 }]);
+    for (const id of ['gridPowerKw', '', 'BESS-1']) expect(snapshot.lastSampleAtMs(id)).toBeUndefined();
+  });
+
+  it('is read back as the latest of all its signals, in whatever order they are stored [C-2.5]', () => {
+    const samples = {
+      'BESS-1/socPercent': { value: 1, atMs: T + 5 },
+      'BESS-1/powerKw': { value: 1, atMs: T },
+      'BESS-1/fault': { value: 0, atMs: T + 3 },
+    };
+    expect(new Snapshot(samples).lastSampleAtMs('BESS-1')).toBe(T + 5);
+  });
+});
+
+describe('a snapshot', () => {
+  it('is as fresh as its latest signal; an empty one is not [C-4.1]', () => {
+    expect(new Snapshot().latestAtMs()).toBeUndefined();
+    expect(snapshotOf([T + 5, { a: 1 }], [T, { b: 1 }]).latestAtMs()).toBe(T + 5);
+  });
+
+  it('is the same after it was stored and read back, and takes more [C-4.1]', () => {
+    const message = fc.tuple(
+      fc.integer({ min: T, max: T + 9 }),
+      fc.dictionary(fc.constantFrom('a', 'b', 'BESS-1/a', 'BESS-1/b', 'FVE-1/a'), fc.integer()),
+    );
+    fc.assert(
+      fc.property(fc.array(message), fc.array(message), (before, after) => {
+        before.sort(([left], [right]) => left - right);
+        const whole = snapshotOf(...before);
+        const again = readBack(whole);
+        for (const [atMs, data] of after) {
+          whole.apply(GATEWAY, atMs + 9, data);
+          again.apply(GATEWAY, atMs + 9, data);
+        }
+        expect(again.toJSON()).toEqual(whole.toJSON());
+        expect(again.latestAtMs()).toBe(whole.latestAtMs());
+        for (const id of ['BESS-1', 'FVE-1']) expect(again.lastSampleAtMs(id)).toBe(whole.lastSampleAtMs(id));
+      }),
+    );
+  });
+});

@@ -1,0 +1,250 @@
+/** A publish as data: its envelope, its signature, what a Site is handed, and what its client is told. */
+import { describe, expect, it } from 'vitest';
+import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
+import type { Pending } from '../../../../durable-objects/vhost/publish/lanes.ts';
+import {
+  confirms,
+  judgeSignature,
+  readEnvelope,
+  toSubmission,
+  unknownSiteEvent,
+} from '../../../../durable-objects/vhost/publish/publish.ts';
+import type { Envelope } from '../../../../protocol/envelope.ts';
+import { isUuid } from '../../../../protocol/ids.ts';
+import type { PublishFrame } from '../../../../protocol/link/vhost.ts';
+import { COMMAND_FAMILIES } from '../../../../protocol/routing-keys.ts';
+
+/** The contract's own example of a signed message [C-7.2]. */
+const VECTOR = {
+  key: '00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff',
+  routingKey: 'acme.command.device',
+  payloadText:
+    '{"commands":[{"deviceId":"BESS-1","assetType":"BESS","command":"BESS_CHARGE","params":{"powerKw":5.0}}]}',
+  fields: {
+    version: '1.1',
+    messageId: '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11',
+    correlationId: 'corr-42',
+    timestamp: '2026-01-15T10:00:00.000Z',
+    source: 'acme-trader',
+    siteId: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10',
+  },
+  signature: 'adf5675a67e7c1996ab535ff42f305034aff782e9526b5ed20d4b5a67abacf5c',
+};
+
+function frame(body: string, changes: Partial<PublishFrame> = {}): PublishFrame {
+  return {
+    kind: 'publish',
+    seq: 1,
+    exchange: 'vcp',
+    routingKey: VECTOR.routingKey,
+    properties: '',
+    body,
+    encoding: 'utf8',
+    ...changes,
+  };
+}
+
+function bodyOf(changes: Record<string, unknown> = {}, payloadText = VECTOR.payloadText): string {
+  const fields = JSON.stringify({ ...VECTOR.fields, signature: VECTOR.signature, ...changes });
+  return `${fields.slice(0, -1)},"payload":${payloadText}}`;
+}
+
+function envelopeOf(changes: Record<string, unknown> = {}, payloadText = VECTOR.payloadText): Envelope {
+  const read = readEnvelope(frame(bodyOf(changes, payloadText)));
+  if (!read.ok) throw new Error(read.refusal);
+  return read.value;
+}
+
+describe('an envelope', () => {
+  it('is read from text, its payload left as it was sent [C-3.7]', () => {
+    const { messageIdText, payloadText, ...fields } = envelopeOf();
+    expect(fields).toEqual({ ...VECTOR.fields, signature: VECTOR.signature });
+    expect([messageIdText, payloadText]).toEqual([VECTOR.fields.messageId, VECTOR.payloadText]);
+  });
+
+  it('in bytes that are no text is malformed, whatever they spell [C-7.1]', () => {
+    const answer = readEnvelope(frame(bodyOf(), { encoding: 'base64' }));
+    expect(answer).toEqual({ ok: false, refusal: 'not UTF-8' });
+  });
+
+  it('that is malformed says how [C-7.1]', () => {
+    expect(readEnvelope(frame('hello'))).toEqual({ ok: false, refusal: 'not JSON' });
+    expect(readEnvelope(frame(bodyOf({ siteId: '' })))).toMatchObject({
+      ok: false,
+      refusal: expect.stringMatching(/^siteId: /),
+    });
+  });
+});
+
+describe('the signature of an envelope', () => {
+  const judge = (envelope: Envelope, changes: Partial<typeof VECTOR> = {}, isRequired = true) =>
+    judgeSignature(envelope, changes.routingKey ?? VECTOR.routingKey, changes.key ?? VECTOR.key, isRequired);
+  /** Signs what the fields and the text say, as a partner does. */
+  const sign = (fields: Record<string, string>, payloadText: string) => {
+    const order = ['version', 'messageId', 'correlationId', 'timestamp', 'source', 'siteId'];
+    const text = [...order.map((name) => fields[name] ?? ''), VECTOR.routingKey, payloadText].join('|');
+    return hmacHex(VECTOR.key, text);
+  };
+
+  it("of the contract's example is valid, and is what we would compute [C-7.2]", () => {
+    expect(judge(envelopeOf())).toBe('valid');
+    expect(sign(VECTOR.fields, VECTOR.payloadText)).toBe(VECTOR.signature);
+  });
+
+  it.each([
+    [true, 'missing'],
+    [false, 'not-needed'],
+  ])('that is absent or null is, where it is required %s, %s [C-7.2]', (isRequired, expected) => {
+    expect(judge(envelopeOf({ signature: undefined }), {}, isRequired)).toBe(expected);
+    expect(judge(envelopeOf({ signature: null }), {}, isRequired)).toBe(expected);
+  });
+
+  it.each<[string, unknown]>([
+    ['of another message', '0'.repeat(64)],
+    ['in upper case', VECTOR.signature.toUpperCase()],
+    ['cut short', VECTOR.signature.slice(0, -1)],
+    ['with more behind it', `${VECTOR.signature}0`],
+    ['that is empty', ''],
+    ['that is a number', 5],
+    ['that is a list with it', [VECTOR.signature]],
+    ['that is false', false],
+  ])('%s is a mismatch, required or not [C-7.2]', (_what, signature) => {
+    for (const isRequired of [true, false]) {
+      expect(judge(envelopeOf({ signature }), {}, isRequired)).toBe('mismatch');
+    }
+  });
+
+  it.each([
+    ['version', '1.0'],
+    ['messageId', '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a12'],
+    ['correlationId', 'corr-43'],
+    ['correlationId', undefined],
+    ['timestamp', '2026-01-15T10:00:00.001Z'],
+    ['timestamp', '2026-01-15T10:00:00Z'],
+    ['source', 'acme-trader2'],
+    ['siteId', '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e11'],
+  ])('covers %s: with %j in its place it is a mismatch [C-7.2]', (field, value) => {
+    expect(judge(envelopeOf({ [field]: value }))).toBe('mismatch');
+  });
+
+  it('covers the routing key, the payload and the key [C-7.2]', () => {
+    expect(judge(envelopeOf(), { routingKey: 'acme.command.device.BESS-1' })).toBe('mismatch');
+    expect(judge(envelopeOf({}, VECTOR.payloadText.replace('5.0', '5')))).toBe('mismatch');
+    expect(judge(envelopeOf(), { key: VECTOR.key.replace('0', '1') })).toBe('mismatch');
+    expect(judge(envelopeOf(), { key: VECTOR.key.toUpperCase() })).toBe('mismatch');
+  });
+
+  it('is over the payload without its whitespace, outside strings [C-3.7]', () => {
+    const spaced = VECTOR.payloadText.replaceAll(':', ' :\n\t').replaceAll(',', ' , ');
+    expect(judge(envelopeOf({}, spaced))).toBe('valid');
+    expect(judge(envelopeOf({}, VECTOR.payloadText.replace('BESS-1', 'BESS -1')))).toBe('mismatch');
+  });
+
+  it('is over an empty text where there is no correlationId, and over the id as it was spelled [C-7.2]', () => {
+    const { correlationId: _none, ...without } = VECTOR.fields;
+    const silent = { correlationId: undefined, signature: sign(without, VECTOR.payloadText) };
+    expect(judge(envelopeOf(silent))).toBe('valid');
+    expect(judge(envelopeOf({ ...silent, correlationId: null }))).toBe('valid');
+
+    const messageId = VECTOR.fields.messageId.toUpperCase();
+    const loud = envelopeOf({
+      messageId,
+      signature: sign({ ...VECTOR.fields, messageId }, VECTOR.payloadText),
+    });
+    expect(judge(loud)).toBe('valid');
+    expect(loud.messageId).toBe(VECTOR.fields.messageId);
+    expect(judge(envelopeOf({ messageId }))).toBe('mismatch');
+  });
+
+  it.each(['correlationId', 'source', 'siteId'])(
+    'never counts where %s holds the separator [C-7.2]',
+    (field) => {
+      const fields = { ...VECTOR.fields, [field]: 'a|b' };
+      expect(judge(envelopeOf({ ...fields, signature: sign(fields, VECTOR.payloadText) }))).toBe('mismatch');
+    },
+  );
+});
+
+describe('a submission', () => {
+  it('is the envelope with its routing key, its family and what its signature is worth [C-7.1]', () => {
+    expect(toSubmission(envelopeOf(), 'acme.command.device.x', 'device', 'valid')).toEqual({
+      messageId: VECTOR.fields.messageId,
+      correlationId: 'corr-42',
+      source: 'acme-trader',
+      timestampMs: Date.parse('2026-01-15T10:00:00.000Z'),
+      routingKey: 'acme.command.device.x',
+      family: 'device',
+      payloadText: VECTOR.payloadText,
+      signature: 'valid',
+    });
+  });
+
+  it('has its instant whatever the zone, and no correlationId where there is none [C-7.1]', () => {
+    const changes = { timestamp: '2026-01-15T11:30:00.5+01:30', correlationId: undefined };
+    const submission = toSubmission(envelopeOf(changes), VECTOR.routingKey, 'mode', 'missing');
+    expect(submission).toMatchObject({
+      timestampMs: Date.parse('2026-01-15T10:00:00.500Z'),
+      correlationId: null,
+      signature: 'missing',
+    });
+  });
+});
+
+describe('the acknowledgement of a command for no site', () => {
+  const submission = toSubmission(envelopeOf(), VECTOR.routingKey, 'device', 'valid');
+  const NOW_MS = 1_900_000_000_000;
+
+  it.each(COMMAND_FAMILIES)('of %s is REJECTED DEVICE_OFFLINE in one same text [C-7.1]', (family) => {
+    const event = unknownSiteEvent('key-1', { ...submission, family }, NOW_MS);
+    const commandType = {
+      'site-setpoint': 'SITE_SETPOINT',
+      device: 'DEVICE_COMMAND',
+      emergency: 'EMERGENCY',
+      mode: 'MODE_CHANGE',
+    }[family];
+    expect(event).toMatchObject({ kind: 'ack', correlationId: 'corr-42', atMs: NOW_MS });
+    expect(JSON.parse(event.payloadText)).toEqual({
+      status: 'REJECTED',
+      commandType,
+      message: 'no such site',
+      rejectionCode: 'DEVICE_OFFLINE',
+    });
+  });
+
+  it('echoes the messageId where there is no correlationId [C-8.1]', () => {
+    const event = unknownSiteEvent('key-1', { ...submission, correlationId: null }, NOW_MS);
+    expect(event.correlationId).toBe(submission.messageId);
+    expect(unknownSiteEvent('key-1', { ...submission, correlationId: '' }, NOW_MS).correlationId).toBe('');
+  });
+
+  it('has an id of its cause: the same each time, another for another key or message [C-8.1]', () => {
+    const idOf = (keyId: string, messageId: string, at = NOW_MS) =>
+      unknownSiteEvent(keyId, { ...submission, messageId }, at).messageId;
+    const id = idOf('key-1', 'a');
+    expect(isUuid(id)).toBe(true);
+    expect(idOf('key-1', 'a', NOW_MS + 1)).toBe(id);
+    expect(new Set([id, idOf('key-2', 'a'), idOf('key-1', 'b')]).size).toBe(3);
+  });
+});
+
+describe('the confirms of a batch', () => {
+  const submission = toSubmission(envelopeOf(), VECTOR.routingKey, 'device', 'valid');
+  const batch = (...publishes: [connectionId: string, seq: number][]): Pending[] =>
+    publishes.map(([connectionId, seq]) => ({ submission, acceptedAtMs: 0, connectionId, seq }));
+
+  it('are one frame per connection and outcome, in the order of the publishes [C-6.4]', () => {
+    const pending = batch(['a', 1], ['b', 7], ['a', 2], ['a', 3], ['b', 8], ['a', 4]);
+    const recorded = [true, false, false, true, false, true];
+    expect(Object.fromEntries(confirms(pending, (index) => recorded[index] ?? false))).toEqual({
+      a: [
+        { kind: 'stored', seqs: [1, 3, 4] },
+        { kind: 'unstored', seqs: [2] },
+      ],
+      b: [{ kind: 'unstored', seqs: [7, 8] }],
+    });
+  });
+
+  it('of nothing are none [C-6.4]', () => {
+    expect(confirms([], () => true).size).toBe(0);
+  });
+});

@@ -1,0 +1,160 @@
+/** The one table of asset kinds: what each may be told, with which parameters, against which limit, known by what. */
+import { describe, expect, it } from 'vitest';
+import {
+  ASSETS,
+  assetTypeOf,
+  deviceCommandRule,
+  EXPORTING,
+  MODE_NEEDS,
+  SUB_DEVICE_SIGNALS,
+  supportedDeviceCommands,
+} from '../../protocol/asset.ts';
+import {
+  ASSET_TYPES,
+  type AssetType,
+  DEVICE_COMMAND_TYPES,
+  METER_ROLES,
+  OPERATING_MODES,
+} from '../../protocol/enums.ts';
+import { SITE_SIGNALS } from '../../protocol/telemetry.ts';
+
+/** No kind, all kinds, each alone, and all but each. */
+const CHOICES: AssetType[][] = [
+  [],
+  [...ASSET_TYPES],
+  ...ASSET_TYPES.map((type) => [type]),
+  ...ASSET_TYPES.map((type) => ASSET_TYPES.filter((other) => other !== type).reverse()),
+];
+
+describe('a device command', () => {
+  it.each(DEVICE_COMMAND_TYPES)('%s is told to exactly one kind, which its name says [C-7.4]', (command) => {
+    const kinds = ASSET_TYPES.filter((type) => ASSETS[type].commands[command] !== undefined);
+    expect(kinds).toEqual([command.split('_')[0]]);
+    expect(assetTypeOf(command)).toBe(kinds[0]);
+  });
+
+  it('is known to the spec, and each of the spec has a kind (spec: Enumerations)', () => {
+    const told = ASSET_TYPES.flatMap((type) => Object.keys(ASSETS[type].commands));
+    expect(told.sort()).toEqual([...DEVICE_COMMAND_TYPES].sort());
+    expect(() => assetTypeOf('REBOOT' as 'FVE_STOP')).toThrow('REBOOT');
+  });
+
+  it.each(ASSET_TYPES.filter((type) => type !== 'BESS' && type !== 'FVE'))(
+    'is not for the kind %s (spec: Plant summary)',
+    (type) => {
+      expect(ASSETS[type].commands).toEqual({});
+      expect(supportedDeviceCommands([type])).toEqual([]);
+    },
+  );
+
+  it.each(DEVICE_COMMAND_TYPES)('%s needs the parameter that it is about, or none [C-7.4]', (command) => {
+    const needs = { FVE_REDUCE_PERCENT: 'percent', FVE_REDUCE_POWER: 'powerKw' } as Record<string, string>;
+    expect(deviceCommandRule(command).required).toBe(needs[command]);
+  });
+
+  it.each(DEVICE_COMMAND_TYPES)(
+    '%s counts against the limit of its direction, or none [C-7.4]',
+    (command) => {
+      const limits: Record<string, string> = {
+        BESS_CHARGE: 'maxChargeKw',
+        BESS_CHARGE_ONLY: 'maxChargeKw',
+        BESS_CONTINUOUS_CHARGE: 'maxChargeKw',
+        BESS_DISCHARGE: 'maxDischargeKw',
+        BESS_DISCHARGE_ONLY: 'maxDischargeKw',
+      };
+      expect(deviceCommandRule(command).limit).toBe(limits[command]);
+    },
+  );
+});
+
+describe('the commands of a plant', () => {
+  it.each([
+    [[], []],
+    [['METER', 'HEAT_PUMP', 'INVERTER'], []],
+    [['FVE'], ['FVE_PRODUCE_MAX', 'FVE_REDUCE_PERCENT', 'FVE_REDUCE_POWER', 'FVE_STOP']],
+    [
+      ['BESS', 'BESS'],
+      [
+        'BESS_CHARGE',
+        'BESS_DISCHARGE',
+        'BESS_STOP',
+        'BESS_CHARGE_ONLY',
+        'BESS_DISCHARGE_ONLY',
+        'BESS_CONTINUOUS_CHARGE',
+      ],
+    ],
+    [['BESS', 'METER', 'FVE'], [...DEVICE_COMMAND_TYPES]],
+  ] as [AssetType[], string[]][])(
+    "of %j are %j, each once, in the spec's order (spec: Plant summary)",
+    (types, commands) => {
+      expect(supportedDeviceCommands(types)).toEqual(commands);
+    },
+  );
+
+  it('do not depend on the order of its assets (spec: Plant summary)', () => {
+    for (const types of CHOICES) {
+      const expected = DEVICE_COMMAND_TYPES.filter((command) => types.includes(assetTypeOf(command)));
+      expect(supportedDeviceCommands(types)).toEqual(expected);
+      expect(supportedDeviceCommands([...types, ...types].reverse())).toEqual(expected);
+    }
+  });
+});
+
+describe('an asset kind', () => {
+  it.each(ASSET_TYPES)('%s is known by signals that there are, each once [C-3.13]', (type) => {
+    const { signals } = ASSETS[type];
+    expect(SUB_DEVICE_SIGNALS).toEqual(expect.arrayContaining([...signals]));
+    expect(new Set(signals).size).toBe(signals.length);
+    expect(signals).toEqual(expect.arrayContaining(['powerKw', 'fault']));
+  });
+
+  it('may be known by nothing else than the contract lists [C-3.13]', () => {
+    expect([...SUB_DEVICE_SIGNALS].sort()).toEqual(
+      [
+        'powerKw',
+        'socPercent',
+        'availableCapacityKwh',
+        'regulationPercent',
+        'temperatureCelsius',
+        'fault',
+        'chargeRegisterKwh',
+        'consumptionRegisterKwh',
+        'dischargeRegisterKwh',
+        'exportRegisterKwh',
+        'importRegisterKwh',
+        'productionRegisterKwh',
+      ].sort(),
+    );
+  });
+
+  it.each(ASSET_TYPES)('%s is metered in a role of the spec, if in any [C-2.2]', (type) => {
+    const { meterRole } = ASSETS[type];
+    expect([null, ...METER_ROLES]).toContain(meterRole);
+    const expected = { METER: 'GRID', FVE: 'FVE', BESS: 'BESS' } as Partial<Record<AssetType, string>>;
+    if (expected[type]) expect(meterRole).toBe(expected[type]);
+  });
+
+  it('is summed into the site value of its own name, batteries and plants alone [C-3.13]', () => {
+    const sums = ASSET_TYPES.flatMap((type) => (ASSETS[type].sumsTo ? [[type, ASSETS[type].sumsTo]] : []));
+    expect(sums).toEqual([
+      ['BESS', 'batteryPowerKw'],
+      ['FVE', 'fvePowerKw'],
+    ]);
+    for (const [, signal] of sums) expect(SITE_SIGNALS).toContain(signal);
+  });
+});
+
+describe('a mode', () => {
+  it.each(OPERATING_MODES)('%s needs what the contract says [C-7.4]', (mode) => {
+    const gives = ['FVE', 'INVERTER', 'BESS'];
+    const needs: Record<string, string[]> = {
+      ZERO_EXPORT: gives,
+      MAX_EXPORT: gives,
+      PEAK_SHAVING: ['BESS'],
+      GRID_TARGET: ['BESS'],
+      LDS_SUPPORT: ['BESS'],
+    };
+    expect(MODE_NEEDS[mode]).toEqual(needs[mode]);
+    expect(EXPORTING).toEqual(gives);
+  });
+});
