@@ -127,7 +127,8 @@ describe('what cannot be used', () => {
     const { plant, link, gateway } = await newListeningSite();
     const before = await readConfig(plant.id);
     const huge = { ...DEFAULT_SITE_CONFIG, junk: 'x'.repeat(1_100 * 1_024) };
-    await expect(siteOf(plant.id).configure(plant.id, huge)).rejects.toThrow('a row of');
+    const configure = async () => await siteOf(plant.id).configure(plant.id, huge);
+    await expect(configure()).rejects.toThrow('a row of');
     expect(await publish(link, telemetryMessage(gateway, '{"gridPowerKw":1}'))).toBe(true);
     expect(await readConfig(plant.id)).toEqual(before);
   });
