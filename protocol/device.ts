@@ -15,7 +15,13 @@ const nonce = z
   .string()
   .min(1)
   .refine((text) => utf8Length(text) <= LIMIT.nonceBytes, `must be 1-${LIMIT.nonceBytes} bytes`);
-const data = z.record(z.string().min(1).max(LIMIT.signalNameCharacters), z.number());
+/** Characters that print: nothing of Unicode's category "other" (control, format, surrogate, private, unassigned). */
+const SIGNAL_NAME = new RegExp(`^\\P{C}{1,${LIMIT.signalNameCharacters}}$`, 'u');
+const signalName = z
+  .string()
+  .regex(SIGNAL_NAME, `must be a name of 1-${LIMIT.signalNameCharacters} printable characters`);
+const signalValue = z.number().min(-LIMIT.signalMagnitude).max(LIMIT.signalMagnitude);
+const data = z.record(signalName, signalValue);
 
 const telemetryFields = z.object({ ts, nonce, data, sig });
 const statusFields = z.object({ ts, nonce, status: z.enum(DEVICE_REPORTED_STATUSES), sig });

@@ -79,8 +79,10 @@ export const LIMITS = {
   mqttKeepAliveSeconds: [300, 'seconds', 'ours'],
   nonceBytes: [128, 'bytes', 'C-3.8'],
   signalsPerMessage: [1_000, 'signals', 'ours'],
-  signalNameCharacters: [200, 'characters', 'ours'],
+  signalNameCharacters: [128, 'characters', 'C-3.13'],
+  signalMagnitude: [1e12, 'any', 'C-3.13'],
   signalsPerSite: [2_000, 'signals', 'C-3.13'],
+  unknownSignalsPerSite: [500, 'signals', 'ours'],
 
   // telemetry
   telemetryIntervalSecondsMin: [5, 'seconds', 'C-1.1'],

@@ -47,12 +47,13 @@ export class PlantCopy {
   readonly #facts: Facts<'registry'>;
   readonly #host: PlantCopyHost;
   #record: PlantRecord | undefined;
+  #externalIds: ReadonlySet<string> = new Set();
   #readAtMs = 0;
 
   constructor(facts: Facts<'registry'>, host: PlantCopyHost) {
     this.#facts = facts;
     this.#host = host;
-    this.#record = facts.get<PlantRecord>('registry');
+    this.#use(facts.get<PlantRecord>('registry'));
   }
 
   /** Undefined until it was read, and for a device that has no plant. */
@@ -62,6 +63,10 @@ export class PlantCopy {
 
   get subDevices(): readonly SubDevice[] {
     return this.#record?.subDevices ?? [];
+  }
+
+  isSubDevice(externalId: string): boolean {
+    return this.#externalIds.has(externalId);
   }
 
   get keyIds(): readonly string[] {
@@ -92,7 +97,12 @@ export class PlantCopy {
     this.#readAtMs = this.#host.clock.now();
     if (!record || JSON.stringify(record) === JSON.stringify(this.#record)) return;
     this.#host.turns.attempt((turn) => this.#facts.set(turn, 'registry', record));
+    this.#use(record);
+  }
+
+  #use(record: PlantRecord | undefined): void {
     this.#record = record;
+    this.#externalIds = new Set(record?.subDevices.map((subDevice) => subDevice.externalId));
   }
 }
 

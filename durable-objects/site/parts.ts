@@ -90,6 +90,7 @@ export class SiteParts {
     this.journal = new Journal(new JournalRows(sql), facts, {
       clock,
       origin: (deviceId) => this.#origin(deviceId),
+      isSubDevice: (externalId) => this.registry.isSubDevice(externalId),
       onRollover: (turn) => this.#forgetMessages(turn),
     });
     const { devices, registry, journal, outbox } = this;

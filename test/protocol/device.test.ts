@@ -32,9 +32,15 @@ describe('telemetry', () => {
     ['an exponent of Python', '{"a":1e-05}', { a: 1e-5 }],
     ['an escaped name', '{"\\u010d":1}', { č: 1 }],
     ['-0', '{"a":-0}', { a: -0 }],
-    ['an integer beyond 2^53', '{"a":9007199254740993}', { a: 9007199254740992 }],
+    ['more digits than a number holds', '{"a":123456789012.12345678}', { a: 123456789012.12346 }],
     ['integer-like names', '{"10":1,"2":2}', { '2': 2, '10': 1 }],
     ['a sub-device signal', '{"BESS-1/socPercent":50}', { 'BESS-1/socPercent': 50 }],
+    [
+      'a name of 128 characters outside the basic plane',
+      `{"${'🔋'.repeat(128)}":1}`,
+      { ['🔋'.repeat(128)]: 1 },
+    ],
+    ['values at the bound', '{"a":1e12,"b":-1e12}', { a: 1e12, b: -1e12 }],
     ['no signals', '{}', {}],
   ])('keeps %s and signs it as it was sent [C-3.7]', (_title, data, expected) => {
     const message = telemetry({ data });
@@ -93,7 +99,14 @@ describe('telemetry', () => {
     '{"a":{}}',
     '{"a":1e400}',
     '{"":1}',
-    `{"${'s'.repeat(201)}":1}`,
+    `{"${'s'.repeat(129)}":1}`,
+    '{"a\\u0000b":1}',
+    '{"a\\nb":1}',
+    '{"\\u200e":1}',
+    '{"\\ud800":1}',
+    '{"a":1.000001e12}',
+    '{"a":-1e13}',
+    '{"a":9007199254740993}',
   ])('drops data of %.40s [spec: Device MQTT messages]', (data) => {
     expect(telemetry({ data })).toMatchObject(refusedFor('data'));
   });

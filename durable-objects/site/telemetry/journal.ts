@@ -47,6 +47,8 @@ export interface JournalHost {
   clock: Clock;
   /** What a device's bare signal names mean. */
   origin(deviceId: string): SignalOrigin;
+  /** Whether the site has a sub-device of that external id. */
+  isSubDevice(externalId: string): boolean;
   /** A block has closed: what goes by the journal's pace is done in the same turn. */
   onRollover(turn: Turn): void;
 }
@@ -133,7 +135,8 @@ export class Journal {
   /** The snapshot holds nothing of the entry that opens the next block, whose moment may be before the turn's. */
   #closeBlock(turn: Turn, asOfMs: number): void {
     const stored: StoredSnapshot = { samples: this.snapshot.toJSON(), asOfMs };
-    this.#facts.set(turn, 'snapshot', stored);
+    // It is read back from the blocks when it could not be stored: no reading is lost for it.
+    turn.step(() => this.#facts.set(turn, 'snapshot', stored));
     this.#rows.deleteBefore(turn, turn.now - LIMIT.journalRetentionMs);
     this.#host.onRollover(turn);
   }
@@ -146,7 +149,7 @@ export class Journal {
   #readBack(): Derived {
     const horizonMs = this.#host.clock.now() - REPLAY_HORIZON_MS;
     const stored = this.#facts.get<StoredSnapshot>('snapshot') ?? { samples: {}, asOfMs: 0 };
-    const snapshot = new Snapshot(stored.samples);
+    const snapshot = new Snapshot((externalId) => this.#host.isSubDevice(externalId), stored.samples);
     const replay = new ReplayGuard();
     for (const block of this.#rows.since(Math.min(horizonMs, stored.asOfMs || horizonMs))) {
       for (const entry of parseEntries(block.data)) {

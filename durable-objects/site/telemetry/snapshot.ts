@@ -1,5 +1,10 @@
-/** The latest value of every signal of a site: the newest by receive time, within a cap on names [C-3.13]. */
+/**
+ * The latest value of every signal of a site: the newest by receive time. Names are a device's to invent, so they are
+ * capped: the stalest make room, those that mean nothing here within a smaller part of their own [C-3.13].
+ */
+import { SUB_DEVICE_SIGNALS } from '../../../protocol/asset.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import { SITE_SIGNALS } from '../../../protocol/telemetry.ts';
 
 export interface Sample {
   value: number;
@@ -15,26 +20,41 @@ export interface SignalOrigin {
   subDeviceId: string | undefined;
 }
 
+const KNOWN_SUB_DEVICE_SIGNALS: ReadonlySet<string> = new Set(SUB_DEVICE_SIGNALS);
+const KNOWN_SITE_SIGNALS: ReadonlySet<string> = new Set(SITE_SIGNALS);
+
 export class Snapshot {
   readonly #samples: Map<string, Sample>;
+  readonly #isSubDevice: (externalId: string) => boolean;
+  /** By external id, for sub-devices that the site has. */
   readonly #lastSampleMs = new Map<string, number>();
+  #unknownCount = 0;
 
-  constructor(samples: Record<string, Sample> = {}) {
+  constructor(isSubDevice: (externalId: string) => boolean, samples: Record<string, Sample> = {}) {
+    this.#isSubDevice = isSubDevice;
     this.#samples = new Map(Object.entries(samples));
     for (const [metric, sample] of [...this.#samples].sort((left, right) => left[1].atMs - right[1].atMs)) {
       this.#noteSubDevice(metric, sample.atMs);
+      if (!this.#isKnown(metric)) this.#unknownCount += 1;
     }
   }
 
-  /** Takes in one message; an older one never overwrites a newer, and names beyond the cap are passed over. */
+  /** Takes in one message; an older one never overwrites a newer. */
   apply(origin: SignalOrigin, atMs: number, data: Readonly<Record<string, number>>): void {
     for (const [name, value] of Object.entries(data)) {
       const metric = metricName(origin, name);
       const known = this.#samples.get(metric);
-      if (!known && this.#samples.size >= LIMIT.signalsPerSite) continue;
       if (known && known.atMs > atMs) continue;
+      if (!known && !this.#isKnown(metric)) this.#unknownCount += 1;
       this.#samples.set(metric, { value, atMs });
       this.#noteSubDevice(metric, atMs);
+    }
+    if (this.#unknownCount > LIMIT.unknownSignalsPerSite) {
+      const unknown = [...this.#samples].filter(([metric]) => !this.#isKnown(metric));
+      this.#forgetStalest(unknown, unknown.length - LIMIT.unknownSignalsPerSite);
+    }
+    if (this.#samples.size > LIMIT.signalsPerSite) {
+      this.#forgetStalest([...this.#samples], this.#samples.size - LIMIT.signalsPerSite);
     }
   }
 
@@ -47,9 +67,23 @@ export class Snapshot {
     return this.#lastSampleMs.get(subDeviceId);
   }
 
+  #forgetStalest(samples: [string, Sample][], count: number): void {
+    const byAge = samples.sort((left, right) => left[1].atMs - right[1].atMs);
+    for (const [metric] of byAge.slice(0, count)) this.#samples.delete(metric);
+    this.#unknownCount = [...this.#samples.keys()].filter((metric) => !this.#isKnown(metric)).length;
+  }
+
+  /** Whether payloads, presence or checks are made from it: a site signal, or a known one of a sub-device here. */
+  #isKnown(metric: string): boolean {
+    const slash = metric.indexOf('/');
+    if (slash < 0) return KNOWN_SITE_SIGNALS.has(metric);
+    return KNOWN_SUB_DEVICE_SIGNALS.has(metric.slice(slash + 1)) && this.#isSubDevice(metric.slice(0, slash));
+  }
+
   #noteSubDevice(metric: string, atMs: number): void {
     const slash = metric.indexOf('/');
-    if (slash > 0) this.#lastSampleMs.set(metric.slice(0, slash), atMs);
+    const subDevice = metric.slice(0, Math.max(0, slash));
+    if (this.#isSubDevice(subDevice)) this.#lastSampleMs.set(subDevice, atMs);
   }
 
   latestAtMs(): number | undefined {
@@ -65,8 +99,11 @@ export class Snapshot {
   }
 }
 
+/** Only what serves the site names other sub-devices; what anyone else calls so stays its own (`@device/…`). */
 function metricName(origin: SignalOrigin, name: string): string {
-  if (name.includes('/')) return name;
+  const slash = name.indexOf('/');
+  const isOwn = slash > 0 && name.slice(0, slash) === origin.subDeviceId;
+  if (slash >= 0) return origin.servesSite || isOwn ? name : `@${origin.deviceId}/${name}`;
   if (origin.subDeviceId) return `${origin.subDeviceId}/${name}`;
   return origin.servesSite ? name : `@${origin.deviceId}/${name}`;
 }

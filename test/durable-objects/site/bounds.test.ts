@@ -5,6 +5,7 @@ import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
 import type { DeviceTestLink } from '../../support/workerd/links.ts';
 import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import {
+  addLinkedSubDevice,
   connectTo,
   type DeviceCredential,
   droppedOf,
@@ -12,9 +13,10 @@ import {
   publishAll,
   rawTelemetry,
 } from '../../support/workerd/site-devices.ts';
-import { evictSite, numberOf } from '../../support/workerd/site-rows.ts';
+import { gridPowerKw } from '../../support/workerd/site-reads.ts';
+import { evictSite, numberOf, rowsOf } from '../../support/workerd/site-rows.ts';
 import { newConnectedSite } from '../../support/workerd/site-scenes.ts';
-import { siteOf } from '../../support/workerd/world.ts';
+import { createDevice, siteOf } from '../../support/workerd/world.ts';
 
 holdClock();
 
@@ -70,9 +72,9 @@ describe('one telemetry message', () => {
   it.each([
     ['1 000 signals', 1_000, 1, 1],
     ['1 001 signals', 1_001, 1, 0],
-    ['a name of 200 characters', 1, 200, 1],
-    ['a name of 201 characters', 1, 201, 0],
-  ])('with %s [spec: Limits]', async (_what, count, nameLength, kept) => {
+    ['a name of 128 characters', 1, 128, 1],
+    ['a name of 129 characters', 1, 129, 0],
+  ])('with %s [C-3.13]', async (_what, count, nameLength, kept) => {
     const { plant, link, gateway } = await newConnectedSite();
     const names = Array.from({ length: count }, (_none, index) => String(index).padStart(nameLength, 'n'));
     const data = JSON.stringify(Object.fromEntries(names.map((name) => [name, 1])));
@@ -91,6 +93,62 @@ describe('one telemetry message', () => {
     const { link, gateway } = await newConnectedSite();
     await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":1}' }));
     expect(await sendHuge(link, gateway)).toBe('answered');
+  });
+});
+
+describe('names of signals', () => {
+  it('that do not print are dropped and counted, and the plant goes on [C-3.13]', async () => {
+    const { plant, link, gateway } = await newConnectedSite();
+    for (let round = 0; round < 4; round++) {
+      const names = Array.from(
+        { length: 1_000 },
+        (_none, index) => `\u0001${'\u0000'.repeat(20)}${round}-${index}`,
+      );
+      const data = JSON.stringify(Object.fromEntries(names.map((name) => [name, 1])));
+      expect(await publish(link, rawTelemetry(gateway, { data }))).toBe(true);
+    }
+    expect(await droppedOf(plant.id, gateway.id)).toEqual({ MALFORMED: 4 });
+    expect(await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":7}' }))).toBe(true);
+    expect(await gridPowerKw(plant)).toBe(7);
+  });
+
+  it('that mean nothing share a part of their own: those that do stay, and the stalest make room [C-3.13]', async () => {
+    const { plant, link, gateway } = await newConnectedSite();
+    await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":7,"BESS-1/socPercent":50}' }));
+    for (let round = 0; round < 5; round++) {
+      setClock(START_MS + (round + 1) * 10 * SECOND);
+      await publish(link, rawTelemetry(gateway, { data: inventedSignals(round) }));
+    }
+    setClock(START_MS + 5 * MINUTE);
+    await publish(link, rawTelemetry(gateway, { data: '{"fvePowerKw":3}' }));
+    setClock(START_MS + 11 * MINUTE);
+    await publish(link, rawTelemetry(gateway, { data: '{"brand-new":1}' }));
+    for (const state of ['awake', 'woken']) {
+      if (state === 'woken') await evictSite(plant.id);
+      const { payload } = await siteOf(plant.id).readLatestTelemetry(plant.id);
+      expect(payload, state).toMatchObject({ gridPowerKw: 7, fvePowerKw: 3, socPercent: 50 });
+    }
+    const [fact] = await rowsOf<{ value: string }>(
+      plant.id,
+      `SELECT value FROM fact WHERE name = 'snapshot'`,
+    );
+    const { samples } = JSON.parse(fact?.value ?? '') as { samples: Record<string, unknown> };
+    const invented = Object.keys(samples).filter((name) => name.startsWith('xxx'));
+    expect(invented).toHaveLength(500);
+    expect(invented.every((name) => name.includes('-4-'))).toBe(true);
+  });
+
+  it('of sub-devices count from the gateway and from the device that is linked to it alone [C-3.13]', async () => {
+    const { organization, plant, link, gateway } = await newConnectedSite();
+    const sensor = await createDevice(organization, plant.id, 'SENSOR');
+    await addLinkedSubDevice(plant.id, { externalId: 'METER-2', assetType: 'METER' }, sensor.id);
+    await evictSite(plant.id);
+    const other = await connectTo(plant.id, sensor.id);
+    await publish(link, rawTelemetry(gateway, { data: '{"FVE-1/powerKw":5}' }));
+    await publish(other, rawTelemetry(sensor, { data: '{"FVE-1/powerKw":999,"METER-2/powerKw":4}' }));
+    const { payload } = await siteOf(plant.id).readLatestTelemetry(plant.id);
+    expect(payload.fvePowerKw).toBe(5);
+    expect(payload.devices).toContainEqual({ deviceId: 'METER-2', assetType: 'METER', powerKw: 4 });
   });
 });
 

@@ -24,7 +24,7 @@ function canonical(
 ): CanonicalTelemetry {
   const atMs = NOW_MS - ageMs;
   const samples = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value, atMs }]));
-  const payload = canonicalTelemetry(new Snapshot(samples), subDevices, 'STANDARD', NOW_MS);
+  const payload = canonicalTelemetry(new Snapshot(() => true, samples), subDevices, 'STANDARD', NOW_MS);
   expect(schema.safeParse(payload).error).toBeUndefined();
   return payload;
 }
@@ -249,6 +249,6 @@ describe('the quality and the mode', () => {
   });
 
   it.each(OPERATING_MODES)('say the mode in force, %s (spec: Canonical telemetry payload)', (mode) => {
-    expect(canonicalTelemetry(new Snapshot(), [], mode, NOW_MS).currentOperatingMode).toBe(mode);
+    expect(canonicalTelemetry(new Snapshot(() => true), [], mode, NOW_MS).currentOperatingMode).toBe(mode);
   });
 });

@@ -5,6 +5,9 @@ import { type SignalOrigin, Snapshot } from '../../../../durable-objects/site/te
 
 const T = Date.parse('2030-03-05T09:00:00.000Z');
 const SIGNALS_PER_SITE = 2_000;
+const UNKNOWN_PER_SITE = 500;
+const SUB_DEVICES = ['BESS-1', 'BESS-10', 'FVE-1', 'METER-1', 'B'];
+const isSubDevice = (externalId: string) => SUB_DEVICES.includes(externalId);
 
 const GATEWAY: SignalOrigin = { deviceId: 'gateway-1', servesSite: true, subDeviceId: undefined };
 const LINKED: SignalOrigin = { deviceId: 'inverter-1', servesSite: false, subDeviceId: 'BESS-1' };
@@ -12,14 +15,14 @@ const SENSOR: SignalOrigin = { deviceId: 'sensor-1', servesSite: false, subDevic
 
 /** A snapshot that took in these messages, each by a gateway. */
 function snapshotOf(...messages: [atMs: number, data: Record<string, number>][]): Snapshot {
-  const snapshot = new Snapshot();
+  const snapshot = new Snapshot(isSubDevice);
   for (const [atMs, data] of messages) snapshot.apply(GATEWAY, atMs, data);
   return snapshot;
 }
 
 /** As it is stored and read back. */
 function readBack(snapshot: Snapshot): Snapshot {
-  return new Snapshot(JSON.parse(JSON.stringify(snapshot)));
+  return new Snapshot(isSubDevice, JSON.parse(JSON.stringify(snapshot)));
 }
 
 describe('a signal', () => {
@@ -29,15 +32,27 @@ describe('a signal', () => {
     ["a linked device's bare name is its sub-device's", LINKED, 'powerKw', 'BESS-1/powerKw'],
     ['a linked device may name its sub-device in full', LINKED, 'BESS-1/powerKw', 'BESS-1/powerKw'],
     ["any other device's bare name is its own", SENSOR, 'powerKw', '@sensor-1/powerKw'],
+    [
+      "a linked device's name for another sub-device is its own",
+      LINKED,
+      'FVE-1/powerKw',
+      '@inverter-1/FVE-1/powerKw',
+    ],
+    [
+      "any other device's name for a sub-device is its own",
+      SENSOR,
+      'BESS-1/powerKw',
+      '@sensor-1/BESS-1/powerKw',
+    ],
   ])('%s [C-3.13]', (_what, origin, name, metric) => {
-    const snapshot = new Snapshot();
+    const snapshot = new Snapshot(isSubDevice);
     snapshot.apply(origin, T, { [name]: 5 });
     expect(snapshot.toJSON()).toEqual({ [metric]: { value: 5, atMs: T } });
     expect(snapshot.get(metric)).toEqual({ value: 5, atMs: T });
   });
 
   it("of a sensor is never the site's nor a sub-device's [C-3.13]", () => {
-    const snapshot = new Snapshot();
+    const snapshot = new Snapshot(isSubDevice);
     snapshot.apply(SENSOR, T, { gridPowerKw: 1 });
     expect(snapshot.get('gridPowerKw')).toBeUndefined();
     expect(snapshot.lastSampleAtMs('sensor-1')).toBeUndefined();
@@ -70,26 +85,56 @@ describe('a signal', () => {
 });
 
 describe('the number of signals', () => {
-  const full = () =>
-    snapshotOf([
-      T,
-      Object.fromEntries(Array.from({ length: SIGNALS_PER_SITE }, (_none, index) => [`s-${index}`, index])),
-    ]);
-  const count = (snapshot: Snapshot) => Object.keys(snapshot.toJSON()).length;
+  const named = (count: number, nameOf: (index: number) => string) =>
+    Object.fromEntries(Array.from({ length: count }, (_none, index) => [nameOf(index), index]));
+  const names = (snapshot: Snapshot) => Object.keys(snapshot.toJSON());
 
-  it('is at most 2 000 a site, in one message and over many [C-3.13]', () => {
-    const snapshot = full();
-    expect(count(snapshot)).toBe(SIGNALS_PER_SITE);
-    snapshot.apply(GATEWAY, T + 1, { more: 1, 'BESS-1/more': 1 });
-    expect(count(snapshot)).toBe(SIGNALS_PER_SITE);
-    const one = Object.fromEntries(Array.from({ length: 2_500 }, (_none, index) => [`s-${index}`, index]));
-    expect(count(snapshotOf([T, one]))).toBe(SIGNALS_PER_SITE);
+  it('is at most 2 000 a site, in one message and over many: the stalest make room [C-3.13]', () => {
+    const snapshot = new Snapshot(() => true);
+    snapshot.apply(
+      GATEWAY,
+      T,
+      named(SIGNALS_PER_SITE, (index) => `D-${index}/powerKw`),
+    );
+    snapshot.apply(GATEWAY, T + 1, { 'D-0/powerKw': 1 });
+    snapshot.apply(
+      GATEWAY,
+      T + 2,
+      named(100, (index) => `E-${index}/powerKw`),
+    );
+    expect(names(snapshot)).toHaveLength(SIGNALS_PER_SITE);
+    expect(names(snapshot).filter((name) => name.startsWith('E-'))).toHaveLength(100);
+    expect(snapshot.get('D-0/powerKw')).toEqual({ value: 1, atMs: T + 1 });
+    const one = new Snapshot(() => true);
+    one.apply(
+      GATEWAY,
+      T,
+      named(2_500, (index) => `D-${index}/powerKw`),
+    );
+    expect(names(one)).toHaveLength(SIGNALS_PER_SITE);
   });
 
-  it('is no bound to what is known already [C-3.13]', () => {
-    const snapshot = full();
-    snapshot.apply(GATEWAY, T + 1, { 's-0': -1, 's-1999': -2 });
-    expect([snapshot.get('s-0')?.value, snapshot.get('s-1999')?.value]).toEqual([-1, -2]);
+  it.each([
+    ['no signal of ours', (index: number) => `s-${index}`],
+    ['no signal of a sub-device', (index: number) => `BESS-1/s-${index}`],
+    ['no sub-device of the site', (index: number) => `D-${index}/powerKw`],
+    ['a device that serves nothing here', (index: number) => `@d/${index}`],
+  ])('is at most 500 of names with %s: the stalest of these make room [C-3.13]', (_what, nameOf) => {
+    const snapshot = snapshotOf([T, { gridPowerKw: 1, 'BESS-1/powerKw': 2 }]);
+    for (const state of ['as it came', 'read back']) {
+      const kept = state === 'read back' ? readBack(snapshot) : snapshot;
+      for (let round = 0; round < 3; round++) {
+        kept.apply(
+          GATEWAY,
+          T + 1 + round,
+          named(400, (index) => nameOf(index + 400 * round)),
+        );
+      }
+      expect(names(kept), state).toHaveLength(UNKNOWN_PER_SITE + 2);
+      expect(kept.get(nameOf(1_199))?.atMs).toBe(T + 3);
+      expect(kept.get(nameOf(0))).toBeUndefined();
+      expect([kept.get('gridPowerKw')?.value, kept.get('BESS-1/powerKw')?.value]).toEqual([1, 2]);
+    }
   });
 });
 
@@ -118,13 +163,13 @@ describe('when a sub-device was last heard of', () => {
       'BESS-1/powerKw': { value: 1, atMs: T },
       'BESS-1/fault': { value: 0, atMs: T + 3 },
     };
-    expect(new Snapshot(samples).lastSampleAtMs('BESS-1')).toBe(T + 5);
+    expect(new Snapshot(isSubDevice, samples).lastSampleAtMs('BESS-1')).toBe(T + 5);
   });
 });
 
 describe('a snapshot', () => {
   it('is as fresh as its latest signal; an empty one is not [C-4.1]', () => {
-    expect(new Snapshot().latestAtMs()).toBeUndefined();
+    expect(new Snapshot(isSubDevice).latestAtMs()).toBeUndefined();
     expect(snapshotOf([T + 5, { a: 1 }], [T, { b: 1 }]).latestAtMs()).toBe(T + 5);
   });
 
