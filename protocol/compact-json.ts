@@ -94,6 +94,24 @@ function endOfValue(text: string, start: number): number {
   return index;
 }
 
+/** Whether JSON text nests further than that: brackets and braces outside strings. What does was made to be slow somewhere. */
+export function isDeeperThan(text: string, limit: number): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let index = 0; index < text.length; index++) {
+    const char = text[index];
+    if (inString) {
+      if (char === '\\') index++;
+      else if (char === '"') inString = false;
+    } else if (char === '"') inString = true;
+    else if (char === '{' || char === '[') {
+      depth++;
+      if (depth > limit) return true;
+    } else if (char === '}' || char === ']') depth--;
+  }
+  return false;
+}
+
 /** JSON text of a value as we sign it: ASCII only, plain decimals of at most six places [C-3.7]. */
 export function signableJson(value: unknown): string {
   const json = JSON.stringify(value, (_key, item) => (typeof item === 'number' ? plainNumber(item) : item));

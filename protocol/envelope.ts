@@ -1,6 +1,6 @@
 /** The envelope shared by all publishes and events (spec: Command payloads; [C-7.1]). */
 import { z } from 'zod';
-import { sliceMembers } from './compact-json.ts';
+import { isDeeperThan, sliceMembers } from './compact-json.ts';
 import { instant, uuid } from './ids.ts';
 import { firstIssue } from './issue.ts';
 import { LIMIT } from './limits.ts';
@@ -36,6 +36,7 @@ export interface Envelope extends z.infer<typeof envelopeFields> {
  * version 1.x may add are ignored; the payload is not looked at beyond being an object.
  */
 export function parseEnvelope(body: string): Result<Envelope, string> {
+  if (isDeeperThan(body, LIMIT.envelopeDepth)) return refuse(`nested deeper than ${LIMIT.envelopeDepth}`);
   const members = sliceMembers(body);
   if (!members.ok) return members;
   const payloadText = members.value.get('payload');

@@ -1,5 +1,6 @@
 /** JSON bodies: at most 1 MiB, application/json, parsed once before any handler [C-1.6], [C-4.7]. */
 import { createMiddleware } from 'hono/factory';
+import { isDeeperThan } from '../../protocol/compact-json.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
@@ -46,22 +47,4 @@ function parseJson(text: string): unknown {
   } catch {
     throw new ApiError('BAD_REQUEST', 'The body is not valid JSON');
   }
-}
-
-/** Brackets and braces outside strings. */
-function isDeeperThan(text: string, limit: number): boolean {
-  let depth = 0;
-  let inString = false;
-  for (let index = 0; index < text.length; index++) {
-    const char = text[index];
-    if (inString) {
-      if (char === '\\') index++;
-      else if (char === '"') inString = false;
-    } else if (char === '"') inString = true;
-    else if (char === '{' || char === '[') {
-      depth++;
-      if (depth > limit) return true;
-    } else if (char === '}' || char === ']') depth--;
-  }
-  return false;
 }

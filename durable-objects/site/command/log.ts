@@ -2,6 +2,7 @@
 import type { CommandLogEntry, CommandLogPage } from '../../../protocol/command-log.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { SiteParts } from '../parts.ts';
+import { PagePayloads } from './kept-payload.ts';
 import type { CommandRow } from './rows.ts';
 
 export function readCommands(
@@ -10,14 +11,15 @@ export function readCommands(
   page: number,
   pageSize: number,
 ): CommandLogPage {
+  const payloads = new PagePayloads();
   return {
-    items: site.commands.page(page, pageSize).map((row) => logEntry(siteId, row)),
+    items: site.commands.page(page, pageSize).map((row) => logEntry(siteId, row, payloads)),
     total: site.commands.total(),
   };
 }
 
 /** One row; fields without a value are left out. */
-export function logEntry(siteId: string, row: CommandRow): CommandLogEntry {
+export function logEntry(siteId: string, row: CommandRow, payloads: PagePayloads): CommandLogEntry {
   const entry = {
     id: row.id,
     messageId: row.message_id,
@@ -27,7 +29,7 @@ export function logEntry(siteId: string, row: CommandRow): CommandLogEntry {
     routingKey: row.routing_key,
     status: row.status,
     target: row.target,
-    payload: JSON.parse(row.payload),
+    payload: payloads.read(row.payload),
     source: row.source,
     keyPrefix: row.key_prefix,
     createdAt: formatInstant(row.created_at_ms),

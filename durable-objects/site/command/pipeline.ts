@@ -10,6 +10,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Submission } from '../../rpc.ts';
 import type { SiteFacts } from '../site-facts.ts';
+import { rejectedPayload } from './kept-payload.ts';
 import type { JudgedItem } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
 import { type Refusal, refusal, type Violation } from './refusal.ts';
@@ -17,7 +18,7 @@ import { type Refusal, refusal, type Violation } from './refusal.ts';
 /** An earlier publish with the same messageId. */
 export interface EarlierMessage {
   routingKey: string;
-  /** Compact. */
+  /** Compact; of one that was rejected, as its row keeps it. */
   payloadText: string;
   acknowledgement: Acknowledgement;
 }
@@ -85,8 +86,9 @@ function signature({ submission }: Received): Judgement | undefined {
 /** [C-7.3] Looked up after the HMAC and before freshness: the same routing key, site (the object itself) and payload. */
 function repeat({ submission, earlier }: Received): Judgement | undefined {
   if (!earlier) return undefined;
-  const { routingKey, payloadText } = submission;
-  if (earlier.routingKey === routingKey && earlier.payloadText === compact(payloadText)) {
+  const text = compact(submission.payloadText);
+  const isSame = earlier.payloadText === text || earlier.payloadText === rejectedPayload(text);
+  if (earlier.routingKey === submission.routingKey && isSame) {
     return { verdict: 'repeat', acknowledgement: earlier.acknowledgement };
   }
   return rejected(refusal('INVALID_PAYLOAD', 'messageId reused'), false);

@@ -11,6 +11,7 @@ import { ackDue, type DispatchWindow, waitingDue, windowOf } from '../dispatch/d
 import type { DispatchRow } from '../dispatch/rows.ts';
 import { acknowledgementEvent, type EventSubject, violationAlarms } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
+import { rejectedPayload } from './kept-payload.ts';
 import type { PlannedDispatch } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
 import { type Judgement, judge, rejection, resultsOf } from './pipeline.ts';
@@ -52,6 +53,7 @@ function recordRejection(
   const acknowledgement = rejection(submission, judgement);
   const sequence = site.commands.insert(turn, {
     ...logRow(turn, sender, submission, acknowledgement),
+    payload: rejectedPayload(compact(submission.payloadText)),
     status: 'REJECTED',
     rejection_code: judgement.refusal.rejectionCode,
     finished_at_ms: turn.now,

@@ -1,10 +1,11 @@
 /** What the command log says: every submission once, newest first, and the open ones in the snapshot. */
 import { describe, expect, it } from 'vitest';
+import { sha256Hex } from '../../../../durable-objects/secrets/hmac.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 import { HOUR, holdClock, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
 import { newestCommand, readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
-import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
+import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
 import { newSite } from '../../../support/workerd/site-scenes.ts';
 import {
   batch,
@@ -96,5 +97,52 @@ describe('the command log', () => {
     const ended = (await readConfig(plant.id)).pendingCommands.map((row) => row.messageId);
     expect(ended).not.toContain(newest[0]?.messageId);
     expect(ended).toHaveLength(100);
+  });
+});
+
+describe('a payload that nobody should have sent', () => {
+  const huge = `{"type":"POWER","junk":"${'č'.repeat(100_000)}"}`;
+
+  it('keeps its beginning, its length and its digest in the log, and is one effect all the same [C-7.3]', async () => {
+    const { plant, partner } = await newSite();
+    const one = submission('site-setpoint', {}, { payloadText: huge });
+    const first = await partner.acknowledge(one);
+    expect(first).toMatchObject({ status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD' });
+    expect((await newestCommand(plant.id)).payload).toEqual({
+      truncated: huge.slice(0, 1_024),
+      characters: huge.length,
+      sha256: sha256Hex(huge),
+    });
+    expect(await numberOf(plant.id, 'SELECT max(length(CAST(payload AS BLOB))) FROM command')).toBeLessThan(
+      4_096,
+    );
+    await evictSite(plant.id);
+    expect(await partner.acknowledge(one)).toEqual(first);
+    const another = { ...one, payloadText: huge.replace('junk', 'jank') };
+    expect(await partner.acknowledge(another)).toMatchObject({ message: 'messageId reused' });
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(2);
+  });
+
+  it('never makes a page of the log unreadable: rows from before are shown cut [spec: Command-log page]', async () => {
+    const { plant, partner } = await newSite();
+    await partner.submit(...Array.from({ length: 30 }, () => submission('site-setpoint', powerSetpoint(1))));
+    // As they could be written before: 30 times 256 KiB, and one that nests ten thousand levels.
+    const filler = `'{"a":"' || replace(hex(zeroblob(131000)), '0', 'x') || '"}'`;
+    await rowsOf(plant.id, `UPDATE command SET payload = ${filler}`);
+    const deep = `'{"a":${'['.repeat(10_000)}${']'.repeat(10_000)}}'`;
+    await rowsOf(plant.id, `UPDATE command SET payload = ${deep} WHERE sequence = 30`);
+    const { items, total } = await readCommands(plant.id, 1, 500);
+    expect([items.length, total]).toEqual([30, 30]);
+    expect(items[0]?.payload).toMatchObject({
+      characters: 20_006,
+      truncated: expect.stringContaining('[[['),
+    });
+    expect(items[1]?.payload).toMatchObject({ a: expect.stringMatching(/^x{262000}$/) });
+    expect(items[29]?.payload).toMatchObject({
+      characters: 262_008,
+      truncated: expect.stringMatching(/^.{1024}$/),
+    });
+    expect(JSON.stringify(items).length).toBeLessThan(5 * 1024 * 1024);
+    expect((await readConfig(plant.id)).pendingCommands).toHaveLength(30);
   });
 });
