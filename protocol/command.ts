@@ -120,10 +120,20 @@ export type CommandPayload<T extends CommandType> = z.infer<(typeof COMMAND_PAYL
 export type CommandOf<T extends CommandType> = { commandType: T; payload: CommandPayload<T> };
 export type Command = { [T in CommandType]: CommandOf<T> }[CommandType];
 
-/** Reads the payload of a command family. The refusal says which field is wrong and how. */
+/** Reads the payload of a command family; null counts as absent [C-7.1]. The refusal says which field is wrong and how. */
 export function parseCommand(family: CommandFamily, payloadText: string): Result<Command, string> {
   const { commandType } = FAMILY_RULES[family];
-  const parsed = COMMAND_PAYLOADS[commandType].safeParse(JSON.parse(payloadText));
+  const parsed = COMMAND_PAYLOADS[commandType].safeParse(withoutNulls(JSON.parse(payloadText)));
   if (!parsed.success) return refuse(firstIssue(parsed.error));
   return ok({ commandType, payload: parsed.data } as Command);
+}
+
+/** A payload, its list of commands, a command, its params: no field of ours lies deeper. */
+const LEVELS = 4;
+
+function withoutNulls(value: unknown, levels = LEVELS): unknown {
+  if (levels === 0 || typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map((item) => withoutNulls(item, levels - 1));
+  const fields = Object.entries(value).filter(([, field]) => field !== null);
+  return Object.fromEntries(fields.map(([name, field]) => [name, withoutNulls(field, levels - 1)]));
 }

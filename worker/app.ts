@@ -36,6 +36,11 @@ app.get(LINK_PATHS.mqtt, linkMqtt);
 
 app.use(requestId());
 app.use(secureHeaders());
+// Answers with data are for who asked, and only now.
+app.use('/api/v1/*', async (c, next) => {
+  await next();
+  c.header('cache-control', 'no-store');
+});
 app.use('/api/v1/*', jsonBody);
 mount(app, ROUTES);
 // What is not there is nobody's business without a key.

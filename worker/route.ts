@@ -69,11 +69,19 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
       return c.json(body as object, one.answer.status);
     });
   }
-  for (const one of new Map(routes.map((each) => [each.path, each])).values()) {
-    app.all(honoPath(one.path), doorOf(one.who), () => {
-      throw new ApiError('BAD_REQUEST', 'Method not allowed', { status: 405 });
+  for (const [path, own] of Map.groupBy(routes, (one) => one.path)) {
+    const [first] = own;
+    if (!first) continue;
+    app.all(honoPath(path), doorOf(first.who), () => {
+      const headers = { Allow: allowed(own).join(', ') };
+      throw new ApiError('BAD_REQUEST', 'Method not allowed', { status: 405, headers });
     });
   }
+}
+
+/** HEAD is GET without its body. */
+function allowed(routes: readonly AnyRoute[]): string[] {
+  return routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
 }
 
 function honoPath(path: string): string {

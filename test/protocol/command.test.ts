@@ -119,13 +119,27 @@ describe('site setpoint', () => {
     expect(setpoint({ ...POWER, intervalMinutes }).intervalMinutes).toBe(intervalMinutes);
   });
 
-  it.each([-15, 0, 1e-300, 0.999, 10_080.001, 1e10, '15', null])(
+  it.each([-15, 0, 1e-300, 0.999, 10_080.001, 1e10, '15'])(
     'refuses intervalMinutes of %j, for either type [C-7.4]',
     (intervalMinutes) => {
       expect(refusal('site-setpoint', { ...ENERGY, intervalMinutes })).toMatch(/^intervalMinutes: /);
       expect(refusal('site-setpoint', { ...POWER, intervalMinutes })).toMatch(/^intervalMinutes: /);
     },
   );
+
+  it('takes null for an optional field as absent, and for a required one as missing [C-7.1]', () => {
+    const read = setpoint({ ...POWER, intervalMinutes: null, validUntil: null });
+    expect(Object.keys(read)).not.toContain('validUntil');
+    expect(refusal('site-setpoint', { ...ENERGY, intervalMinutes: null })).toMatch(/^intervalMinutes: /);
+    expect(refusal('site-setpoint', { ...POWER, direction: null })).toMatch(/^direction: /);
+    expect(refusal('mode', { mode: 'STANDARD', reason: null, validUntil: null })).toBeUndefined();
+    const item = { deviceId: 'B', assetType: 'BESS', command: 'BESS_STOP' };
+    expect(refusal('device', { commands: [{ ...item, params: null }] })).toBeUndefined();
+    expect(refusal('device', { commands: [{ ...item, params: { powerKw: null } }] })).toBeUndefined();
+    expect(refusal('device', { commands: [null] })).toMatch(/^commands.0: /);
+    expect(refusal('device', { commands: null })).toMatch(/^commands: /);
+    expect(refusal('emergency', { type: 'STOP', unknown: null })).toBeUndefined();
+  });
 
   it('reads -0 as 0 [C-7.4]', () => {
     const read = setpoint(JSON.stringify(POWER).replace('12.5', '-0.0'));
@@ -242,7 +256,7 @@ describe.each([
     expect(refusal(family, { ...payload, reason: `${'e\u0301'.repeat(250)}r` })).toMatch(/^reason: /);
   });
 
-  it.each([[5], [['r']], [null]])('cannot be %j [C-7.4]', (reason) => {
+  it.each([[5], [['r']]])('cannot be %j [C-7.4]', (reason) => {
     expect(refusal(family, { ...payload, reason })).toMatch(/^reason: /);
   });
 });

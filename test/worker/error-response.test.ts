@@ -95,7 +95,9 @@ describe('a method that a path does not have', () => {
     '%s answers 405 with the code BAD_REQUEST on every path that exists [C-10]',
     async (method) => {
       for (const path of existing) {
-        const body = await expectError(await send(path, { method, key }), 405, 'BAD_REQUEST');
+        const response = await send(path, { method, key });
+        expect(response.headers.get('allow')).toBe('GET, HEAD');
+        const body = await expectError(response, 405, 'BAD_REQUEST');
         expect(body.error).toBe('Method Not Allowed');
       }
     },

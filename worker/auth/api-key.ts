@@ -19,7 +19,7 @@ export function requireApiKey(scope: ApiKeyScope) {
     }
     if (!apiKey.scopes.has(scope)) throw new ApiError('FORBIDDEN', `The API key lacks the scope ${scope}`);
     c.set('apiKey', apiKey);
-    c.executionCtx.waitUntil(markUsed(c.env.DB, apiKey.id, now));
+    c.executionCtx.waitUntil(markUsed(c.env.DB, apiKey, now));
     await next();
   });
 }

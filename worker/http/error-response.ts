@@ -10,21 +10,24 @@ export class ApiError extends Error {
   readonly code: ApiErrorCode;
   readonly status: number;
   readonly details: ErrorBody['details'];
+  readonly headers: Readonly<Record<string, string>>;
 
   constructor(
     code: ApiErrorCode,
     message: string,
-    options: { details?: ErrorBody['details']; status?: number } = {},
+    options: { details?: ErrorBody['details']; status?: number; headers?: Record<string, string> } = {},
   ) {
     super(message);
     this.code = code;
     this.status = options.status ?? ERROR_STATUS[code];
     this.details = options.details;
+    this.headers = options.headers ?? {};
   }
 }
 
 export function handleError(error: Error, c: Context<AppContext>): Response {
   if (error instanceof ApiError) {
+    for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
     return respond(c, errorBody(error.code, error.message, error.details, error.status));
   }
   if (error instanceof HTTPException && error.status < 500) {

@@ -64,7 +64,7 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   }
   c.executionCtx.waitUntil(
     Promise.all([
-      markUsed(c.env.DB, apiKey.id, now),
+      markUsed(c.env.DB, apiKey, now),
       writeAudit(
         c.env.DB,
         {

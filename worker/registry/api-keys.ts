@@ -17,6 +17,7 @@ export interface ApiKey {
   allowedPlantIds: string[] | null;
   /** CIDR ranges; empty = no restriction. */
   allowedIps: string[];
+  lastUsedAtMs: number | null;
 }
 
 /** The live key behind a plaintext; undefined for one that is unknown, mistyped, revoked or expired alike. */
@@ -41,16 +42,18 @@ export async function findApiKey(
     scopes: effectiveScopes(row.key.scopes as ApiKeyScope[]),
     allowedPlantIds: row.key.allowedPlantIds,
     allowedIps: row.key.allowedIps,
+    lastUsedAtMs: row.key.lastUsedAtMs,
   };
 }
 
 /** `lastUsedAt` is exact to a minute: a busy key is not a write for each request. */
-export async function markUsed(database: D1Database, keyId: string, now: number): Promise<void> {
+export async function markUsed(database: D1Database, key: ApiKey, now: number): Promise<void> {
+  if (key.lastUsedAtMs !== null && key.lastUsedAtMs >= now - LIMIT.lastUsedStepMs) return;
   const isStale = or(isNull(apiKeys.lastUsedAtMs), lt(apiKeys.lastUsedAtMs, now - LIMIT.lastUsedStepMs));
   await drizzle(database)
     .update(apiKeys)
     .set({ lastUsedAtMs: now })
-    .where(and(eq(apiKeys.id, keyId), isStale));
+    .where(and(eq(apiKeys.id, key.id), isStale));
 }
 
 /** Whose key it is; undefined when there is none of that id. */

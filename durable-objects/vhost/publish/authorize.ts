@@ -72,7 +72,8 @@ export function authorizeDeclare(
   const { queue } = declaration;
   const known = queueByFullName(names.slug, queue);
   const inbound = INBOUND_QUEUES.some((name) => queue === `vcp.${names.slug}.${name}`);
-  if (!known && !inbound) return refuse(unreadable(names, queue));
+  if (!known && !inbound)
+    return refuse(declaration.passive ? unreadable(names, queue) : forbidden(names, queue));
   const difference = declaration.passive ? undefined : firstDifference(declaration);
   if (!difference) return ok(known ?? null);
   return refuse(
@@ -100,12 +101,13 @@ function firstDifference(declaration: Declaration): ((queue: string, vhost: stri
 
 function unreadable(names: VhostNames, queue: string): AmqpRefusal {
   const isOurs = queue.startsWith('vcp.') || queue.startsWith('amq.');
-  return isOurs
-    ? channelRefusal(
-        403,
-        `ACCESS_REFUSED - access to queue '${queue}' in vhost '${names.vhost}' refused for user '${names.slug}'`,
-      )
-    : channelRefusal(404, `NOT_FOUND - no queue '${queue}' in vhost '${names.vhost}'`);
+  if (isOurs) return forbidden(names, queue);
+  return channelRefusal(404, `NOT_FOUND - no queue '${queue}' in vhost '${names.vhost}'`);
+}
+
+function forbidden(names: VhostNames, queue: string): AmqpRefusal {
+  const where = `in vhost '${names.vhost}' refused for user '${names.slug}'`;
+  return channelRefusal(403, `ACCESS_REFUSED - access to queue '${queue}' ${where}`);
 }
 
 export function consumerTagInUse(tag: string): AmqpRefusal {

@@ -114,6 +114,32 @@ describe('the X-API-Key header', () => {
     await settle(restRequest(SITES, { key: key.key }));
     expect(await lastUsedAtMs(key.id)).toBe(before + 600_000);
   });
+
+  it('asks D1 for a write only when the mark is older than a minute (spec: lastUsedAt)', async () => {
+    const { key } = await paths();
+    const prepare = vi.spyOn(env.DB, 'prepare');
+    const writes = () => prepare.mock.calls.filter(([sql]) => /^update/i.test(sql)).length;
+    await settle(restRequest(SITES, { key: key.key }));
+    expect(writes()).toBe(1);
+    await settle(restRequest(SITES, { key: key.key }));
+    expect(writes()).toBe(1);
+    vi.useFakeTimers({ toFake: ['Date'] });
+    vi.setSystemTime(Date.now() + 60_001);
+    await settle(restRequest(SITES, { key: key.key }));
+    expect(writes()).toBe(2);
+    prepare.mockRestore();
+  });
+});
+
+describe('an answer with data', () => {
+  it('is kept by nobody on the way, a refusal neither', async () => {
+    const { key, paths: all } = await paths();
+    for (const path of all) {
+      for (const options of [{ key: key.key }, {}, { key: key.key, method: 'DELETE' }]) {
+        expect((await send(path, options)).headers.get('cache-control')).toBe('no-store');
+      }
+    }
+  });
 });
 
 describe('a revoked key', () => {

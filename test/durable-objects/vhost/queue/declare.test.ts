@@ -78,6 +78,16 @@ describe('declaring a queue', () => {
     expect(await partner.declare(queue)).toMatchObject(refusal);
   });
 
+  it('makes no queue of another name: 403 [C-6.2]', async () => {
+    const { organization, key, partner } = await openPartner();
+    expect(await partner.declare('mine')).toMatchObject({
+      kind: 'refused',
+      severity: 'channel',
+      code: 403,
+      text: `ACCESS_REFUSED - access to queue 'mine' in vhost 'partner-${key.id}' refused for user '${organization.slug}'`,
+    });
+  });
+
   it('answers 404 for a name that nobody declared [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     expect(await partner.declare('mine', { passive: true })).toMatchObject({
