@@ -1,7 +1,8 @@
 /**
- * Every number that a client meets, in one table: its value, its unit, the clause it comes from (`ours` where neither
- * spec nor contract names one), and the organization's setting that changes it, where there is one. Code reads the
- * plain numbers from `LIMIT`; bounds that only our own parts see stand beside the code that keeps them.
+ * Every number that a client meets (limits, lifetimes, how long things are kept) in one table: its value, its unit,
+ * the clause it comes from (`ours` where neither spec nor contract names one), and the organization's setting that
+ * changes it, where there is one. Code reads the plain numbers from `LIMIT`; bounds that only our own parts see stand
+ * beside the code that keeps them.
  */
 
 /** [value, unit, clause, organization setting] */

@@ -1,7 +1,5 @@
 /** The parts of one site, made once a wake and put together here. Hub and rules take what they need from them. */
-import { commandMessage } from '../../protocol/device.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { commandSigningString } from '../../protocol/signing.ts';
 import type { Env, VhostStub } from '../env.ts';
 import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
@@ -10,7 +8,6 @@ import { Sql } from '../object/sql.ts';
 import { type Turn, Turns } from '../object/turn.ts';
 import { PlantCopy, type SubDevice } from '../registry/plant-copy.ts';
 import { writeStatus } from '../registry/status-lane.ts';
-import { hmacHex } from '../secrets/hmac.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { CommandRows } from './command/rows.ts';
 import { SiteConfiguration } from './config/configuration.ts';
@@ -19,7 +16,7 @@ import { DeviceRows } from './device/rows.ts';
 import { DeviceSecrets } from './device/secrets.ts';
 import { servesSite, servingGateway } from './device/serving.ts';
 import { DeviceSessions } from './device/sessions.ts';
-import { type DispatchRow, DispatchRows } from './dispatch/rows.ts';
+import { DispatchRows } from './dispatch/rows.ts';
 import { REGISTRY_LANE, toEvent, toStatusChange } from './event/events.ts';
 import { type Delivered, Outbox } from './event/outbox.ts';
 import { type OutboxRow, OutboxRows } from './event/rows.ts';
@@ -116,20 +113,6 @@ export class SiteParts {
   facts(turn: Turn): SiteFacts {
     if (this.#facts?.turn !== turn) this.#facts = { turn, facts: this.#readFacts(turn.now) };
     return this.#facts.facts;
-  }
-
-  /** Once the turn stands; signed with a fresh `ts` at every dispatch [C-3.9]. */
-  sendCommand(turn: Turn, row: DispatchRow): void {
-    turn.send(() => {
-      const device = this.devices.find(row.device_id);
-      if (!device) return;
-      const { cmd_id: cmdId, action, payload: payloadText } = row;
-      const ts = this.clock.now();
-      const signingString = commandSigningString(device.id, cmdId, ts, action, payloadText);
-      const sig = hmacHex(this.secrets.commandKey(device), signingString);
-      const payload = commandMessage({ cmdId, ts, action, payloadText, sig });
-      this.sessions.send(device.id, [{ kind: 'command', payload }]);
-    });
   }
 
   #readFacts(now: number): SiteFacts {

@@ -1,4 +1,7 @@
-/** Errors as clients see them: one envelope, a stable code, the request's id; an unknown error says nothing more. */
+/**
+ * Errors as clients see them: the one envelope `{statusCode, message, error, code, details?}` of `protocol/errors.ts`,
+ * the request's id in a header; an unknown error says nothing more.
+ */
 import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';

@@ -17,6 +17,7 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   // Without a proof the path does not exist: the request falls through to what answers every unknown one.
   if (!proof || c.req.header('upgrade') !== 'websocket') return await next();
 
+  // A key that is unknown, revoked or expired is none; what D1 does not know yet, the key's own object refuses below.
   const credentials = basicCredentials(c.req.raw.headers);
   const apiKey = credentials && (await findApiKey(c.env.DB, credentials.password, now));
   if (!apiKey || apiKey.slug !== credentials.username) {

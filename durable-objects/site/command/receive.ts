@@ -9,6 +9,7 @@ import type { Turn } from '../../object/turn.ts';
 import type { Submission, SubmissionBatch } from '../../rpc.ts';
 import { ackDue, type DispatchWindow, waitingDue, windowOf } from '../dispatch/dispatch.ts';
 import type { DispatchRow } from '../dispatch/rows.ts';
+import { sendCommand } from '../dispatch/send-command.ts';
 import { acknowledgementEvent, type EventSubject, violationAlarms } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { rejectedPayload } from './kept-payload.ts';
@@ -104,7 +105,7 @@ function recordCommand(
   for (const dispatch of planned) {
     const row = dispatchRow(turn, dispatch, sequence, window, goesNow(dispatch));
     site.dispatches.insert(turn, row);
-    if (row.state === 'SENT') site.sendCommand(turn, row);
+    if (row.state === 'SENT') sendCommand(turn, site, row);
   }
 
   // 4. its events

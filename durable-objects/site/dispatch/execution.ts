@@ -14,6 +14,7 @@ import { type EventSubject, executionEvent, expiryAlarm } from '../event/events.
 import type { SiteParts } from '../parts.ts';
 import { ackDue, advance, hasEnded, isExpired, isHeld, outcomeOf, waitingDue } from './dispatch.ts';
 import type { DispatchRow } from './rows.ts';
+import { sendCommand } from './send-command.ts';
 
 /** Dispatches that one alarm looks at; the rest follow at once in the next. */
 const DUE_PER_ALARM = 200;
@@ -104,7 +105,7 @@ function sendAgain(turn: Turn, site: SiteParts, row: DispatchRow, tries: number)
     due_at_ms: ackDue(row.expires_at_ms, turn.now),
   });
   site.commands.markDispatched(turn, command.sequence);
-  site.sendCommand(turn, sent);
+  sendCommand(turn, site, sent);
 }
 
 function expire(turn: Turn, site: SiteParts, row: DispatchRow): void {

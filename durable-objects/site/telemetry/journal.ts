@@ -1,6 +1,7 @@
 /**
  * The telemetry journal: messages as they came, appended to blocks of five minutes or 64 KB. A block carries data
  * and nonces in one row, so a message costs one row written; the price is reading blocks back to find one signal.
+ * Blocks are kept for `journalRetentionMs` (`protocol/limits.ts`).
  * What is derived from it, the nonces seen and the latest values, is read back at first use after a wake.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
