@@ -112,6 +112,7 @@ describe('a command while its device is away', () => {
     await siteOf(plant.id).configure(plant.id, { ...LIMITED, constraints } as typeof LIMITED);
     const link = await connectListening(plant);
     const { items } = await readCommands(plant.id);
+    expect(items).toHaveLength(2);
     for (const command of items) {
       expect(command.status).toBe('FAILED');
       expect(command.reason).toMatch(/^CONSTRAINT_VIOLATION/);

@@ -15,12 +15,13 @@ describe('a link that is lost', () => {
   it('between sending and receiving costs nothing: all comes again, redelivered [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
-    partner.link.socket.close();
     await hand(key, siteId, 1, 3);
+    partner.link.socket.close();
     const again = await connect();
     await again.consume('event.status');
     await again.delivered(3);
     expect(again.deliveries().map(numberOf)).toEqual([1, 2, 3]);
+    expect(again.deliveries().map((delivery) => delivery.redelivered)).toEqual([true, true, true]);
   });
 
   it('with 1000 unacknowledged: they come again, in order, redelivered, before what is new [C-6.4]', async () => {
