@@ -85,6 +85,7 @@ const simulator = new Child({
   onStart: (child) => {
     const start: SimulatorStart = {
       kind: 'start',
+      behaviour: 'on',
       host: 'localhost',
       port: listening.mqtts,
       caFile: certificates.ca,

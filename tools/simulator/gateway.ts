@@ -26,6 +26,10 @@ export interface GatewayOptions {
   token: string;
   /** Its subscription stands, and the platform knows. */
   onListening?: () => void;
+  /** false: takes commands without a word. */
+  answers?: boolean;
+  /** How long each acknowledgement waits before it is made and sent. */
+  ackDelayMs?: number;
 }
 
 /** Whether the plant obeyed; false makes the command FAILED. */
@@ -60,7 +64,9 @@ export class Gateway {
     });
     this.#client.on('connect', () => void this.#onConnect());
     this.#client.on('message', (_topic, payload) => this.#onCommand(payload.toString('utf8')));
-    this.#client.on('error', (error) => console.error(`gateway: ${error.message}`));
+    this.#client.on('error', (error) => {
+      if (!this.#client.disconnecting) console.error(`gateway: ${error.message}`);
+    });
   }
 
   /** The token for the next connect. */
@@ -129,6 +135,13 @@ export class Gateway {
   }
 
   #ack(cmdId: string, status: DeviceAckStatus): void {
+    const { answers = true, ackDelayMs = 0 } = this.#options;
+    if (!answers) return;
+    if (ackDelayMs > 0) setTimeout(() => this.#sendAck(cmdId, status), ackDelayMs).unref();
+    else this.#sendAck(cmdId, status);
+  }
+
+  #sendAck(cmdId: string, status: DeviceAckStatus): void {
     const ts = Date.now();
     const sig = this.#sign(ackSigningString(this.#options.deviceId, cmdId, ts, status));
     this.#publish('ack', JSON.stringify({ cmdId, status, ts, sig })).catch((error: unknown) => {

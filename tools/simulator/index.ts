@@ -1,12 +1,15 @@
 /** The simulated plant as a process: told by its parent who it is, until the parent ends it. */
 import { readFileSync } from 'node:fs';
 import { CONSTRAINTS, SUB_DEVICES } from '../seed.ts';
+import { BEHAVIOURS, type Behaviour, type BehaviourName } from './behaviour.ts';
 import { Gateway, type GatewayOptions } from './gateway.ts';
 import { obey } from './orders.ts';
 import { advance, initialState, NO_ORDERS, type PlantLimits } from './plant.ts';
 
-export interface SimulatorStart extends Omit<GatewayOptions, 'ca' | 'onListening'> {
+export interface SimulatorStart
+  extends Omit<GatewayOptions, 'ca' | 'onListening' | 'answers' | 'ackDelayMs'> {
   kind: 'start';
+  behaviour: BehaviourName;
   caFile: string;
   intervalMs: number;
 }
@@ -36,10 +39,13 @@ let state = initialState(Date.now());
 let orders = NO_ORDERS;
 let gateway: Gateway | undefined;
 
-function step(): Record<string, number> {
+function step({ inFault }: Behaviour): Record<string, number> {
   state = advance(state, orders, LIMITS, Date.now());
   const round = (value: number) => Math.round(value * 1_000) / 1_000;
+  // Told in either case: a fault of an earlier run would stand.
+  const faults = SUB_DEVICES.map(({ deviceId }) => [`${deviceId}/fault`, inFault ? 1 : 0]);
   return {
+    ...Object.fromEntries(faults),
     gridPowerKw: round(state.gridPowerKw),
     fvePowerKw: round(state.pvPowerKw),
     batteryPowerKw: round(state.batteryPowerKw),
@@ -61,28 +67,34 @@ function step(): Record<string, number> {
   };
 }
 
-function report(): void {
-  if (!gateway?.connected) return;
-  gateway.publishTelemetry(step()).catch((error: unknown) => console.error(`simulator: ${String(error)}`));
+function report(behaviour: Behaviour): void {
+  if (!gateway?.connected || !behaviour.reports) return;
+  gateway
+    .publishTelemetry(step(behaviour))
+    .catch((error: unknown) => console.error(`simulator: ${String(error)}`));
 }
 
-function start(options: SimulatorStart): void {
-  const { caFile, intervalMs, ...rest } = options;
+function start({ kind: _, caFile, intervalMs, behaviour: name, ...identity }: SimulatorStart): void {
+  const behaviour: Behaviour = BEHAVIOURS[name];
+  const { answers, ackDelayMs, inFault, share } = behaviour;
+  if (!behaviour.connects) return;
   const listening: SimulatorListening = { kind: 'listening' };
-  const identity = {
-    ...rest,
+  const options: GatewayOptions = {
+    ...identity,
     ca: readFileSync(caFile, 'utf8'),
     onListening: () => process.send?.(listening),
+    answers,
+    ackDelayMs,
   };
-  gateway = new Gateway(identity, (command) => {
-    const next = obey(orders, command, LIMITS);
+  gateway = new Gateway(options, (command) => {
+    const next = inFault ? undefined : obey(orders, command, { limits: LIMITS, state, share });
     if (!next) return false;
     orders = next;
     // The new powers are told at once, not at the next round.
-    setImmediate(report);
+    setImmediate(report, behaviour);
     return true;
   });
-  setInterval(report, intervalMs);
+  setInterval(report, intervalMs, behaviour);
 }
 
 process.on('message', (message: SimulatorStart | SimulatorToken) => {

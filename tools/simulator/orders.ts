@@ -1,6 +1,5 @@
 /** What a command from the platform means to the plant [C-7.10]. Pure. */
-import type { PlantLimits, PlantOrders } from './plant.ts';
-import { NO_ORDERS } from './plant.ts';
+import { NO_ORDERS, type PlantLimits, type PlantOrders, type PlantState } from './plant.ts';
 
 export interface SiteCommand {
   action: string;
@@ -12,30 +11,45 @@ interface Target {
   params?: { powerKw?: number; percent?: number };
 }
 
-/** What a plant that an emergency has stopped still obeys: only a change of mode sets it going again [C-7.7]. */
-const OBEYED_WHEN_STOPPED = ['EMERGENCY_STOP', 'EMERGENCY_HOLD', 'MODE_CHANGE'];
+/** The plant as a command finds it. */
+export interface ToldPlant {
+  limits: PlantLimits;
+  state: PlantState;
+  /** What it delivers of the power that it is told, 0 to 1. */
+  share: number;
+}
 
-/** The new orders, or undefined for what this plant does not obey: it does not know it, or is stopped. */
+const OBEYED_IN_EMERGENCY = ['EMERGENCY_STOP', 'EMERGENCY_HOLD', 'MODE_CHANGE'];
+
+/** In an emergency, until a change of mode, nothing else passes but a setpoint of that priority [C-7.7]. */
+function passesEmergency({ action, payload }: SiteCommand): boolean {
+  return (
+    OBEYED_IN_EMERGENCY.includes(action) || (action === 'SITE_SETPOINT' && payload.priority === 'EMERGENCY')
+  );
+}
+
+/** The new orders, or undefined for what this plant does not obey: it does not know it, or an emergency stands. */
 export function obey(
   orders: PlantOrders,
   command: SiteCommand,
-  limits: PlantLimits,
+  { limits, state, share }: ToldPlant,
 ): PlantOrders | undefined {
-  if (orders.stopped && !OBEYED_WHEN_STOPPED.includes(command.action)) return undefined;
-  const [target] = (command.payload.targets as Target[] | undefined) ?? [];
-  const powerKw = target?.params?.powerKw ?? limits.batteryPowerKw;
-  switch (command.action) {
+  if (orders.held && !passesEmergency(command)) return undefined;
+  const { action, payload } = command;
+  const [target] = (payload.targets as Target[] | undefined) ?? [];
+  const powerKw = share * (target?.params?.powerKw ?? limits.batteryPowerKw);
+  switch (action) {
     case 'SITE_SETPOINT':
-      return { ...orders, gridTargetKw: Number(command.payload.targetSignedKw), batteryKw: null };
+      return { ...orders, setpoint: setpointOf(payload, share) };
     case 'BESS_CHARGE':
     case 'BESS_CONTINUOUS_CHARGE':
     case 'BESS_CHARGE_ONLY':
-      return { ...orders, batteryKw: powerKw };
+      return { ...orders, setpoint: null, batteryKw: powerKw };
     case 'BESS_DISCHARGE':
     case 'BESS_DISCHARGE_ONLY':
-      return { ...orders, batteryKw: -powerKw };
+      return { ...orders, setpoint: null, batteryKw: -powerKw };
     case 'BESS_STOP':
-      return { ...orders, batteryKw: 0 };
+      return { ...orders, setpoint: null, batteryKw: 0 };
     case 'FVE_PRODUCE_MAX':
       return { ...orders, pvFactor: 1, pvCeilingKw: null };
     case 'FVE_REDUCE_PERCENT':
@@ -45,12 +59,21 @@ export function obey(
     case 'FVE_STOP':
       return { ...orders, pvFactor: 0 };
     case 'EMERGENCY_STOP':
-      return { ...NO_ORDERS, stopped: true };
+      return { ...NO_ORDERS, held: { batteryKw: 0, pvKw: 0, evKw: 0 } };
     case 'EMERGENCY_HOLD':
-      return orders;
+      return {
+        ...NO_ORDERS,
+        held: { batteryKw: state.batteryPowerKw, pvKw: state.pvPowerKw, evKw: state.evPowerKw },
+      };
     case 'MODE_CHANGE':
-      return { ...orders, stopped: false };
+      return { ...orders, held: null };
     default:
       return undefined;
   }
+}
+
+function setpointOf(payload: Record<string, unknown>, share: number): PlantOrders['setpoint'] {
+  const { targetSignedKw, validUntil } = payload;
+  const untilMs = typeof validUntil === 'string' ? Date.parse(validUntil) : Number.POSITIVE_INFINITY;
+  return { gridKw: share * Number(targetSignedKw), untilMs };
 }

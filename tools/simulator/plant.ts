@@ -31,24 +31,24 @@ export interface PlantState {
 
 /** What the plant was told. */
 export interface PlantOrders {
-  /** Battery power asked for, kW; null: the battery follows the grid target, or rests. */
+  /** Grid power to track, until then; it goes before `batteryKw`. */
+  setpoint: { gridKw: number; untilMs: number } | null;
+  /** Battery power asked for, kW; null: it rests. */
   batteryKw: number | null;
-  /** Grid power to track, kW; null: none. */
-  gridTargetKw: number | null;
   /** What is left of PV production, 0 to 1. */
   pvFactor: number;
   /** Ceiling of PV production, kW; null: none. */
   pvCeilingKw: number | null;
-  /** Everything off. */
-  stopped: boolean;
+  /** An emergency stands: what each asset is held at, none at all (STOP) or what it did (HOLD). */
+  held: { batteryKw: number; pvKw: number; evKw: number } | null;
 }
 
 export const NO_ORDERS: PlantOrders = {
+  setpoint: null,
   batteryKw: null,
-  gridTargetKw: null,
   pvFactor: 1,
   pvCeilingKw: null,
-  stopped: false,
+  held: null,
 };
 
 export function initialState(atMs: number): PlantState {
@@ -89,11 +89,11 @@ export function advance(
   const storedPercent = ((before.batteryPowerKw * hours) / limits.batteryCapacityKwh) * 100;
   const socPercent = clamp(before.socPercent + storedPercent, 0, 100);
 
-  const pvPowerKw = orders.stopped ? 0 : pvPower(atMs, orders, limits);
-  const evPowerKw = orders.stopped ? 0 : evPower(atMs);
+  const pvPowerKw = pvPower(atMs, orders, limits);
+  const evPowerKw = orders.held?.evKw ?? evPower(atMs);
   const consumptionPowerKw = basePower(atMs) + evPowerKw;
   const restKw = consumptionPowerKw - pvPowerKw;
-  const wantedKw = orders.stopped ? 0 : wantedBatteryKw(orders, restKw, limits);
+  const wantedKw = wantedBatteryKw(orders, restKw, limits, atMs);
   const batteryPowerKw = withinSoc(
     clamp(wantedKw, -limits.batteryPowerKw, limits.batteryPowerKw),
     socPercent,
@@ -111,9 +111,11 @@ export function advance(
   };
 }
 
-/** An order to the battery, else the grid target; never beyond the grid connection. */
-function wantedBatteryKw(orders: PlantOrders, restKw: number, limits: PlantLimits): number {
-  const wanted = orders.batteryKw ?? (orders.gridTargetKw === null ? 0 : orders.gridTargetKw - restKw);
+/** The setpoint while it is valid, else what the battery was told; never beyond the grid connection. */
+function wantedBatteryKw(orders: PlantOrders, restKw: number, limits: PlantLimits, atMs: number): number {
+  const { setpoint, held, batteryKw } = orders;
+  const isValid = setpoint !== null && atMs < setpoint.untilMs;
+  const wanted = isValid ? setpoint.gridKw - restKw : (held?.batteryKw ?? batteryKw ?? 0);
   return clamp(wanted, -limits.maxExportKw - restKw, limits.maxImportKw - restKw);
 }
 
@@ -122,10 +124,11 @@ function withinSoc(powerKw: number, socPercent: number, limits: PlantLimits): nu
   return powerKw < 0 && socPercent <= limits.minSocPercent ? 0 : powerKw;
 }
 
-/** A clear day: sun from 6 to 20 hours, with passing clouds. */
+/** A clear day: sun from 6 to 20 hours, with passing clouds. What is held is held as long as the sun allows. */
 function pvPower(atMs: number, orders: PlantOrders, limits: PlantLimits): number {
   const hour = (atMs % 86_400_000) / 3_600_000;
   const sun = hour > 6 && hour < 20 ? Math.sin(((hour - 6) / 14) * Math.PI) ** 1.5 : 0;
+  if (orders.held) return Math.min(orders.held.pvKw, limits.pvPeakKw * sun);
   const clouds = 0.9 + 0.1 * wave(atMs, 420_000);
   const available = limits.pvPeakKw * sun * clouds * orders.pvFactor;
   return orders.pvCeilingKw === null ? available : Math.min(available, orders.pvCeilingKw);
