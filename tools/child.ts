@@ -9,7 +9,7 @@ export interface ChildOptions {
   script: string;
   env: Record<string, string>;
   /** Called at each start, the first included. */
-  onStart(child: ChildProcess): void;
+  onStart?(child: ChildProcess): void;
 }
 
 export class Child {
@@ -31,15 +31,23 @@ export class Child {
     const child = fork(script, {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      // A terminal's signals go to the stack alone, which stops its children in order.
+      detached: true,
     });
     this.#process = child;
-    child.on('exit', (code, signal) => {
-      this.#process = undefined;
-      if (this.#stopping) return;
-      console.error(`${this.#options.name} ended (${signal ?? code}), starting it again`);
-      this.#restart = setTimeout(() => this.start(), RESTART_MS);
+    child.on('exit', (code, signal) => this.#ended(signal ?? code));
+    child.on('error', (error) => {
+      if (child.pid === undefined) this.#ended(error.message);
+      else console.error(`${this.#options.name}: ${error.message}`);
     });
-    onStart(child);
+    onStart?.(child);
+  }
+
+  #ended(reason: string | number | null): void {
+    this.#process = undefined;
+    if (this.#stopping) return;
+    console.error(`${this.#options.name} ended (${reason}), starting it again`);
+    this.#restart = setTimeout(() => this.start(), RESTART_MS);
   }
 
   send(message: object): void {

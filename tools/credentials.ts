@@ -1,39 +1,60 @@
 /** The secrets of a development stack: made once per data folder, kept readable by their owner alone. */
 import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
-import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { importJWK, type JWK, SignJWT } from 'jose';
+import { z } from 'zod';
 import { composeApiKey } from '../protocol/api-key.ts';
+import { firstIssue } from '../protocol/issue.ts';
 import { topicPermissions } from '../protocol/topics.ts';
 
-export interface StackCredentials {
-  bridgeSecret: string;
-  dataKeys: string;
-  tokenPrivateKey: JWK;
-  tokenPublicKey: JWK;
-  admin: { id: string; email: string; password: string };
-  organization: { id: string; slug: string };
-  apiKey: { id: string; key: string; signingKey: string };
-  plantId: string;
-  gateway: { id: string; hmacSecret: string };
-}
+const publicKey = z.object({ kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: z.string() });
+const hex = z.string().regex(/^[0-9a-f]{64}$/, 'not 64 hex characters');
 
+const stackCredentials = z.object({
+  bridgeSecret: z.string().min(32),
+  dataKeys: z.string(),
+  tokenPrivateKey: publicKey.extend({ d: z.string() }),
+  tokenPublicKey: publicKey,
+  admin: z.object({ id: z.uuid(), email: z.email(), password: z.string() }),
+  organization: z.object({ id: z.uuid(), slug: z.string() }),
+  apiKey: z.object({ id: z.uuid(), key: z.string(), signingKey: hex }),
+  plantId: z.uuid(),
+  gateway: z.object({ id: z.uuid(), hmacSecret: hex }),
+});
+export type StackCredentials = z.infer<typeof stackCredentials>;
+
+/** Throws a sentence for a person when what is there is broken: new ones would not open what they once opened. */
 export function ensureCredentials(folder: string): StackCredentials {
   const file = join(folder, 'credentials.json');
-  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as StackCredentials;
+  if (existsSync(file)) return readCredentials(file, folder);
   const credentials = makeCredentials('acme');
-  writeFileSync(file, JSON.stringify(credentials, null, 2), { mode: 0o600 });
-  chmodSync(file, 0o600);
+  writeFileSync(`${file}.new`, JSON.stringify(credentials, null, 2), { mode: 0o600 });
+  renameSync(`${file}.new`, file);
   return credentials;
 }
 
+function readCredentials(file: string, folder: string): StackCredentials {
+  try {
+    return stackCredentials.parse(JSON.parse(readFileSync(file, 'utf8')));
+  } catch (error) {
+    throw new Error(`${file} is broken (${reasonOf(error)}): mend it, or remove ${folder} to begin anew`);
+  }
+}
+
+/** Without the text itself, which a parser would quote: it is secret. */
+function reasonOf(error: unknown): string {
+  if (error instanceof SyntaxError) return 'not JSON';
+  return error instanceof z.ZodError ? firstIssue(error) : String((error as Error).message);
+}
+
 export function makeCredentials(slug: string): StackCredentials {
-  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const pair = generateKeyPairSync('ed25519');
   return {
     bridgeSecret: randomBytes(32).toString('hex'),
     dataKeys: `1:${randomBytes(32).toString('hex')}`,
-    tokenPrivateKey: privateKey.export({ format: 'jwk' }) as JWK,
-    tokenPublicKey: publicKey.export({ format: 'jwk' }) as JWK,
+    tokenPrivateKey: pair.privateKey.export({ format: 'jwk' }) as StackCredentials['tokenPrivateKey'],
+    tokenPublicKey: pair.publicKey.export({ format: 'jwk' }) as StackCredentials['tokenPublicKey'],
     admin: {
       id: randomUUID(),
       email: `admin@${slug}.example`,

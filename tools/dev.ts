@@ -2,29 +2,36 @@
  * `npm start`: the whole stack on one machine, seeded and supervised. The edge runs under workerd in a child of this
  * process; bridge and simulator are processes of their own, started again when they die.
  */
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensureCertificates } from './certificates.ts';
 import { Child } from './child.ts';
-import { ensureCredentials, signDeviceToken } from './credentials.ts';
+import { signDeviceToken } from './credentials.ts';
 import { startEdge } from './edge.ts';
-import { endLeftover } from './leftover.ts';
-import { assertFree, portOf } from './ports.ts';
+import { prepare } from './prepare.ts';
+import { untilOnline } from './readiness.ts';
 import { SUB_DEVICES, seedApiKey, seedOrganization, seedPlant, VCP_SCOPES } from './seed.ts';
+import { BEHAVIOURS } from './simulator/behaviour.ts';
 import type { SimulatorListening, SimulatorStart } from './simulator/index.ts';
-import { dataFolder, removeStack, type Stack, writeStack } from './stack-file.ts';
+import { removeStack, type Stack, writeStack } from './stack-file.ts';
 
 const TOKEN_LIFETIME_S = 86_400;
 const TOKEN_REFRESH_MS = 12 * 3_600_000;
 const WATCH_MS = 250;
+const STOP_TIMEOUT_MS = 20_000;
 const SIMULATOR_INTERVAL_MS = 2_000;
 const PLANT = { name: 'Acme Dairy', eanCons: '859182400000000001', eanProd: '859182400000000002' };
 
-const folder = dataFolder();
-mkdirSync(folder, { recursive: true });
-const ports = await choosePorts();
-const credentials = ensureCredentials(folder);
-const certificates = await ensureCertificates(join(folder, 'certificates'));
+const parent = process.ppid;
+const { folder, behaviour, ports, credentials, certificates } = await prepare().catch(refuse);
+let isReady = false;
+let stopping = false;
+takeSignals();
+const watch = setInterval(look, WATCH_MS);
+const watchdog = new Child({
+  name: 'watchdog',
+  script: join(import.meta.dirname, 'watchdog.ts'),
+  env: { SITEWIRE_DATA_DIR: folder },
+});
+watchdog.start();
 
 // 1. the edge, migrated and seeded
 const edge = await startEdge({
@@ -35,7 +42,7 @@ const edge = await startEdge({
     dataKeys: credentials.dataKeys,
     tokenPublicKey: JSON.stringify(credentials.tokenPublicKey),
   },
-});
+}).catch(refuse);
 const { organization, apiKey, gateway } = credentials;
 await seedOrganization(edge.miniflare, credentials);
 await seedPlant(edge.miniflare, organization.id, {
@@ -45,30 +52,37 @@ await seedPlant(edge.miniflare, organization.id, {
   gateway,
 });
 await seedApiKey(edge.miniflare, organization, credentials.admin.id, apiKey);
+// The runtime's own handlers end the process at once, before its children have stopped.
+takeSignals();
 
 // 2. the bridge on its TLS ports
-const bridgeReady = Promise.withResolvers<{ amqps: number; mqtts: number; metrics: number }>();
+type BridgePorts = Pick<typeof ports, 'amqps' | 'mqtts' | 'metrics'>;
+const bridgeReady = Promise.withResolvers<BridgePorts>();
+const portsEnvironment = ({ amqps, mqtts, metrics }: BridgePorts) => ({
+  SITEWIRE_AMQPS_PORT: String(amqps),
+  SITEWIRE_MQTTS_PORT: String(mqtts),
+  SITEWIRE_METRICS_PORT: String(metrics),
+});
+const bridgeEnvironment = {
+  SITEWIRE_EDGE_URL: edge.url,
+  SITEWIRE_BRIDGE_SECRET: credentials.bridgeSecret,
+  SITEWIRE_BRIDGE_ID: 'bridge-dev',
+  SITEWIRE_TLS_CERT: certificates.certificate,
+  SITEWIRE_TLS_KEY: certificates.key,
+  SITEWIRE_LOG_LEVEL: process.env.SITEWIRE_LOG_LEVEL ?? 'warn',
+  ...portsEnvironment(ports),
+};
 const bridge = new Child({
   name: 'bridge',
   script: join(import.meta.dirname, '..', 'bridge', 'index.ts'),
-  env: {
-    SITEWIRE_EDGE_URL: edge.url,
-    SITEWIRE_BRIDGE_SECRET: credentials.bridgeSecret,
-    SITEWIRE_BRIDGE_ID: 'bridge-dev',
-    SITEWIRE_TLS_CERT: certificates.certificate,
-    SITEWIRE_TLS_KEY: certificates.key,
-    SITEWIRE_AMQPS_PORT: String(ports.amqps),
-    SITEWIRE_MQTTS_PORT: String(ports.mqtts),
-    SITEWIRE_METRICS_PORT: String(ports.metrics),
-    SITEWIRE_LOG_LEVEL: process.env.SITEWIRE_LOG_LEVEL ?? 'warn',
-  },
+  env: bridgeEnvironment,
   onStart: (child) => {
-    child.on(
-      'message',
-      (message: { ready?: true; ports: { amqps: number; mqtts: number; metrics: number } }) => {
-        if (message.ready) bridgeReady.resolve(message.ports);
-      },
-    );
+    child.on('message', (message: { ready?: true; ports: BridgePorts }) => {
+      if (!message.ready) return;
+      // The same ports when it is started again, where any free one was asked for.
+      Object.assign(bridgeEnvironment, portsEnvironment(message.ports));
+      bridgeReady.resolve(message.ports);
+    });
   },
 });
 bridge.start();
@@ -83,9 +97,10 @@ const simulator = new Child({
   script: join(import.meta.dirname, 'simulator', 'index.ts'),
   env: {},
   onStart: (child) => {
+    if (behaviour === 'off') return;
     const start: SimulatorStart = {
       kind: 'start',
-      behaviour: 'on',
+      behaviour,
       host: 'localhost',
       port: listening.mqtts,
       caFile: certificates.ca,
@@ -100,8 +115,7 @@ const simulator = new Child({
     });
   },
 });
-const isSimulated = process.env.SITEWIRE_SIMULATOR !== 'off';
-if (isSimulated) {
+if (behaviour !== 'off') {
   simulator.start();
   setInterval(() => {
     void newToken().then((fresh) => {
@@ -109,9 +123,44 @@ if (isSimulated) {
       simulator.send({ kind: 'token', token });
     });
   }, TOKEN_REFRESH_MS);
+  const { connects, reports } = BEHAVIOURS[behaviour];
+  if (connects) {
+    const plant = {
+      edgeUrl: edge.url,
+      apiKey: apiKey.key,
+      plantId: credentials.plantId,
+      isListening: () => isPlantListening,
+      reports,
+    };
+    await untilOnline(plant, console.error);
+  }
 }
 
 // 4. ready: tell tools and people
+let published = '';
+let complaint = '';
+isReady = true;
+process.on('unhandledRejection', (error) => console.error(`the stack goes on after: ${String(error)}`));
+publish();
+const stack = describe();
+console.log(`
+Sitewire is ready.
+
+  REST    ${stack.baseUrl}/api/v1      X-API-Key: ${apiKey.key}
+  AMQPS   amqps://${organization.slug}:${apiKey.key}@localhost:${listening.amqps}/${stack.apiKey.vhost}
+  MQTTS   mqtts://localhost:${listening.mqtts}
+  CA      ${certificates.ca}
+  plant   ${stack.plants[0]?.name} ${credentials.plantId}
+  all     ${join(folder, 'stack.json')}
+
+Try \`npm run demo\` in another terminal. Ctrl-C stops.
+`);
+
+function refuse(error: unknown): never {
+  console.error(`Sitewire cannot start: ${error instanceof Error ? error.message : String(error)}`);
+  process.exit(1);
+}
+
 function describe(): Stack {
   const endpoint = (port: number) => ({ host: 'localhost', port, ca: certificates.ca });
   return {
@@ -134,78 +183,44 @@ function describe(): Stack {
   };
 }
 
-async function choosePorts() {
-  try {
-    endLeftover(folder);
-    const http = portOf('SITEWIRE_HTTP_PORT', 8787);
-    const amqps = portOf('SITEWIRE_AMQPS_PORT', 5671);
-    const mqtts = portOf('SITEWIRE_MQTTS_PORT', 8885);
-    const metrics = portOf('SITEWIRE_METRICS_PORT', 9464);
-    await assertFree({
-      SITEWIRE_HTTP_PORT: http,
-      SITEWIRE_AMQPS_PORT: amqps,
-      SITEWIRE_MQTTS_PORT: mqtts,
-      SITEWIRE_METRICS_PORT: metrics,
-    });
-    return { http, amqps, mqtts, metrics };
-  } catch (error) {
-    console.error(`Sitewire cannot start: ${error instanceof Error ? error.message : String(error)}`);
-    process.exit(1);
-  }
+/** Four times a second: an edge that was started again has another pid. */
+function look(): void {
+  // npm, or the shell that it uses, may be killed without a word to us.
+  if (process.env.npm_lifecycle_event !== undefined && process.ppid !== parent) void stop();
+  if (isReady && !stopping) publish();
 }
 
-let written = '';
+/** Trouble with the file is no reason to end: it is written when the trouble is over. */
 function publish(): void {
   const stack = describe();
   const text = JSON.stringify(stack.pids);
-  if (text === written) return;
-  written = text;
-  writeStack(folder, stack);
-}
-
-if (isSimulated) await untilOnline();
-publish();
-const watch = setInterval(publish, WATCH_MS);
-const stack = describe();
-console.log(`
-Sitewire is ready.
-
-  REST    ${stack.baseUrl}/api/v1      X-API-Key: ${apiKey.key}
-  AMQPS   amqps://${organization.slug}:${apiKey.key}@localhost:${listening.amqps}/${stack.apiKey.vhost}
-  MQTTS   mqtts://localhost:${listening.mqtts}
-  CA      ${certificates.ca}
-  plant   ${stack.plants[0]?.name} ${credentials.plantId}
-  all     ${join(folder, 'stack.json')}
-
-Try \`npm run demo\` in another terminal. Ctrl-C stops.
-`);
-
-/** The plant is there once its gateway listens for commands, and telemetry is readable: what was kept is no sign of it. */
-async function untilOnline(): Promise<void> {
-  for (let attempt = 0; attempt < 100; attempt++) {
-    const response = await fetch(`${edge.url}/api/v1/vcp/sites/${credentials.plantId}/telemetry/latest`, {
-      headers: { 'x-api-key': apiKey.key },
-    });
-    const body = (await response.json()) as { payload?: { dataQuality?: string } };
-    if (isPlantListening && body.payload?.dataQuality === 'GOOD') return;
-    await new Promise((resolve) => setTimeout(resolve, 100));
+  if (text === published) return;
+  try {
+    writeStack(folder, stack);
+    published = text;
+    complaint = '';
+  } catch (error) {
+    if (String(error) !== complaint) console.error(`stack.json is not written: ${String(error)}`);
+    complaint = String(error);
   }
-  throw new Error('the simulated plant did not come online');
 }
 
-let stopping = false;
+function takeSignals(): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.removeAllListeners(signal);
+    process.on(signal, () => void stop());
+  }
+}
+
+/** In order once it is ready. Before, what runs sees this process end, and ends. */
 async function stop(): Promise<void> {
   if (stopping) return;
   stopping = true;
-  clearInterval(watch);
+  setTimeout(() => process.exit(1), STOP_TIMEOUT_MS).unref();
   removeStack(folder);
-  await simulator.stop();
-  await bridge.stop();
-  await edge.stop();
+  if (isReady) {
+    clearInterval(watch);
+    for (const part of [simulator, bridge, edge, watchdog]) await part.stop();
+  }
   process.exit(0);
-}
-// The runtime's own handlers end the process at once, before its children have stopped.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.removeAllListeners(signal);
-  process.on(signal, () => void stop());
 }

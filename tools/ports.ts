@@ -1,6 +1,9 @@
 /** The ports of the stack on one machine: from the environment, and free before anything starts. */
 import { createServer } from 'node:net';
 
+const WAIT_MS = 2_000;
+const PAUSE_MS = 50;
+
 /** An environment variable's port; throws when it is none. 0 takes any that is free. */
 export function portOf(name: string, fallback: number): number {
   const text = process.env[name];
@@ -10,11 +13,15 @@ export function portOf(name: string, fallback: number): number {
   return port;
 }
 
-/** Throws, with what to do about it, when one of these ports is taken. */
+/** Throws, with what to do about it, when one of these ports stays taken: what was just killed lets go of it. */
 export async function assertFree(ports: Record<string, number>): Promise<void> {
+  const giveUpAt = performance.now() + WAIT_MS;
   for (const [name, port] of Object.entries(ports)) {
-    if (await isTaken(port)) {
-      throw new Error(`port ${port} is taken: stop what listens there, or choose another with ${name}`);
+    while (await isTaken(port)) {
+      if (performance.now() > giveUpAt) {
+        throw new Error(`port ${port} is taken: stop what listens there, or choose another with ${name}`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
   }
 }

@@ -1,78 +1,12 @@
 /** `npm start` and `npm run demo` as a stranger runs them, but for the ports. */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Stack } from '../../tools/stack-file.ts';
-import { eventually } from '../support/stack.ts';
+import { cleanUp, expectGone, isAlive, newFolder, run, start } from '../support/dev-stack.ts';
 
-const TOOLS = join(import.meta.dirname, '..', '..', 'tools');
-const ANY_PORT = {
-  SITEWIRE_HTTP_PORT: '0',
-  SITEWIRE_AMQPS_PORT: '0',
-  SITEWIRE_MQTTS_PORT: '0',
-  SITEWIRE_METRICS_PORT: '0',
-};
-
-interface Run {
-  process: ChildProcess;
-  output: () => string;
-  ended: Promise<number | null>;
-}
-
-const runs: Run[] = [];
-const folders: string[] = [];
-
-function run(script: string, folder: string, env: Record<string, string> = {}): Run {
-  const child = spawn(process.execPath, [join(TOOLS, script)], {
-    env: { ...process.env, SITEWIRE_DATA_DIR: folder, ...ANY_PORT, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (part: Buffer) => (output += part));
-  const ended = once(child, 'exit').then(([code]) => code as number | null);
-  const started = { process: child, output: () => output, ended };
-  runs.push(started);
-  return started;
-}
-
-function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'sitewire-dev-'));
-  folders.push(folder);
-  return folder;
-}
-
-async function start(folder: string): Promise<{ stack: Run; described: Stack }> {
-  const stack = run('dev.ts', folder);
-  const isReady = () => stack.output().includes('Sitewire is ready') || stack.process.exitCode !== null;
-  await eventually(() => isReady() || undefined, 30_000);
-  expect(stack.output()).toContain('Sitewire is ready');
-  return { stack, described: JSON.parse(readFileSync(join(folder, 'stack.json'), 'utf8')) };
-}
-
-function isAlive(pid: number | null): boolean {
-  try {
-    return pid !== null && process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
-
-async function expectGone(...pids: (number | null)[]): Promise<void> {
-  for (const pid of pids) expect(pid).toBeGreaterThan(0);
-  await eventually(() => !pids.some(isAlive) || undefined);
-}
-
-afterEach(async () => {
-  for (const { process: child, ended } of runs.splice(0)) {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
-    await ended;
-  }
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
-});
+afterEach(cleanUp);
 
 describe('npm start', () => {
   it('brings up a stack that the demo holds on, and takes all of it down at a signal', async () => {
@@ -129,10 +63,31 @@ describe('npm start', () => {
     expect(isAlive(described.pids.edge)).toBe(true);
   }, 60_000);
 
-  it('refuses what is no port', async () => {
-    const stack = run('dev.ts', newFolder(), { SITEWIRE_AMQPS_PORT: 'amqps' });
+  it.each([
+    ['SITEWIRE_AMQPS_PORT', 'amqps', 'must be a port, not "amqps"'],
+    [
+      'SITEWIRE_SIMULATOR',
+      'fast',
+      'must be one of off, on, offline, silent, slow, faulty, short, not "fast"',
+    ],
+  ])('refuses what %s cannot be', async (name, value, reason) => {
+    const stack = run('dev.ts', newFolder(), { [name]: value });
     expect(await stack.ended).toBe(1);
-    expect(stack.output()).toBe('Sitewire cannot start: SITEWIRE_AMQPS_PORT must be a port, not "amqps"\n');
+    expect(stack.output()).toBe(`Sitewire cannot start: ${name} ${reason}\n`);
+  });
+
+  it.each([
+    ['{"bridgeSecret": "8a0f', 'not JSON'],
+    ['{"bridgeSecret": 5}', 'bridgeSecret: Invalid input: expected string, received number'],
+  ])('says in a sentence that its credentials are broken: %s', async (text, reason) => {
+    const folder = newFolder();
+    const file = join(folder, 'credentials.json');
+    writeFileSync(file, text);
+    const stack = run('dev.ts', folder);
+    expect(await stack.ended).toBe(1);
+    expect(stack.output()).toBe(
+      `Sitewire cannot start: ${file} is broken (${reason}): mend it, or remove ${folder} to begin anew\n`,
+    );
   });
 });
 

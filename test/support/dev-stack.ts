@@ -1,0 +1,166 @@
+/** `npm start` and its tools as processes, each stack in a folder of its own; `cleanUp` ends what a test left. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { Partner } from '../../tools/partner.ts';
+import type { Stack } from '../../tools/stack-file.ts';
+import { eventually } from './stack.ts';
+
+const ROOT = join(import.meta.dirname, '..', '..');
+const ANY_PORT = {
+  SITEWIRE_HTTP_PORT: '0',
+  SITEWIRE_AMQPS_PORT: '0',
+  SITEWIRE_MQTTS_PORT: '0',
+  SITEWIRE_METRICS_PORT: '0',
+};
+
+export interface Run {
+  process: ChildProcess;
+  output: () => string;
+  ended: Promise<number | null>;
+}
+
+export interface StartedStack {
+  stack: Run;
+  described: Stack;
+}
+
+const runs: Run[] = [];
+const folders: string[] = [];
+
+export function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sitewire-dev-'));
+  folders.push(folder);
+  return folder;
+}
+
+/** A script of tools/ under Node. */
+export function run(script: string, folder: string, env: Record<string, string> = {}): Run {
+  return follow(process.execPath, [join(ROOT, 'tools', script)], folder, env);
+}
+
+/** `npm start` itself, in a process group of its own, as a terminal gives it one. */
+export function runNpmStart(folder: string): Run {
+  return follow('npm', ['start'], folder, {}, true);
+}
+
+function follow(
+  command: string,
+  given: string[],
+  folder: string,
+  env: Record<string, string>,
+  detached = false,
+): Run {
+  const child = spawn(command, given, {
+    cwd: ROOT,
+    env: { ...process.env, SITEWIRE_DATA_DIR: folder, ...ANY_PORT, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached,
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (part: Buffer) => (output += part));
+  const ended = once(child, 'exit').then(([code]) => code as number | null);
+  const started = { process: child, output: () => output, ended };
+  runs.push(started);
+  return started;
+}
+
+export async function start(folder: string, env: Record<string, string> = {}): Promise<StartedStack> {
+  return await untilReady(run('dev.ts', folder, env), folder);
+}
+
+export async function untilReady(stack: Run, folder: string): Promise<StartedStack> {
+  const isDecided = () => stack.output().includes('Sitewire is ready') || stack.process.exitCode !== null;
+  await eventually(() => isDecided() || undefined, 30_000);
+  expect(stack.output()).toContain('Sitewire is ready');
+  return { stack, described: JSON.parse(readFileSync(join(folder, 'stack.json'), 'utf8')) };
+}
+
+/** A partner of a running stack that consumes what its commands become. */
+export async function partnerOf({ amqp, apiKey, organization }: Stack): Promise<Partner> {
+  const partner = await Partner.connect({ ...amqp, ...apiKey, slug: organization.slug });
+  for (const queue of ['event.status', 'event.execution']) await partner.consume(queue);
+  return partner;
+}
+
+/** What REST answers of the stack's plant. */
+export async function readSite<Answer>(stack: Stack, path: string): Promise<Answer> {
+  const response = await fetch(`${stack.baseUrl}/api/v1/vcp/sites/${stack.plants[0]?.id}/${path}`, {
+    headers: { 'x-api-key': stack.apiKey.key },
+  });
+  return (await response.json()) as Answer;
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0);
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+export function isAlive(pid: number | null): boolean {
+  try {
+    return pid !== null && process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+export async function expectGone(...pids: (number | null)[]): Promise<void> {
+  for (const pid of pids) expect(pid).toBeGreaterThan(0);
+  await eventually(() => !pids.some(isAlive) || undefined);
+}
+
+export function childrenOf(parent: number): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 0 && told(pid, 'stat').split(') ')[1]?.split(' ')[1] === String(parent));
+}
+
+export function commandOf(pid: number): string {
+  return told(pid, 'cmdline');
+}
+
+/** What the system tells of a process; nothing of one that ended while we looked. */
+function told(pid: number, what: 'stat' | 'cmdline'): string {
+  try {
+    return readFileSync(`/proc/${pid}/${what}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** The runtimes that have files of the folder open. */
+export function runtimesOf(folder: string): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 0 && hasOpen(pid, folder));
+}
+
+function hasOpen(pid: number, folder: string): boolean {
+  if (!told(pid, 'stat').includes('(workerd)')) return false;
+  try {
+    const files = readdirSync(`/proc/${pid}/fd`).map((name) => readlinkSync(`/proc/${pid}/fd/${name}`));
+    return files.some((file) => file.startsWith(`${folder}/`));
+  } catch {
+    // It ended while we looked, or closed a file: the next look tells.
+    return false;
+  }
+}
+
+export async function cleanUp(): Promise<void> {
+  for (const { process: child, ended } of runs.splice(0)) {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
+    await ended;
+  }
+  for (const folder of folders.splice(0)) {
+    for (const pid of runtimesOf(folder)) process.kill(pid, 'SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,49 @@
+/** What a stack needs before anything of it runs. Each thing that may be wrong here is thrown as a sentence for a person. */
+import { mkdirSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { type CertificateFiles, ensureCertificates } from './certificates.ts';
+import { ensureCredentials, type StackCredentials } from './credentials.ts';
+import { lockFolder } from './folder-lock.ts';
+import { endLeftovers, markChildren } from './leftover.ts';
+import { assertFree, portOf } from './ports.ts';
+import { type BehaviourName, behaviourOf } from './simulator/behaviour.ts';
+import { dataFolder, removeStack } from './stack-file.ts';
+
+export interface Prepared {
+  /** Its real path; locked while this process lives. */
+  folder: string;
+  behaviour: BehaviourName | 'off';
+  ports: { http: number; amqps: number; mqtts: number; metrics: number };
+  credentials: StackCredentials;
+  certificates: CertificateFiles;
+}
+
+export async function prepare(): Promise<Prepared> {
+  // 1. what the environment asks for
+  const behaviour = behaviourOf(process.env.SITEWIRE_SIMULATOR);
+  const ports = {
+    http: portOf('SITEWIRE_HTTP_PORT', 8787),
+    amqps: portOf('SITEWIRE_AMQPS_PORT', 5671),
+    mqtts: portOf('SITEWIRE_MQTTS_PORT', 8885),
+    metrics: portOf('SITEWIRE_METRICS_PORT', 9464),
+  };
+
+  // 2. the folder is this stack's alone, and nothing of an earlier one runs on
+  mkdirSync(dataFolder(), { recursive: true });
+  const folder = realpathSync(dataFolder());
+  await lockFolder(folder);
+  removeStack(folder);
+  markChildren(folder);
+  await endLeftovers(folder);
+  await assertFree({
+    SITEWIRE_HTTP_PORT: ports.http,
+    SITEWIRE_AMQPS_PORT: ports.amqps,
+    SITEWIRE_MQTTS_PORT: ports.mqtts,
+    SITEWIRE_METRICS_PORT: ports.metrics,
+  });
+
+  // 3. its secrets
+  const credentials = ensureCredentials(folder);
+  const certificates = await ensureCertificates(join(folder, 'certificates'));
+  return { folder, behaviour, ports, credentials, certificates };
+}
