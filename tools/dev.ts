@@ -8,7 +8,7 @@ import { signDeviceToken } from './credentials.ts';
 import { startEdge } from './edge.ts';
 import { prepare } from './prepare.ts';
 import { untilOnline } from './readiness.ts';
-import { SUB_DEVICES, seedApiKey, seedOrganization, seedPlant, VCP_SCOPES } from './seed.ts';
+import { SUB_DEVICES, seedOnce, VCP_SCOPES } from './seed.ts';
 import { BEHAVIOURS } from './simulator/behaviour.ts';
 import type { SimulatorListening, SimulatorStart } from './simulator/index.ts';
 import { removeStack, type Stack, writeStack } from './stack-file.ts';
@@ -44,14 +44,12 @@ const edge = await startEdge({
   },
 }).catch(refuse);
 const { organization, apiKey, gateway } = credentials;
-await seedOrganization(edge.miniflare, credentials);
-await seedPlant(edge.miniflare, organization.id, {
-  id: credentials.plantId,
+await seedOnce(edge.miniflare, credentials, {
   ...PLANT,
+  id: credentials.plantId,
   externalPlantId: 'dairy-1',
   gateway,
-});
-await seedApiKey(edge.miniflare, organization, credentials.admin.id, apiKey);
+}).catch(refuse);
 // The runtime's own handlers end the process at once, before its children have stopped.
 takeSignals();
 

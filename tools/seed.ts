@@ -1,4 +1,7 @@
-/** Rows and objects of a seeded organization: what the admin surface will do by hand. Idempotent. */
+/**
+ * Rows and objects of a seeded organization: what the admin surface will do by hand. A seeding that was cut short can be
+ * done again; one that was done is left alone, for its objects would lose what partners and admins changed since.
+ */
 import { createHash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import type { Miniflare } from 'miniflare';
 import { apiKeyPrefix } from '../protocol/api-key.ts';
@@ -86,6 +89,21 @@ export interface PlantSeed {
   eanProd: string;
   externalPlantId: string | null;
   gateway: { id: string; hmacSecret: string };
+}
+
+/** Organization, plant and key, once in the life of a data folder. */
+export async function seedOnce(
+  miniflare: Miniflare,
+  credentials: StackCredentials,
+  plant: PlantSeed,
+): Promise<void> {
+  const { organization, admin, apiKey } = credentials;
+  const database = await miniflare.getD1Database('DB');
+  // The key's row comes last: where it stands, all before it was done.
+  if (await database.prepare('SELECT 1 FROM api_keys WHERE id = ?').bind(apiKey.id).first()) return;
+  await seedOrganization(miniflare, credentials);
+  await seedPlant(miniflare, organization.id, plant);
+  await seedApiKey(miniflare, organization, admin.id, apiKey);
 }
 
 export async function seedOrganization(miniflare: Miniflare, credentials: StackCredentials): Promise<void> {
@@ -188,6 +206,19 @@ export async function seedApiKey(
   const now = Date.now();
   const scopes = seed.scopes ?? VCP_SCOPES;
   const vhost = `partner-${seed.id}`;
+  // The row last: it says that all is seeded.
+  const object = await vhostOf(miniflare, seed.id);
+  await object.open({
+    keyId: seed.id,
+    keyPrefix: apiKeyPrefix(seed.key),
+    slug: organization.slug,
+    vhost,
+    organizationId: organization.id,
+    scopes,
+    allowedPlantIds: seed.allowedPlantIds ?? null,
+    expiresAtMs: seed.expiresAtMs ?? null,
+    signingKey: seed.signingKey,
+  });
   await database
     .prepare(
       `INSERT OR IGNORE INTO api_keys (id, organization_id, key_hash, key_prefix, name, partner_id, scopes, allowed_plant_ids, vhost, expires_at_ms, created_by, created_at_ms, updated_at_ms)
@@ -209,18 +240,6 @@ export async function seedApiKey(
       now,
     )
     .run();
-  const object = await vhostOf(miniflare, seed.id);
-  await object.open({
-    keyId: seed.id,
-    keyPrefix: apiKeyPrefix(seed.key),
-    slug: organization.slug,
-    vhost,
-    organizationId: organization.id,
-    scopes,
-    allowedPlantIds: seed.allowedPlantIds ?? null,
-    expiresAtMs: seed.expiresAtMs ?? null,
-    signingKey: seed.signingKey,
-  });
 }
 
 /** scrypt with its parameters in front, as the login will read it. */

@@ -4,7 +4,18 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { cleanUp, expectGone, isAlive, newFolder, run, start } from '../support/dev-stack.ts';
+import type { Stack } from '../../tools/stack-file.ts';
+import {
+  cleanUp,
+  expectGone,
+  isAlive,
+  newFolder,
+  partnerOf,
+  readSite,
+  run,
+  start,
+} from '../support/dev-stack.ts';
+import { eventually } from '../support/stack.ts';
 
 afterEach(cleanUp);
 
@@ -89,6 +100,22 @@ describe('npm start', () => {
       `Sitewire cannot start: ${file} is broken (${reason}): mend it, or remove ${folder} to begin anew\n`,
     );
   });
+
+  it('leaves alone at a second start what a partner has changed [C-7.7]', async () => {
+    const folder = newFolder();
+    const first = await start(folder);
+    const modeOf = async ({ described }: { described: Stack }) =>
+      (await readSite<{ operatingMode: string }>(described, 'config')).operatingMode;
+    expect(await modeOf(first)).toBe('STANDARD');
+    const partner = await partnerOf(first.described);
+    await partner.publish('mode', first.described.plants[0]?.id ?? '', { mode: 'MAX_EXPORT' });
+    await eventually(async () => (await modeOf(first)) === 'MAX_EXPORT');
+    await partner.close();
+    first.stack.process.kill('SIGTERM');
+    expect(await first.stack.ended).toBe(0);
+
+    expect(await modeOf(await start(folder))).toBe('MAX_EXPORT');
+  }, 60_000);
 });
 
 describe('npm run demo', () => {
