@@ -11,6 +11,8 @@ export interface Env {
   DATA_KEYS: string;
   /** Ed25519 public key, JWK text: verifies device tokens. */
   TOKEN_PUBLIC_KEY: string;
+  /** `platform`: the edge stands behind the platform's front, whose client-address header is true. */
+  CLIENT_ADDRESS?: string;
 }
 
 /** A Site and a Vhost as they are called. */

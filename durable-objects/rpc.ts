@@ -35,6 +35,8 @@ export interface Submission {
   family: CommandFamily;
   payloadText: string;
   signature: SignatureVerdict;
+  /** Names the publish itself: the same whenever a lane hands it over again. */
+  publishId?: string;
 }
 
 export interface SubmissionBatch {
@@ -43,6 +45,8 @@ export interface SubmissionBatch {
   keyPrefix: string;
   /** The last outbox sequence of this Site that the Vhost has stored. */
   received: number;
+  /** Behind this moment its Vhost has answered for them: nothing of it is recorded any more. */
+  notAfterMs?: number;
   submissions: Submission[];
 }
 
@@ -134,6 +138,8 @@ export interface DeviceDial {
   connection: string;
   bridge: string;
   boot: string;
+  /** The version of the link's frames that the bridge speaks. */
+  link: number;
   expiresAtMs: number | null;
 }
 
@@ -143,6 +149,8 @@ export interface ClientDial {
   connection: string;
   bridge: string;
   boot: string;
+  /** The version of the link's frames that the bridge speaks. */
+  link: number;
   address: string;
 }
 

@@ -222,7 +222,10 @@ export const apiKeys = sqliteTable(
   ],
 );
 
-/** [C-8.4] Append-only. `id` is derived from the cause where a repeat must not write twice. */
+/**
+ * [C-8.4] Append-only, but for `count`: `id` is derived from the cause, so that a repeat writes nothing, or counts up
+ * where repeats are to be counted.
+ */
 export const auditEvents = sqliteTable(
   'audit_events',
   {
@@ -235,6 +238,7 @@ export const auditEvents = sqliteTable(
     outcome: text('outcome').notNull(),
     details: text('details', { mode: 'json' }).$type<Record<string, unknown>>().notNull().default({}),
     createdAtMs: integer('created_at_ms').notNull(),
+    count: integer('count').notNull().default(1),
   },
   (table) => [index('audit_events_organization').on(table.organizationId, table.createdAtMs)],
 );

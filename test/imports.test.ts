@@ -10,7 +10,7 @@ const VHOST = 'durable-objects/vhost.ts durable-objects/vhost/';
 const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
-const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts type:${ENV}`;
+const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/registry/ type:${ENV}`;
 const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose ipaddr.js cloudflare:`;
 
 const RULES = [

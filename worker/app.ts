@@ -41,7 +41,7 @@ app.use('/api/v1/*', async (c, next) => {
   await next();
   c.header('cache-control', 'no-store');
 });
-app.use('/api/v1/*', jsonBody);
+app.use(jsonBody);
 mount(app, ROUTES);
 // What is not there is nobody's business without a key.
 app.all('/api/v1/vcp/*', doorOf(VCP_READ), handleNotFound);

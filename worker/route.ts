@@ -43,7 +43,7 @@ export function errorsOf({ who, params, query, errors }: AnyRoute): ApiErrorCode
   const takesInput = Object.keys(params.shape).length + Object.keys(query.shape).length > 0;
   return [
     ...(takesInput ? (['VALIDATION_ERROR'] as const) : []),
-    ...(who.door === 'api-key' ? (['UNAUTHORIZED', 'FORBIDDEN'] as const) : []),
+    ...(who.door === 'api-key' ? (['UNAUTHORIZED', 'FORBIDDEN', 'SERVICE_UNAVAILABLE'] as const) : []),
     ...errors,
     'INTERNAL_SERVER_ERROR',
   ];

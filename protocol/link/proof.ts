@@ -6,6 +6,9 @@ export const LINK_PATHS = { amqp: '/link/amqp', mqtt: '/link/mqtt' } as const;
 export const PROOF_HEADER = 'sitewire-bridge';
 /** What an accepted AMQP upgrade answers: the vhost and slug of the credential. */
 export const VHOST_HEADER = 'sitewire-vhost';
+/** Which version of the frames a bridge speaks; one that does not say speaks the first. */
+export const LINK_VERSION_HEADER = 'sitewire-link';
+export const LINK_VERSION = 2;
 export const PROOF_TOLERANCE_MS = 60_000;
 
 /** What a bridge says of a client's connection when it dials (rule 1). */

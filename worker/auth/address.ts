@@ -30,7 +30,10 @@ function unmapped(range: [ipaddr.IPv4 | ipaddr.IPv6, number]): [ipaddr.IPv4 | ip
   return isMapped ? [address.toIPv4Address(), bits - 96] : range;
 }
 
-/** The true client address: the platform's own header, nothing that a client sends. */
-export function clientAddress(headers: Headers): string | null {
-  return headers.get('cf-connecting-ip');
+/**
+ * The true client address, as the edge's own front knows it: on the platform its own header, which no client can set;
+ * elsewhere that header is a client's to send, and nobody knows.
+ */
+export function clientAddress(headers: Headers, front: string | undefined): string | null {
+  return front === 'platform' ? headers.get('cf-connecting-ip') : null;
 }

@@ -5,8 +5,13 @@
 import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { causesOf, reasonOf } from '../../durable-objects/registry/reason.ts';
 import { type ApiErrorCode, ERROR_STATUS, type ErrorBody, errorBody } from '../../protocol/errors.ts';
 import type { AppContext } from '../env.ts';
+import { isTrouble } from './trouble.ts';
+
+/** Objects that started over are back in less. */
+const RETRY_AFTER_S = 2;
 
 /** A refusal on its way to the client. `status` only where it differs from the code's own (405, 412). */
 export class ApiError extends Error {
@@ -36,12 +41,14 @@ export function handleError(error: Error, c: Context<AppContext>): Response {
   if (error instanceof HTTPException && error.status < 500) {
     return respond(c, errorBody('BAD_REQUEST', error.message, undefined, error.status));
   }
-  console.error('request failed', {
-    requestId: c.get('requestId'),
-    method: c.req.method,
-    path: c.req.path,
-    error,
-  });
+  const about = { requestId: c.get('requestId'), method: c.req.method, path: c.req.path };
+  if (isTrouble(error)) {
+    console.error('request met trouble', { ...about, reason: reasonOf(error) });
+    c.header('retry-after', String(RETRY_AFTER_S));
+    return respond(c, errorBody('SERVICE_UNAVAILABLE', 'The service is not available, try again'));
+  }
+  const { stack } = causesOf(error).at(-1) ?? error;
+  console.error('request failed', { ...about, stack });
   return respond(c, errorBody('INTERNAL_SERVER_ERROR', 'Internal server error'));
 }
 

@@ -5,6 +5,8 @@ import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
 
+/** Of a body that is too large so much is read away before its connection is left to break. */
+const MAX_UNKEPT_BYTES = 64 * 1024 * 1024;
 const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE'];
 
 export const jsonBody = createMiddleware<AppContext>(async (c, next) => {
@@ -23,15 +25,18 @@ export const jsonBody = createMiddleware<AppContext>(async (c, next) => {
 });
 
 async function readText(stream: ReadableStream<Uint8Array>, announcedBytes: number): Promise<string> {
-  if (announcedBytes > LIMIT.restBodyBytes) throw tooLarge();
   const decoder = new TextDecoder();
   let text = '';
   let bytes = 0;
+  let isTooLarge = announcedBytes > LIMIT.restBodyBytes;
   for await (const part of stream) {
     bytes += part.byteLength;
-    if (bytes > LIMIT.restBodyBytes) throw tooLarge();
-    text += decoder.decode(part, { stream: true });
+    isTooLarge ||= bytes > LIMIT.restBodyBytes;
+    // Read to its end all the same, unkept: who still sends when we answer sees a broken connection, not the answer.
+    if (bytes > MAX_UNKEPT_BYTES) break;
+    if (!isTooLarge) text += decoder.decode(part, { stream: true });
   }
+  if (isTooLarge) throw tooLarge();
   return text + decoder.decode();
 }
 

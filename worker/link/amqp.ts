@@ -1,15 +1,17 @@
 /** The upgrade of an AMQP client: bridge proof, then the key as in any connect, then the key's own object. */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
+import { writeConnected, writeRefusedConnection } from '../../durable-objects/registry/audit-events.ts';
+import { markUsed } from '../../durable-objects/registry/key-use.ts';
+import { reasonOf } from '../../durable-objects/registry/reason.ts';
 import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
 import type { BridgeProof } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
 import { isAllowedAddress } from '../auth/address.ts';
 import type { AppContext } from '../env.ts';
-import { findApiKey, markUsed, organizationOfKey } from '../registry/api-keys.ts';
-import { writeAudit } from '../registry/audit-events.ts';
+import { type ApiKey, findApiKey, organizationOfKey } from '../registry/api-keys.ts';
 import { organizationOfSlug } from '../registry/organizations.ts';
-import { basicCredentials, verifyBridge } from './bridge-proof.ts';
+import { basicCredentials, linkVersion, verifyBridge } from './bridge-proof.ts';
 
 export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
@@ -26,24 +28,13 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
     await auditRefusal(c, proof, { username, organizationId }, 'bad key', now);
     return refusalResponse('UNAUTHORIZED', 'Invalid API key');
   }
+  const who = { username: apiKey.slug, organizationId: apiKey.organizationId };
   if (!mayConnect(apiKey.scopes)) {
-    await auditRefusal(
-      c,
-      proof,
-      { username: apiKey.slug, organizationId: apiKey.organizationId },
-      'missing scope',
-      now,
-    );
+    await auditRefusal(c, proof, who, 'missing scope', now);
     return refusalResponse('FORBIDDEN', 'The API key lacks the scope vcp:connect');
   }
   if (!isAllowedAddress(proof.address, apiKey.allowedIps)) {
-    await auditRefusal(
-      c,
-      proof,
-      { username: apiKey.slug, organizationId: apiKey.organizationId },
-      'address',
-      now,
-    );
+    await auditRefusal(c, proof, who, 'address', now);
     return refusalResponse('FORBIDDEN', 'The client address is not allowed for this API key');
   }
 
@@ -52,6 +43,7 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
     connection: proof.connection,
     bridge: proof.bridge,
     boot: proof.boot,
+    link: linkVersion(c.req.raw.headers),
     address: proof.address,
   };
   const stub = c.env.VHOST.get(c.env.VHOST.idFromName(apiKey.id));
@@ -59,37 +51,35 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const response = await stub.fetch(new Request('https://vhost/link', { headers }));
   if (response.status === 404) return await next();
   if (response.status !== 101) {
-    const who = { username: apiKey.slug, organizationId: apiKey.organizationId };
     await auditRefusal(c, proof, who, response.status === 409 ? 'connection limit' : 'key ended', now);
     return response;
   }
-  c.executionCtx.waitUntil(
-    Promise.all([
-      markUsed(c.env.DB, apiKey, now),
-      writeAudit(
-        c.env.DB,
-        {
-          cause: `partner.connected|${apiKey.id}`,
-          organizationId: apiKey.organizationId,
-          event: 'partner.connected',
-          actor: apiKey.prefix,
-          address: proof.address,
-          target: apiKey.id,
-          outcome: 'success',
-        },
-        now,
-      ),
-    ]),
-  );
+  // Later bridges tell the object of connection.open: the connection begins there. This one does not.
+  if (dial.link < 2) c.executionCtx.waitUntil(noteConnected(c, apiKey, proof.address, now));
   return response;
 });
+
+async function noteConnected(
+  c: Context<AppContext>,
+  apiKey: ApiKey,
+  address: string,
+  now: number,
+): Promise<void> {
+  const { id: keyId, organizationId, prefix: keyPrefix } = apiKey;
+  try {
+    await markUsed(c.env.DB, apiKey, now);
+    await writeConnected(c.env.DB, { organizationId, keyId, keyPrefix }, address, now);
+  } catch (error) {
+    console.warn('connection not noted', { keyId, reason: reasonOf(error) });
+  }
+}
 
 /** Whose attempt it was: the organization of that slug, or of the key whose id was given for a user name. */
 async function organizationOf(c: Context<AppContext>, username: string): Promise<string | undefined> {
   return (await organizationOfSlug(c.env.DB, username)) ?? (await organizationOfKey(c.env.DB, username));
 }
 
-/** At most one row per connection: a replayed refusal writes nothing. Nobody's attempt is nobody's row. */
+/** Nobody's attempt is nobody's row. */
 async function auditRefusal(
   c: Context<AppContext>,
   proof: BridgeProof,
@@ -97,19 +87,8 @@ async function auditRefusal(
   reason: string,
   now: number,
 ): Promise<void> {
-  if (!who.organizationId) return;
-  await writeAudit(
-    c.env.DB,
-    {
-      cause: `partner.connection_refused|${proof.connection}`,
-      organizationId: who.organizationId,
-      event: 'partner.connection_refused',
-      actor: who.username,
-      address: proof.address,
-      target: null,
-      outcome: 'refused',
-      details: { reason },
-    },
-    now,
-  );
+  const { username, organizationId } = who;
+  if (!organizationId) return;
+  const refused = { organizationId, username, address: proof.address, reason };
+  await writeRefusedConnection(c.env.DB, refused, now);
 }

@@ -2,6 +2,7 @@
 import { verifyHmac } from '../../durable-objects/secrets/hmac.ts';
 import {
   type BridgeProof,
+  LINK_VERSION_HEADER,
   PROOF_HEADER,
   PROOF_TOLERANCE_MS,
   parseProof,
@@ -17,6 +18,12 @@ export function verifyBridge(request: Request, secret: string, now: number): Bri
   const text = proofSigningString(parsed.proof, path, request.headers.get('authorization') ?? '');
   if (!verifyHmac(secret, text, parsed.mac)) return undefined;
   return Math.abs(now - parsed.proof.timeMs) <= PROOF_TOLERANCE_MS ? parsed.proof : undefined;
+}
+
+/** The version of the link's frames that the bridge speaks; a bridge that says nothing speaks the first. */
+export function linkVersion(headers: Headers): number {
+  const version = headers.get(LINK_VERSION_HEADER) ?? '';
+  return /^\d{1,3}$/.test(version) ? Math.max(1, Number(version)) : 1;
 }
 
 /** User name and password of `Authorization: Basic`; undefined when there is none. */

@@ -4,7 +4,7 @@ import { type DeviceDial, DIAL_HEADER, refusalResponse } from '../../durable-obj
 import { verifyDeviceToken } from '../auth/device-token.ts';
 import type { AppContext } from '../env.ts';
 import { findDevice } from '../registry/devices.ts';
-import { basicCredentials, verifyBridge } from './bridge-proof.ts';
+import { basicCredentials, linkVersion, verifyBridge } from './bridge-proof.ts';
 
 export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
@@ -31,6 +31,7 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
     connection: proof.connection,
     bridge: proof.bridge,
     boot: proof.boot,
+    link: linkVersion(c.req.raw.headers),
     expiresAtMs: token.expiresAtMs,
   };
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };

@@ -1,10 +1,9 @@
 /** API keys: found by their hash, straight in D1. No cache stands between a revocation and its effect [C-5.6]. */
-import { and, eq, isNull, lt, or } from 'drizzle-orm';
+import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { apiKeys, organizations } from '../../migrations/schema.ts';
 import { isWellFormedApiKey } from '../../protocol/api-key.ts';
-import { LIMIT } from '../../protocol/limits.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
 
 export interface ApiKey {
@@ -44,16 +43,6 @@ export async function findApiKey(
     allowedIps: row.key.allowedIps,
     lastUsedAtMs: row.key.lastUsedAtMs,
   };
-}
-
-/** `lastUsedAt` is exact to a minute: a busy key is not a write for each request. */
-export async function markUsed(database: D1Database, key: ApiKey, now: number): Promise<void> {
-  if (key.lastUsedAtMs !== null && key.lastUsedAtMs >= now - LIMIT.lastUsedStepMs) return;
-  const isStale = or(isNull(apiKeys.lastUsedAtMs), lt(apiKeys.lastUsedAtMs, now - LIMIT.lastUsedStepMs));
-  await drizzle(database)
-    .update(apiKeys)
-    .set({ lastUsedAtMs: now })
-    .where(and(eq(apiKeys.id, key.id), isStale));
 }
 
 /** Whose key it is; undefined when there is none of that id. */

@@ -6,7 +6,14 @@ import { type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
 import { ackMessage, connectDevice, publishFrame } from '../../support/workerd/links.ts';
 import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
 import { read } from '../../support/workerd/rest.ts';
-import { createKey, createOrganization, createWorld, type Key } from '../../support/workerd/world.ts';
+import { connectListening, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
+import {
+  createKey,
+  createOrganization,
+  createWorld,
+  type Key,
+  type Plant,
+} from '../../support/workerd/world.ts';
 
 interface ConfigSnapshot {
   operatingMode: string;
@@ -23,6 +30,13 @@ const CONFIG: SiteConfig = {
 
 async function readConfig(siteId: string, key: Key): Promise<ConfigSnapshot> {
   return await read<ConfigSnapshot>(`/api/v1/vcp/sites/${siteId}/config`, key.key);
+}
+
+/** Publishes a command, and has the plant's gateway take it: a mode acts from there on. */
+async function obeyed(plant: Plant, key: Key, frame: ReturnType<typeof publishFrame>): Promise<void> {
+  const link = await connectListening(plant);
+  await publishAll(key, [frame]);
+  await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
 }
 
 afterEach(() => {
@@ -67,7 +81,7 @@ describe('GET /vcp/sites/{siteId}/config', () => {
 
   it('takes a mode without an end as the operating mode [C-7.7]', async () => {
     const { organization, plant, key } = await createWorld();
-    await publishAll(key, [publishFrame(organization, key, plant.id, 'mode', { mode: 'PEAK_SHAVING' })]);
+    await obeyed(plant, key, publishFrame(organization, key, plant.id, 'mode', { mode: 'PEAK_SHAVING' }));
     expect(await readConfig(plant.id, key)).toMatchObject({
       operatingMode: 'PEAK_SHAVING',
       modeOverride: null,
@@ -78,7 +92,7 @@ describe('GET /vcp/sites/{siteId}/config', () => {
     const { organization, plant, key } = await createWorld();
     const untilMs = Date.now() + 60_000;
     const mode = { mode: 'ZERO_EXPORT', reason: 'congestion', validUntil: new Date(untilMs).toISOString() };
-    await publishAll(key, [publishFrame(organization, key, plant.id, 'mode', mode)]);
+    await obeyed(plant, key, publishFrame(organization, key, plant.id, 'mode', mode));
     expect(await readConfig(plant.id, key)).toMatchObject({
       operatingMode: 'STANDARD',
       modeOverride: {

@@ -115,7 +115,8 @@ describe('GET /vcp/sites/{siteId}/telemetry/latest', () => {
       availableBatteryEnergyKwh: 41.5,
       batteryTemperatureCelsius: 21,
       currentOperatingMode: 'STANDARD',
-      dataQuality: 'GOOD',
+      // The consumption came from the balance.
+      dataQuality: 'INTERPOLATED',
       devices: [
         {
           deviceId: 'BESS-1',

@@ -1,0 +1,88 @@
+/** Audit rows (spec: Audit events; [C-8.4]). An id derived from the cause makes a repeat one row. */
+import { sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import { auditEvents } from '../../migrations/schema.ts';
+import { derivedUuid } from '../secrets/hmac.ts';
+
+const MINUTE_MS = 60_000;
+const MAX_ACTOR_CHARS = 256;
+
+export interface AuditEvent {
+  /** What happened once, in words of its own: two rows of one cause are one row. */
+  cause: string;
+  organizationId: string | null;
+  event: 'partner.connected' | 'partner.connection_refused';
+  actor: string;
+  address: string | null;
+  target: string | null;
+  outcome: 'success' | 'refused';
+  details?: Record<string, unknown>;
+}
+
+export async function writeAudit(database: D1Database, event: AuditEvent, now: number): Promise<void> {
+  const { cause, details = {}, ...columns } = event;
+  await drizzle(database)
+    .insert(auditEvents)
+    .values({ id: derivedUuid(`audit|${cause}`), ...columns, details, createdAtMs: now })
+    .onConflictDoNothing();
+}
+
+/** An AMQP connection that was refused: whose attempt, from where, and why. */
+export interface RefusedConnection {
+  organizationId: string;
+  username: string;
+  address: string;
+  reason: string;
+}
+
+/** One row per organization, user name, address, reason and minute, with how often [C-6.3]. */
+export async function writeRefusedConnection(
+  database: D1Database,
+  refused: RefusedConnection,
+  now: number,
+): Promise<void> {
+  const { organizationId, address, reason } = refused;
+  const actor = refused.username.slice(0, MAX_ACTOR_CHARS);
+  const minute = Math.floor(now / MINUTE_MS);
+  const cause = JSON.stringify([
+    'partner.connection_refused',
+    organizationId,
+    actor,
+    address,
+    reason,
+    minute,
+  ]);
+  await drizzle(database)
+    .insert(auditEvents)
+    .values({
+      id: derivedUuid(`audit|${cause}`),
+      organizationId,
+      event: 'partner.connection_refused',
+      actor,
+      address,
+      target: null,
+      outcome: 'refused',
+      details: { reason },
+      createdAtMs: now,
+    })
+    .onConflictDoUpdate({ target: auditEvents.id, set: { count: sql`${auditEvents.count} + 1` } });
+}
+
+/** A key's first connection, once. */
+export async function writeConnected(
+  database: D1Database,
+  key: { organizationId: string; keyId: string; keyPrefix: string },
+  address: string,
+  now: number,
+): Promise<void> {
+  const event: AuditEvent = {
+    cause: `partner.connected|${key.keyId}`,
+    organizationId: key.organizationId,
+    event: 'partner.connected',
+    actor: key.keyPrefix,
+    address,
+    target: key.keyId,
+    outcome: 'success',
+  };
+  await writeAudit(database, event, now);
+}
