@@ -1,10 +1,11 @@
 /** The bridge as one object: its listeners, its engines, its way to the edge. Stateless; any number of them may run. */
-import { randomUUID } from 'node:crypto';
+import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import type { Server as HttpServer } from 'node:http';
 import type { Server as TlsServer } from 'node:tls';
 import type { Logger } from 'pino';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../protocol/link/device.ts';
 import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../protocol/link/vhost.ts';
+import { Addresses } from './addresses.ts';
 import { AmqpConnection } from './amqp/connection.ts';
 import type { BridgeConfig } from './config.ts';
 import { type DialResult, dial, type Edge, startPulse } from './link.ts';
@@ -19,6 +20,8 @@ export class Bridge {
   readonly #log: Logger;
   readonly #metrics = new Metrics();
   readonly #edge: Edge;
+  readonly #addresses = new Addresses();
+  readonly #digestKey = randomBytes(32);
   readonly #amqpConnections = new Set<AmqpConnection>();
   readonly #amqpServer: TlsServer;
   readonly #mqttServer: TlsServer;
@@ -55,6 +58,7 @@ export class Bridge {
   /** Stops taking clients, tells those there are to come back, and waits for their goodbyes. */
   async stop(): Promise<void> {
     this.#listening = false;
+    this.#addresses.stop();
     const closed = [this.#amqpServer, this.#mqttServer].map(
       (server) => new Promise<void>((resolve) => server.close(() => resolve())),
     );
@@ -77,11 +81,16 @@ export class Bridge {
         this.#count(
           'amqp',
           log,
-          await dial<VhostLinkUp, VhostLinkDown>(
-            this.#edge,
-            'amqp',
-            { ...credential, address, fingerprint: '' },
-            vhostLinkDown,
+          await this.#addresses.dial(
+            address,
+            () =>
+              dial<VhostLinkUp, VhostLinkDown>(
+                this.#edge,
+                'amqp',
+                { ...credential, address, fingerprint: '' },
+                vhostLinkDown,
+              ),
+            { isGone: () => socket.destroyed, credential: this.#digest(credential) },
           ),
         ),
       {
@@ -106,15 +115,20 @@ export class Bridge {
   #createMqtt(): MqttEngine {
     const log = this.#log.child({ protocol: 'mqtt' });
     return new MqttEngine(
-      async (credential, address) =>
+      async (credential, address, isGone) =>
         this.#count(
           'mqtt',
           log,
-          await dial<DeviceLinkUp, DeviceLinkDown>(
-            this.#edge,
-            'mqtt',
-            { ...credential, address, fingerprint: '' },
-            deviceLinkDown,
+          await this.#addresses.dial(
+            address,
+            () =>
+              dial<DeviceLinkUp, DeviceLinkDown>(
+                this.#edge,
+                'mqtt',
+                { ...credential, address, fingerprint: '' },
+                deviceLinkDown,
+              ),
+            { isGone, credential: this.#digest(credential) },
           ),
         ),
       {
@@ -134,6 +148,13 @@ export class Bridge {
         commanded: () => this.#metrics.delivered.inc({ protocol: 'mqtt' }),
       },
     );
+  }
+
+  /** Tells credentials apart without keeping any: keyed anew in each process. */
+  #digest({ username, password }: { username: string; password: string }): string {
+    return createHmac('sha256', this.#digestKey)
+      .update(JSON.stringify([username, password]))
+      .digest('base64');
   }
 
   #count<Up, Down>(

@@ -6,18 +6,20 @@
  * or for two milliseconds, since one Site's answer may be held while others flow.
  */
 import { createHmac, randomUUID } from 'node:crypto';
-import { type RawData, WebSocket } from 'ws';
+import { type ClientOptions, type RawData, WebSocket } from 'ws';
 import type { z } from 'zod';
-import { ERROR_STATUS } from '../protocol/errors.ts';
 import { MAX_BATCH_CHARS, MAX_BATCH_FRAMES, packFrames, parseFrames } from '../protocol/link/batch.ts';
 import { ANSWER_TIMEOUT_MS, PING, PING_INTERVAL_MS, PONG, SIGN_OF_LIFE_MS } from '../protocol/link/live.ts';
 import {
   type BridgeProof,
   formatProof,
   LINK_PATHS,
+  LINK_VERSION,
+  LINK_VERSION_HEADER,
   PROOF_HEADER,
   proofSigningString,
 } from '../protocol/link/proof.ts';
+import { judgeRefusal, type NoLink } from './refusal.ts';
 
 /** Frames gather no longer than this behind one that is not answered. */
 const GATHER_MS = 2;
@@ -43,11 +45,9 @@ export interface LinkCredential {
   fingerprint: string;
 }
 
-/** A refusal is the edge's own word; everything else that fails is trouble (rule 7). */
 export type DialResult<Up, Down> =
   | { outcome: 'accepted'; link: Link<Up, Down>; headers: Record<string, string> }
-  | { outcome: 'refused'; status: number; code: string; message: string }
-  | { outcome: 'trouble'; reason: string };
+  | NoLink;
 
 export interface LinkHandlers<Down> {
   frames(frames: Down[]): void;
@@ -58,18 +58,25 @@ export interface LinkHandlers<Down> {
 export interface ObjectLink<Up> {
   /** A sequence for a frame that wants an answer. */
   nextSeq(): number;
+  /** The version of the frames that the edge reads. */
+  readonly version: number;
   /** `awaitsAnswer`: the frame's sequence, while it is not answered yet. */
   send(frame: Up, awaitsAnswer?: number): void;
   close(): void;
 }
 
+/** What of a frame the link itself reads. */
 interface Answerable {
   kind: string;
   seq?: number;
   seqs?: number[];
+  /** Of a goodbye. */
+  code?: number;
+  reason?: string;
 }
 
 export class Link<Up, Down> implements ObjectLink<Up> {
+  readonly version: number;
   readonly #socket: WebSocket;
   readonly #schema: z.ZodType<Down>;
   #handlers: LinkHandlers<Down> | undefined;
@@ -84,8 +91,9 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   #lastSignMs = Date.now();
   #pingedMs = Date.now();
 
-  constructor(socket: WebSocket, schema: z.ZodType<Down>) {
+  constructor(socket: WebSocket, schema: z.ZodType<Down>, version = LINK_VERSION) {
     this.#socket = socket;
+    this.version = version;
     this.#schema = schema;
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
     socket.on('close', (code, reason) => this.#onClose(code, reason.toString()));
@@ -159,6 +167,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
 
   #receive(data: RawData, isBinary: boolean): void {
     this.#lastSignMs = Date.now();
+    if (this.#closedWith) return;
     const text = data.toString();
     if (text === PONG && !isBinary) return;
     const frames = parseFrames(this.#schema, isBinary ? undefined : text);
@@ -168,8 +177,18 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     }
     for (const frame of frames.value as Answerable[]) this.#settle(frame);
     if (this.#waiting.length > 0) this.#flushSoon();
-    if (this.#handlers) this.#handlers.frames(frames.value);
-    else this.#early.push(...frames.value);
+    const end = (frames.value as Answerable[]).findIndex((frame) => frame.kind === 'goodbye');
+    const goodbye = frames.value[end] as Answerable | undefined;
+    const before = goodbye ? frames.value.slice(0, end) : frames.value;
+    if (this.#handlers) this.#handlers.frames(before);
+    else this.#early.push(...before);
+    if (goodbye) this.#leave(goodbye.code ?? 1_000, goodbye.reason ?? '');
+  }
+
+  /** The object has ended the link: its client hears of it now, whatever the WebSocket still has to do. */
+  #leave(code: number, reason: string): void {
+    this.#onClose(code, reason);
+    this.#socket.terminate();
   }
 
   #settle(frame: Answerable): void {
@@ -226,12 +245,17 @@ export function dial<Up, Down>(
       clearTimeout(deadline);
       settle(result);
     };
-    const socket = new WebSocket(url, {
-      headers: { authorization, [PROOF_HEADER]: formatProof(proof, mac) },
+    const options: ClientOptions = {
+      headers: {
+        authorization,
+        [PROOF_HEADER]: formatProof(proof, mac),
+        [LINK_VERSION_HEADER]: String(LINK_VERSION),
+      },
       perMessageDeflate: false,
       handshakeTimeout: DIAL_TIMEOUT_MS,
       maxPayload: 4 * MAX_BATCH_CHARS + 2 * 1024 * 1024,
-    });
+    };
+    const socket = new WebSocket(url, options);
     let headers: Record<string, string> = {};
     let link: Link<Up, Down> | undefined;
     // The whole dial, a refusal's body included.
@@ -241,7 +265,8 @@ export function dial<Up, Down>(
     }, DIAL_TIMEOUT_MS);
     socket.on('upgrade', (response) => {
       headers = response.headers as Record<string, string>;
-      link = new Link(socket, schema);
+      // An edge of before says nothing, and would close at a frame that it does not know.
+      link = new Link(socket, schema, Number(headers[LINK_VERSION_HEADER] ?? 1));
     });
     socket.on('open', () => {
       if (link) resolve({ outcome: 'accepted', link, headers });
@@ -262,24 +287,4 @@ export function dial<Up, Down>(
       response.on('error', () => resolve({ outcome: 'trouble', reason: 'answer broke off' }));
     });
   });
-}
-
-/** Only a 401, 403 or 409 with a code of our envelope is a refusal; a firewall's HTML 403 is trouble. */
-function judgeRefusal(
-  status: number,
-  body: string,
-): Extract<DialResult<never, never>, { outcome: 'refused' | 'trouble' }> {
-  const envelope = readEnvelope(body);
-  if (envelope && [401, 403, 409].includes(status)) return { outcome: 'refused', status, ...envelope };
-  return { outcome: 'trouble', reason: `the edge answered ${status}` };
-}
-
-function readEnvelope(body: string): { code: string; message: string } | undefined {
-  try {
-    const { code, message } = JSON.parse(body) as { code?: unknown; message?: unknown };
-    if (typeof code !== 'string' || !Object.hasOwn(ERROR_STATUS, code)) return undefined;
-    return { code, message: typeof message === 'string' ? message : '' };
-  } catch {
-    return undefined;
-  }
 }

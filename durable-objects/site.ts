@@ -7,13 +7,14 @@ import type { CommandLogPage } from '../protocol/command-log.ts';
 import { parseFrames } from '../protocol/link/batch.ts';
 import { deviceLinkUp } from '../protocol/link/device.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
+import { LINK_VERSION, LINK_VERSION_HEADER } from '../protocol/link/proof.ts';
 import type { SiteConfig, SiteConfigSnapshot } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
 import type { Env } from './env.ts';
 import { Agenda } from './object/agenda.ts';
 import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
-import { closeQuietly, sendFrames } from './object/sockets.ts';
+import { closeQuietly, endLink, sendFrames } from './object/sockets.ts';
 import {
   type DeviceDiagnostics,
   type DeviceDial,
@@ -29,7 +30,7 @@ import { readCommands } from './site/command/log.ts';
 import { recordSubmission } from './site/command/receive.ts';
 import { readConfig } from './site/config/snapshot.ts';
 import { receiveFrames } from './site/device/receive.ts';
-import { dispatchAgenda } from './site/dispatch/execution.ts';
+import { dispatchAgenda, plantChanged } from './site/dispatch/execution.ts';
 import { SITE_MIGRATIONS } from './site/migrations.ts';
 import { SiteParts } from './site/parts.ts';
 
@@ -41,9 +42,14 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     super(ctx, env);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
     migrate(ctx.storage, SITE_MIGRATIONS);
-    this.#site = new SiteParts(ctx, env, () => this.#agenda.arm());
-    const { clock, turns, sessions, presence, feed, outbox } = this.#site;
-    const sources = [sessions, dispatchAgenda(this.#site), presence, feed, outbox];
+    this.#site = new SiteParts(
+      ctx,
+      env,
+      () => this.#agenda.arm(),
+      (turn, isGone) => plantChanged(turn, this.#site, isGone),
+    );
+    const { clock, turns, sessions, presence, feed, outbox, retention } = this.#site;
+    const sources = [sessions, dispatchAgenda(this.#site), presence, feed, outbox, retention];
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     if (sessions.isAnyMissing) {
       turns.run((turn) => sessions.reconcile(turn));
@@ -78,9 +84,14 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   // RPC: commands
 
   async submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
-    await this.#ready(batch.siteId);
-    const { outbox, turns } = this.#site;
-    outbox.noteReceived(batch.keyId, batch.received);
+    this.#site.identity.be(batch.siteId);
+    await this.#site.registry.fresh();
+    const { outbox, turns, clock } = this.#site;
+    // Its Vhost has given these up: nothing of them may come true any more.
+    if (clock.now() > (batch.notAfterMs ?? Number.POSITIVE_INFINITY)) {
+      return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
+    }
+    outbox.noteSeen(batch.keyId, batch.received);
     // The partner's answer first, then the devices: both wait for the commit, and the answer has the longer way.
     const sendLater = (send: () => void) => this.ctx.waitUntil(this.ctx.storage.sync().then(send));
     const outcomes = turns.run(
@@ -135,7 +146,8 @@ export class Site extends DurableObject<Env> implements SiteRpc {
       presence.update(turn);
       return opened;
     });
-    return new Response(null, { status: 101, webSocket: socket });
+    const headers = { [LINK_VERSION_HEADER]: String(LINK_VERSION) };
+    return new Response(null, { status: 101, webSocket: socket, headers });
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
@@ -154,7 +166,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
       return;
     }
     const frames = parseFrames(deviceLinkUp, message);
-    if (!frames.ok) closeQuietly(socket, CLOSE_CODES.protocolError, frames.refusal);
+    if (!frames.ok) endLink(socket, CLOSE_CODES.protocolError, frames.refusal);
     else receiveFrames(this.#site, device, frames.value, now, (answers) => sendFrames(socket, answers));
   }
 

@@ -3,11 +3,12 @@
  * the hub: RPC, WebSocket events and the alarm come in here; what they do stands in vhost/. It is the authority over
  * its clients: a key revoked here is dead here, whatever D1 says (rule 6).
  */
+
 import { DurableObject } from 'cloudflare:workers';
 import { LIMIT } from '../protocol/limits.ts';
 import { parseFrames } from '../protocol/link/batch.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
-import { VHOST_HEADER } from '../protocol/link/proof.ts';
+import { LINK_VERSION, LINK_VERSION_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
 import type { Env } from './env.ts';
 import { Agenda, type DueSource } from './object/agenda.ts';
@@ -15,7 +16,8 @@ import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
-import { REFRESH_MS } from './registry/organization-copy.ts';
+import { POLL_MS } from './registry/organization-copy.ts';
+import { reasonOf } from './registry/reason.ts';
 import {
   type ClientDial,
   notFoundResponse,
@@ -39,7 +41,12 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     super(ctx, env);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
     migrate(ctx.storage, VHOST_MIGRATIONS);
-    this.#vhost = new VhostParts(ctx, env, (turn) => this.#end(turn));
+    this.#vhost = new VhostParts(
+      ctx,
+      env,
+      (turn) => this.#end(turn),
+      () => this.#agenda.arm(),
+    );
     const { clock, key, turns, sockets } = this.#vhost;
     /** Half-open connections: no sign of life for a minute (rule 2). */
     const silence: DueSource = {
@@ -51,7 +58,15 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
         turn.send(() => this.#vhost.outflow.send());
       },
     };
-    this.#agenda = new Agenda([key, silence], turns, new AlarmClock(ctx.storage, clock));
+    const age: DueSource = {
+      name: 'message age',
+      dueMs: () => this.#vhost.broker.agedAtMs(),
+      run: (turn) => {
+        this.#vhost.undoBroker(turn);
+        this.#vhost.broker.dropAged(turn);
+      },
+    };
+    this.#agenda = new Agenda([key, silence, age], turns, new AlarmClock(ctx.storage, clock));
     this.#close(sockets.missing());
     void ctx.blockConcurrencyWhile(() => this.#agenda.load());
   }
@@ -113,12 +128,13 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
       return refusalResponse('CONFLICT', `connection limit (${LIMIT.connectionsPerKey}) is reached`);
     }
     const socket = turns.run((turn) => {
-      key.noteConnection(turn);
+      // Later bridges tell of connection.open: the connection begins there.
+      if ((dial.link ?? 1) < 2) key.noteConnection(turn);
       return sockets.accept(turn, dial);
     });
     this.#refreshOrganization();
     this.#agenda.arm();
-    const headers = { [VHOST_HEADER]: key.record.vhost };
+    const headers = { [VHOST_HEADER]: key.record.vhost, [LINK_VERSION_HEADER]: String(LINK_VERSION) };
     return new Response(null, { status: 101, webSocket: socket, headers });
   }
 
@@ -172,10 +188,10 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
   #refreshOrganization(): void {
     const { key, organization } = this.#vhost;
     if (!key.record) return;
-    const read = organization.refresh(key.record.organizationId, REFRESH_MS);
+    const read = organization.refresh(key.record.organizationId, POLL_MS);
     this.ctx.waitUntil(
       read.catch((error: unknown) => {
-        console.warn('registry not read', { error: String(error) });
+        console.warn('registry not read', { error: reasonOf(error) });
       }),
     );
   }

@@ -7,6 +7,7 @@ import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { ackSigningString, SIGNATURE, statusSigningString, telemetrySigningString } from './signing.ts';
 import type { DevicePublishTopic } from './topics.ts';
+import { utf8Length } from './utf8.ts';
 
 const integerText = z.string().regex(/^-?\d{1,16}$/, 'must be an integer');
 const ts = integerText.transform(Number);
@@ -88,15 +89,6 @@ function readMembers(members: ReadonlyMap<string, string>): Record<string, unkno
   }
   raw.ts = members.get('ts');
   return raw;
-}
-
-function utf8Length(text: string): number {
-  let length = 0;
-  for (const char of text) {
-    const point = char.codePointAt(0) ?? 0;
-    length += point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-  }
-  return length;
 }
 
 /** A command as it goes to a device; `payloadText` is both what is sent and what is signed. */

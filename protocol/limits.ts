@@ -40,6 +40,10 @@ export const LIMITS = {
   // commands on their way
   messageIdMemoryMs: [7 * DAY, 'ms', 'C-7.3'],
   deviceCommandWaitMs: [15 * MINUTE, 'ms', 'C-7.6'],
+  waitingCommands: [50, 'commands', 'C-7.6'],
+  commandsAhead: [1_000, 'commands', 'ours'],
+  heldSetpoints: [1_000, 'commands', 'ours'],
+  noResultMs: [15 * MINUTE, 'ms', 'C-7.8'],
   ackTimeoutMs: [30 * SECOND, 'ms', 'C-7.8'],
   dispatchTries: [3, 'tries', 'C-7.8'],
   openSetpointMs: [5 * MINUTE, 'ms', 'C-7.8'],
@@ -56,6 +60,13 @@ export const LIMITS = {
   amqpHeartbeatSeconds: [60, 'seconds', 'C-6.3'],
   amqpHandshakeMs: [10 * SECOND, 'ms', 'C-6.3'],
   amqpCloseMs: [3 * SECOND, 'ms', 'ours'],
+  // A client that closes while publishes of it are held over its rate is answered when they are taken.
+  amqpLeaveMs: [30 * SECOND, 'ms', 'ours'],
+  // A client that does not read is read no further beyond this, and closed when nothing drained for three heartbeats.
+  amqpOutputBytes: [MIB, 'bytes', 'ours'],
+  amqpUndrainedMs: [30 * SECOND, 'ms', 'ours'],
+  // Refused logins of one address, over-the-limit connections included; beyond it the bridge answers by itself.
+  refusedLoginsPerMinute: [30, 'logins', 'C-3.11'],
   // As RabbitMQ: a failed login is closed without a word after this long.
   failedLoginMs: [3 * SECOND, 'ms', 'ours'],
   tlsHandshakeMs: [5 * SECOND, 'ms', 'ours'],
@@ -64,7 +75,10 @@ export const LIMITS = {
   amqpBodyBytes: [256 * KIB, 'bytes', 'C-6.3'],
   amqpPropertiesBytes: [16 * KIB, 'bytes', 'C-6.3'],
   amqpTableDepth: [32, 'levels', 'C-6.3'],
-  openPublishes: [2_048, 'publishes', 'ours'],
+  publishesPerSecond: [50, 'publishes', 'C-6.5', 'publishRatePerSecond'],
+  publishesBurst: [200, 'publishes', 'C-6.5'],
+  heldPublishes: [256, 'publishes', 'C-6.5'],
+  openPublishes: [64, 'publishes', 'ours'],
   openPublishBytes: [8 * MIB, 'bytes', 'ours'],
   openRequests: [32, 'requests', 'ours'],
 
@@ -81,6 +95,12 @@ export const LIMITS = {
   mqttPacketBytes: [128 * KIB, 'bytes', 'ours'],
   mqttConnectMs: [10 * SECOND, 'ms', 'ours'],
   mqttKeepAliveSeconds: [300, 'seconds', 'ours'],
+  // QoS 2 without PUBREL; a stock client (paho) keeps 20. Their payloads are gone once stored.
+  mqttInflightMessages: [32, 'messages', 'ours'],
+  deviceMessagesPerSecond: [20, 'messages', 'C-3.8', 'deviceRatePerSecond'],
+  deviceMessagesBurst: [200, 'messages', 'C-3.8'],
+  // At 20 messages per second; it grows with that setting.
+  deviceMinuteBytes: [MIB, 'bytes', 'ours'],
   nonceBytes: [128, 'bytes', 'C-3.8'],
   signalsPerMessage: [1_000, 'signals', 'ours'],
   signalNameCharacters: [128, 'characters', 'C-3.13'],
@@ -100,6 +120,8 @@ export const LIMITS = {
   sessionGoneMs: [90 * SECOND, 'ms', 'C-2.5'],
   subDeviceFreshMs: [5 * MINUTE, 'ms', 'C-2.5'],
   subDeviceOfflineMs: [15 * MINUTE, 'ms', 'C-2.5'],
+  // A sub-device is OFFLINE to commands only once its serving device has been connected for this long.
+  offlineGraceMs: [MINUTE, 'ms', 'C-7.4'],
 } as const satisfies Record<string, Entry>;
 
 export type LimitName = keyof typeof LIMITS;

@@ -10,5 +10,7 @@ export const organizationSettings = z.object({
     .min(LIMIT.telemetryIntervalSecondsMin)
     .max(LIMIT.telemetryIntervalSecondsMax)
     .default(LIMIT.telemetryIntervalSeconds),
+  publishRatePerSecond: z.int().min(1).max(10_000).default(LIMIT.publishesPerSecond),
+  deviceRatePerSecond: z.int().min(1).max(1_000).default(LIMIT.deviceMessagesPerSecond),
 });
 export type OrganizationSettings = z.infer<typeof organizationSettings>;

@@ -48,6 +48,11 @@ export function commandFamily(slug: string, routingKey: string): Result<CommandF
   return family && rest.length === 0 ? ok(family) : refuse('unknown');
 }
 
+/** Whether a publish is an emergency by its name: it waits for nothing [C-6.5]. */
+export function isEmergencyKey(routingKey: string): boolean {
+  return /^[^.]+\.command\.emergency$/.test(routingKey);
+}
+
 function isPlainWord(word: string): boolean {
   return word !== '' && word !== '*' && word !== '#';
 }

@@ -106,7 +106,12 @@ export async function seedOnce(
   await seedApiKey(miniflare, organization, admin.id, apiKey);
 }
 
-export async function seedOrganization(miniflare: Miniflare, credentials: StackCredentials): Promise<void> {
+/** `settings`: what the organization sets for itself [C-1.1]. */
+export async function seedOrganization(
+  miniflare: Miniflare,
+  credentials: StackCredentials,
+  settings: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
   const database = await miniflare.getD1Database('DB');
   const { organization, admin } = credentials;
   const now = Date.now();
@@ -115,7 +120,7 @@ export async function seedOrganization(miniflare: Miniflare, credentials: StackC
       .prepare(
         'INSERT OR IGNORE INTO organizations (id, name, slug, settings, created_at_ms) VALUES (?, ?, ?, ?, ?)',
       )
-      .bind(organization.id, 'Acme Energy', organization.slug, '{}', now),
+      .bind(organization.id, 'Acme Energy', organization.slug, JSON.stringify(settings), now),
     database
       .prepare(
         'INSERT OR IGNORE INTO users (id, email, name, password_hash, created_at_ms) VALUES (?, ?, ?, ?, ?)',

@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Delivery, VhostLinkDown } from '../../protocol/link/vhost.ts';
-import { deliveryBytes } from '../../protocol/link/vhost.ts';
+import { plainDeliveryBytes } from '../../protocol/link/vhost.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import { Confirms } from './confirms.ts';
 import { type Content, ContentAssembly, readPublish, unexpected } from './content.ts';
@@ -111,7 +111,7 @@ export class Channel {
   // frames from the object
 
   deliver(tag: string, delivery: Delivery): void {
-    const bytes = deliveryBytes(delivery);
+    const bytes = delivery.bytes ?? plainDeliveryBytes(delivery);
     if (this.#state === 'closing') {
       // Its lease went back when the channel closed; its bytes are off the window.
       this.#uplink.drained(bytes);

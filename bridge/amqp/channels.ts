@@ -1,5 +1,5 @@
 /** The channels of a running connection: which frame goes to which, and how one opens (RabbitMQ's 504s). */
-import { deliveryBytes, type VhostLinkDown } from '../../protocol/link/vhost.ts';
+import { plainDeliveryBytes, type VhostLinkDown } from '../../protocol/link/vhost.ts';
 import { Channel, type ChannelHost } from './channel.ts';
 import type { Uplink } from './uplink.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';
@@ -41,7 +41,7 @@ export class Channels {
   deliver(frame: Extract<VhostLinkDown, { kind: 'deliver' }>): void {
     const channel = this.#open.get(frame.channel);
     if (channel) channel.deliver(frame.tag, frame.delivery);
-    else this.#uplink.drained(deliveryBytes(frame.delivery));
+    else this.#uplink.drained(frame.delivery.bytes ?? plainDeliveryBytes(frame.delivery));
   }
 
   flushConfirms(): void {

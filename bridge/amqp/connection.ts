@@ -1,7 +1,6 @@
 /**
  * One AMQP client: its byte stream, its handshake, its channels, its link. When the link closes the client is closed
  * with 320 "try again"; when the client goes the link closes. Takes any duplex stream and imports no socket.
- *
  *   header ─► handshake ─► running ─► closing (close sent, close-ok awaited) ─► closed
  */
 import type { Duplex } from 'node:stream';
@@ -9,6 +8,7 @@ import { LIMIT } from '../../protocol/limits.ts';
 import type { VhostLinkDown } from '../../protocol/link/vhost.ts';
 import type { ChannelHost } from './channel.ts';
 import { Channels } from './channels.ts';
+import type { ConnectionEvents } from './connection-events.ts';
 import { Handshake, PROTOCOL_HEADER, type Session, type VhostDial } from './handshake.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { Inflow } from './inflow.ts';
@@ -17,14 +17,6 @@ import { connectionError, SilentClose, toAmqpError } from './wire/amqp-error.ts'
 import { encodeMethod, type Fields, METHOD, readMethod } from './wire/codec.ts';
 import { FRAME, type Frame } from './wire/frame-reader.ts';
 import { Output } from './wire/output.ts';
-
-/** What the process wants to know of a connection. */
-export interface ConnectionEvents {
-  opened(details: { username: string; vhost: string }): void;
-  closed(why: string): void;
-  published(count: number): void;
-  delivered(count: number): void;
-}
 
 type State = 'header' | 'handshake' | 'running' | 'closing' | 'closed';
 
@@ -50,6 +42,7 @@ export class AmqpConnection implements ChannelHost {
     this.#events = events;
     this.#output = new Output(stream);
     this.#output.beforeFlush = () => this.#beforeFlush();
+    this.#output.onDrained = () => this.#proceed();
     this.#handshake = new Handshake(dial, (method, fields) => this.#sendMethod(method, fields));
     this.#inflow = new Inflow({
       begin: () => {
@@ -64,12 +57,12 @@ export class AmqpConnection implements ChannelHost {
     });
     this.#heartbeat = new Heartbeat({
       isPaused: () => stream.isPaused(),
+      stuckMs: (now) => this.#output.stuckMs(now),
       write: (bytes) => this.write(bytes),
-      missed: () => this.#destroy('missed heartbeats'),
+      gone: (why) => this.#destroy(why),
     });
     this.#timer = setTimeout(() => this.#destroy('handshake timeout'), LIMIT.amqpHandshakeMs);
     stream.on('data', (chunk: Buffer) => this.#receive(chunk));
-    stream.on('drain', () => this.#proceed());
     stream.on('error', (error) => this.#destroy(error.message));
     stream.on('end', () => this.#destroy(this.#why));
     stream.on('close', () => this.#destroy(this.#why));
@@ -100,17 +93,21 @@ export class AmqpConnection implements ChannelHost {
       }
     }
     if (this.#isHeld()) this.#stream.pause();
-    else if (this.#stream.isPaused()) this.#stream.resume();
+    else if (this.#stream.isPaused()) {
+      this.#heartbeat.noteRead();
+      this.#stream.resume();
+    }
   }
 
   #nextFrame(): Frame | undefined {
     return this.#isHeld() ? undefined : this.#inflow.next();
   }
 
-  /** A handshake step under way, too much unanswered, or a client that does not read what it asked for. */
+  /** A handshake step under way, too much unanswered, or a client for whom too much waits that it does not read. */
   #isHeld(): boolean {
     if (this.#state === 'closing' || this.#state === 'closed') return false;
-    return this.#isBusy || this.#uplink?.isFull === true || this.#stream.writableNeedDrain;
+    if (this.#output.waitingBytes >= LIMIT.amqpOutputBytes) return true;
+    return this.#isBusy || this.#uplink?.isFull === true;
   }
 
   #take(frame: Frame): void {
@@ -172,7 +169,7 @@ export class AmqpConnection implements ChannelHost {
       throw connectionError(505, 'expected method frame, got non method frame instead');
     }
     const { method } = readMethod(frame.payload);
-    if (method === METHOD.connectionClose) this.#closeOk();
+    if (method === METHOD.connectionClose) this.#leave();
     else if (method === METHOD.connectionUpdateSecret) throw connectionError(540, 'update-secret', method);
     else throw connectionError(504, 'unexpected method in connection state running', method);
   }
@@ -184,7 +181,16 @@ export class AmqpConnection implements ChannelHost {
     if (method === METHOD.connectionCloseOk || method === METHOD.connectionClose) this.#output.end();
   }
 
+  /** What the client published before it leaves is taken first, though over its rate: for so long. */
+  #leave(): void {
+    this.#isBusy = true;
+    this.#timer = setTimeout(() => this.#closeOk(), LIMIT.amqpLeaveMs);
+    this.#uplink?.afterHeld(() => this.#closeOk());
+  }
+
   #closeOk(): void {
+    if (this.#state !== 'running' && this.#state !== 'handshake') return;
+    clearTimeout(this.#timer);
     this.#sendMethod(METHOD.connectionCloseOk, {});
     this.#enterClosing();
     this.#output.end();

@@ -50,9 +50,9 @@ export class ContentAssembly {
   readonly #method: PublishMethod;
   readonly #username: string;
   #properties: string | undefined;
-  #size = 0;
+  /** Of the announced size: many small frames cost no more than one. */
+  #body = Buffer.alloc(0);
   #received = 0;
-  #parts: Buffer[] = [];
 
   constructor(method: PublishMethod, username: string) {
     this.#method = method;
@@ -81,7 +81,7 @@ export class ContentAssembly {
       throw channelError(311, what, METHOD.basicPublish);
     }
     this.#properties = properties.toString('base64');
-    this.#size = Number(size);
+    this.#body = Buffer.allocUnsafeSlow(Number(size));
     return this.#finished();
   }
 
@@ -89,16 +89,16 @@ export class ContentAssembly {
   takeBody(payload: Buffer): Content | undefined {
     if (this.#properties === undefined)
       throw unexpected('content header', 'non content header frame instead');
-    this.#received += payload.length;
-    if (this.#received > this.#size) {
+    const received = this.#received + payload.length;
+    if (received > this.#body.length) {
       throw connectionError(
         501,
-        `content body of ${this.#received} bytes exceeds the announced ${this.#size}`,
+        `content body of ${received} bytes exceeds the announced ${this.#body.length}`,
         METHOD.basicPublish,
       );
     }
-    // A slice would pin the whole read buffer.
-    if (payload.length > 0) this.#parts.push(Buffer.from(payload));
+    payload.copy(this.#body, this.#received);
+    this.#received = received;
     return this.#finished();
   }
 
@@ -116,9 +116,8 @@ export class ContentAssembly {
   }
 
   #finished(): Content | undefined {
-    if (this.#received < this.#size || this.#properties === undefined) return undefined;
-    const body = this.#parts.length === 1 ? (this.#parts[0] as Buffer) : Buffer.concat(this.#parts);
-    return { ...this.#method, properties: this.#properties, body };
+    if (this.#received < this.#body.length || this.#properties === undefined) return undefined;
+    return { ...this.#method, properties: this.#properties, body: this.#body };
   }
 }
 

@@ -150,6 +150,8 @@ export class Handshake {
     if (this.#refusal) throw this.#refusal;
     const vhost = String(fields.virtualHost);
     if (!this.#link || !this.#tuned) throw new SilentClose('open without a link');
+    // Right or wrong, its object hears of it: a connection begins here, and a wrong vhost is an attempt to be told.
+    if (this.#link.version >= 2) this.#link.send({ kind: 'open', vhost: vhost.slice(0, 255) });
     if (vhost !== this.#vhost) {
       const what = `access to vhost '${vhost}' refused for user '${this.#username}'`;
       throw connectionError(530, what, METHOD.connectionOpen);

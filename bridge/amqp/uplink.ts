@@ -1,7 +1,9 @@
 /** What a connection has under way to its object: publishes and requests without an answer, acks that gather, credit. */
 import { LIMIT } from '../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
-import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
+import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
+import { isEmergencyKey } from '../../protocol/routing-keys.ts';
+import { Held } from '../held.ts';
 import type { ObjectLink } from '../link.ts';
 import type { Content } from './content.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';
@@ -24,12 +26,22 @@ export function linkEnd(code: number): AmqpError {
 export type PublishOutcome = 'stored' | 'unstored' | AmqpError;
 export type SettleOutcome = 'ack' | 'requeue' | 'discard';
 
+/** A publish without an outcome. */
+interface OpenPublish {
+  bytes: number;
+  frame: PublishFrame;
+  onOutcome: (outcome: PublishOutcome) => void;
+}
+
 export class Uplink {
   readonly #link: ObjectLink<VhostLinkUp>;
   readonly #schedule: () => void;
   readonly #answers = new Map<number, (answer: VhostLinkDown) => void>();
-  readonly #publishes = new Map<number, { bytes: number; onOutcome: (outcome: PublishOutcome) => void }>();
+  readonly #publishes = new Map<number, OpenPublish>();
+  /** Those over the key's rate: emergencies overtake them. */
+  readonly #held = new Held<PublishFrame>((frame, seq) => this.#link.send(frame, seq));
   #openPublishBytes = 0;
+  #afterHeld: (() => void) | undefined;
   #settling: { outcome: SettleOutcome; leases: number[] } | undefined;
   #drainedBytes = 0;
   #toldDrainedBytes = 0;
@@ -44,7 +56,8 @@ export class Uplink {
   get isFull(): boolean {
     return (
       this.#answers.size >= LIMIT.openRequests ||
-      this.#publishes.size >= LIMIT.openPublishes ||
+      this.#publishes.size - this.#held.size >= LIMIT.openPublishes ||
+      this.#held.size >= LIMIT.heldPublishes ||
       this.#openPublishBytes >= LIMIT.openPublishBytes
     );
   }
@@ -66,9 +79,11 @@ export class Uplink {
     const seq = this.#link.nextSeq();
     const { exchange, routingKey, properties } = content;
     const { body, encoding } = readBody(content.body);
-    this.#publishes.set(seq, { bytes: content.body.length, onOutcome });
+    const frame = { kind: 'publish' as const, seq, exchange, routingKey, properties, body, encoding };
+    this.#publishes.set(seq, { bytes: content.body.length, frame, onOutcome });
     this.#openPublishBytes += content.body.length;
-    this.#link.send({ kind: 'publish', seq, exchange, routingKey, properties, body, encoding }, seq);
+    if (this.#held.size === 0 || isEmergencyKey(routingKey)) this.#link.send(frame, seq);
+    else this.#held.add(seq, frame);
   }
 
   /** Gathered until the turn ends: one frame for a whole read's acks. */
@@ -114,14 +129,34 @@ export class Uplink {
         }
         this.#answer(frame.seq, frame);
         return;
+      case 'wait':
+        this.#hold(frame);
+        return;
       case 'ok':
       case 'got':
         this.#answer(frame.seq, frame);
     }
   }
 
+  /**
+   * Calls that once nothing that was published is held any more, each with its outcome: at once where none is held.
+   */
+  afterHeld(done: () => void): void {
+    if (this.#held.size === 0) done();
+    else this.#afterHeld = done;
+  }
+
   close(): void {
+    this.#held.stop();
     this.#link.close();
+  }
+
+  #hold(pace: Extract<VhostLinkDown, { kind: 'wait' }>): void {
+    const frames = pace.seqs.flatMap((seq) => this.#publishes.get(seq)?.frame ?? []);
+    this.#held.takeBack(
+      frames.map((frame) => ({ seq: frame.seq, frame })),
+      pace,
+    );
   }
 
   #answer(seq: number, frame: VhostLinkDown): void {
@@ -136,6 +171,10 @@ export class Uplink {
     this.#publishes.delete(seq);
     this.#openPublishBytes -= publish.bytes;
     publish.onOutcome(outcome);
+    if (this.#publishes.size > 0) return;
+    const done = this.#afterHeld;
+    this.#afterHeld = undefined;
+    done?.();
   }
 }
 

@@ -8,7 +8,9 @@ import { Aedes, type AuthenticateError, type Client } from 'aedes';
 import { isUuid } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts';
+import { CLIENT_QUIET_MS } from '../../protocol/link/live.ts';
 import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
+import { Held } from '../held.ts';
 import type { DialResult, Link } from '../link.ts';
 import { SizeGate } from './size-gate.ts';
 
@@ -20,6 +22,8 @@ const IDENTIFIER_REJECTED = Buffer.from([0x20, 2, 0, 2]);
 export type DeviceDial = (
   credential: { username: string; password: string },
   address: string,
+  /** Whether the client has gone meanwhile. */
+  isGone: () => boolean,
 ) => Promise<DialResult<DeviceLinkUp, DeviceLinkDown>>;
 
 export interface MqttEvents {
@@ -30,11 +34,26 @@ export interface MqttEvents {
   commanded(): void;
 }
 
+/** How often sessions are looked at for clients that send nothing. */
+const QUIET_CHECK_MS = 5_000;
+
+type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
+
+/** A publish that waits for the site's word. */
+interface Waiting {
+  frame: PublishFrame;
+  settle: (outcome: 'stored' | 'refused') => void;
+}
+
 /** One device's session: its link, and what waits for the site's word. */
 interface Session {
   deviceId: string;
   link: Link<DeviceLinkUp, DeviceLinkDown>;
-  waiting: Map<number, (outcome: 'stored' | 'refused') => void>;
+  waiting: Map<number, Waiting>;
+  /** Publishes over the device's rate. Its client is read no further while they wait. */
+  held: Held<PublishFrame>;
+  /** Nothing has come from the client for so long that the site was told. */
+  quiet: boolean;
   /** What went wrong, when the client did not just leave. */
   why?: string;
 }
@@ -46,6 +65,7 @@ export class MqttEngine {
   readonly #sessions = new Map<Client, Session>();
   readonly #addresses = new WeakMap<Duplex, string>();
   #connections = 0;
+  #quietCheck: NodeJS.Timeout | undefined;
 
   constructor(dial: DeviceDial, events: MqttEvents) {
     this.#dial = dial;
@@ -54,6 +74,7 @@ export class MqttEngine {
       heartbeatInterval: 60_000,
       connectTimeout: LIMIT.mqttConnectMs,
       queueLimit: 256,
+      maxInflightInbound: LIMIT.mqttInflightMessages,
       maxClientsIdLength: 256,
       preConnect: (client, packet, done) => {
         // A client id opens nothing and evicts nobody: each connection has its own, and no state of an earlier one.
@@ -108,6 +129,7 @@ export class MqttEngine {
 
   async start(): Promise<void> {
     await this.#aedes.listen();
+    this.#quietCheck = setInterval(() => this.#checkQuiet(Date.now()), QUIET_CHECK_MS);
   }
 
   /** Takes a client's decrypted stream. */
@@ -120,6 +142,7 @@ export class MqttEngine {
 
   /** Closes every client; they come back to another bridge. */
   async stop(): Promise<void> {
+    clearInterval(this.#quietCheck);
     for (const session of this.#sessions.values()) session.link.close();
     await new Promise<void>((resolve) => this.#aedes.close(() => resolve()));
   }
@@ -136,7 +159,7 @@ export class MqttEngine {
     }
     const deviceId = username.toLowerCase();
     const address = this.#addresses.get(client.conn as Duplex) ?? '';
-    const dialed = await this.#dial({ username: deviceId, password }, address);
+    const dialed = await this.#dial({ username: deviceId, password }, address, () => client.closed);
     if (dialed.outcome !== 'accepted') {
       const isRefusal = dialed.outcome === 'refused';
       const why = isRefusal ? dialed.message : dialed.reason;
@@ -147,10 +170,16 @@ export class MqttEngine {
       dialed.link.close();
       return;
     }
-    const session: Session = { deviceId, link: dialed.link, waiting: new Map() };
+    const { link } = dialed;
+    const gate = client.conn as SizeGate;
+    const held = new Held<PublishFrame>(
+      (frame, seq) => link.send(frame, seq),
+      (isHolding) => gate.hold(isHolding, () => refreshKeepAlive(client)),
+    );
+    const session: Session = { deviceId, link, waiting: new Map(), held, quiet: false };
     this.#sessions.set(client, session);
     this.#events.opened(deviceId);
-    dialed.link.attach({
+    link.attach({
       frames: (frames) => this.#receive(client, session, frames),
       closed: (code, reason) => {
         this.#end(client, `link ${code} ${reason}`);
@@ -175,12 +204,17 @@ export class MqttEngine {
     // A retained flag is cleared and the message processed [C-3.6].
     packet.retain = false;
     const seq = session.link.nextSeq();
-    session.waiting.set(seq, (outcome) => {
+    const frame: PublishFrame = { kind: 'publish', seq, topic, payload: packet.payload.toString('utf8') };
+    const settle = (outcome: 'stored' | 'refused') => {
       // MQTT 3.1.1 has no negative acknowledgement: what was refused gets none, and comes again with a new session.
       if (outcome === 'refused') packet.qos = 0;
+      // Aedes keeps a QoS 2 packet until its PUBREL: its payload is where it belongs.
+      packet.payload = Buffer.alloc(0);
       done(null);
-    });
-    session.link.send({ kind: 'publish', seq, topic, payload: packet.payload.toString('utf8') }, seq);
+    };
+    session.waiting.set(seq, { frame, settle });
+    if (session.held.size === 0) session.link.send(frame, seq);
+    else session.held.add(seq, frame);
   }
 
   #receive(client: Client, session: Session, frames: readonly DeviceLinkDown[]): void {
@@ -192,6 +226,14 @@ export class MqttEngine {
         case 'refused':
           this.#settle(session, frame.seq, 'refused');
           break;
+        case 'wait':
+          session.held.takeBack(
+            frame.seqs
+              .flatMap((seq) => session.waiting.get(seq)?.frame ?? [])
+              .map((own) => ({ seq: own.seq, frame: own })),
+            frame,
+          );
+          break;
         case 'command':
           this.#command(client, session, frame.payload);
       }
@@ -199,9 +241,9 @@ export class MqttEngine {
   }
 
   #settle(session: Session, seq: number, outcome: 'stored' | 'refused'): void {
-    const settle = session.waiting.get(seq);
+    const waiting = session.waiting.get(seq);
     session.waiting.delete(seq);
-    settle?.(outcome);
+    waiting?.settle(outcome);
   }
 
   #command(client: Client, session: Session, payload: string): void {
@@ -213,16 +255,36 @@ export class MqttEngine {
     );
   }
 
+  /** [C-3.10] A site is told when nothing came from a client for too long, no ping either, and when something does. */
+  #checkQuiet(now: number): void {
+    for (const [client, session] of this.#sessions) {
+      const gate = client.conn as SizeGate;
+      if (session.quiet || session.link.version < 2 || gate.quietMs(now) < CLIENT_QUIET_MS) continue;
+      session.quiet = true;
+      session.link.send({ kind: 'quiet', quiet: true });
+      gate.untilBytes(() => {
+        session.quiet = false;
+        session.link.send({ kind: 'quiet', quiet: false });
+      });
+    }
+  }
+
   #end(client: Client, why: string): void {
     const session = this.#sessions.get(client);
     if (!session) return;
     this.#sessions.delete(client);
     // Nobody waits for them any more, but each holds its packet until it is told.
-    for (const settle of session.waiting.values()) settle('refused');
+    for (const { settle } of session.waiting.values()) settle('refused');
     session.waiting.clear();
+    session.held.stop();
     session.link.close();
     this.#events.closed(session.deviceId, session.why ?? why);
   }
+}
+
+/** Aedes looks for its client's life in packets that it reads; there are none while it waits for us. */
+function refreshKeepAlive(client: Client): void {
+  (client as unknown as { _keepaliveTimer: NodeJS.Timeout | null })._keepaliveTimer?.refresh();
 }
 
 function authenticateError(returnCode: number, message: string): AuthenticateError {

@@ -6,6 +6,8 @@ import { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';
 
 const CONNECT = 1;
+/** Well within the shortest keep-alive, of one second. */
+const HELD_BEAT_MS = 500;
 
 type Verdict = { ok: true } | { ok: false; why: string };
 
@@ -68,6 +70,13 @@ export class SizeGate extends Duplex {
   readonly #stream: Duplex;
   readonly #gate = new PacketGate();
   readonly #timer: NodeJS.Timeout;
+  #lastByteMs = Date.now();
+  #isHeld = false;
+  #heldBeat: NodeJS.Timeout | undefined;
+  /** Whether the broker takes more. */
+  #isWanted = true;
+  /** Told of the next bytes, once. */
+  #onBytes: (() => void) | undefined;
 
   constructor(stream: Duplex, onRefused: (why: string) => void) {
     super({ allowHalfOpen: false });
@@ -77,6 +86,7 @@ export class SizeGate extends Duplex {
       this.destroy();
     }, LIMIT.mqttConnectMs);
     stream.on('data', (chunk: Buffer) => {
+      this.#noteBytes();
       const verdict = this.#gate.take(chunk);
       if (!verdict.ok) {
         onRefused(verdict.why);
@@ -84,12 +94,40 @@ export class SizeGate extends Duplex {
         return;
       }
       if (this.#gate.connectDone) clearTimeout(this.#timer);
-      if (!this.push(chunk)) stream.pause();
+      this.#isWanted = this.push(chunk);
+      if (!this.#isWanted || this.#isHeld) stream.pause();
     });
     stream.on('end', () => this.push(null));
     stream.on('error', (error) => this.destroy(error));
     stream.on('close', () => this.destroy());
     stream.on('drain', () => this.#drained());
+  }
+
+  /** Reads the client no further, or goes on. `onHeld` comes on and on meanwhile: it is we who keep it silent. */
+  hold(isHeld: boolean, onHeld: () => void): void {
+    clearInterval(this.#heldBeat);
+    this.#isHeld = isHeld;
+    if (isHeld) {
+      this.#stream.pause();
+      this.#heldBeat = setInterval(onHeld, HELD_BEAT_MS);
+    } else if (this.#isWanted) this._read();
+  }
+
+  /** For how long the client has sent nothing; 0 while it is we who do not read it. */
+  quietMs(now: number): number {
+    return this.#stream.isPaused() ? 0 : now - this.#lastByteMs;
+  }
+
+  /** Calls that once, when the client sends anything. */
+  untilBytes(onBytes: () => void): void {
+    this.#onBytes = onBytes;
+  }
+
+  #noteBytes(): void {
+    this.#lastByteMs = Date.now();
+    const told = this.#onBytes;
+    this.#onBytes = undefined;
+    told?.();
   }
 
   #onDrain: (() => void) | undefined;
@@ -101,7 +139,10 @@ export class SizeGate extends Duplex {
   }
 
   override _read(): void {
-    this.#stream.resume();
+    // A client that we did not read was not quiet.
+    if (this.#stream.isPaused()) this.#lastByteMs = Date.now();
+    this.#isWanted = true;
+    if (!this.#isHeld) this.#stream.resume();
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
@@ -117,6 +158,7 @@ export class SizeGate extends Duplex {
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     clearTimeout(this.#timer);
+    clearInterval(this.#heldBeat);
     this.#stream.destroy();
     this.#drained();
     done(error);

@@ -12,10 +12,24 @@ export function sendFrames(socket: WebSocket, frames: readonly unknown[]): void 
 /** A close frame holds 123 bytes of reason; ours are ASCII but for what a peer wrote. */
 const MAX_REASON_CHARS = 100;
 
+/**
+ * Ends a link that is a client's: a last frame says so and why, for the close itself may take its time to arrive at a
+ * client that is idle.
+ */
+export function endLink(socket: WebSocket, code: number, reason: string): void {
+  const text = printable(reason);
+  sendFrames(socket, [{ kind: 'goodbye', code, reason: text }]);
+  closeQuietly(socket, code, text);
+}
+
 export function closeQuietly(socket: WebSocket, code: number, reason: string): void {
   try {
-    socket.close(code, reason.replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_REASON_CHARS));
+    socket.close(code, printable(reason));
   } catch {
     // Closed already.
   }
+}
+
+function printable(reason: string): string {
+  return reason.replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_REASON_CHARS);
 }

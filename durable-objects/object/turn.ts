@@ -29,8 +29,11 @@ export class Turn {
     return this.#rowsWritten;
   }
 
-  write(statement: Write, ...bindings: SqlStorageValue[]): void {
-    this.#rowsWritten += this.#storage.sql.exec(statement, ...bindings).rowsWritten;
+  /** Returns the rows written: what the statement changed, index entries included. */
+  write(statement: Write, ...bindings: SqlStorageValue[]): number {
+    const { rowsWritten } = this.#storage.sql.exec(statement, ...bindings);
+    this.#rowsWritten += rowsWritten;
+    return rowsWritten;
   }
 
   /** A write that answers with its row. */

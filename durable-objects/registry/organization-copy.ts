@@ -10,16 +10,22 @@ import { organizationSettings } from '../../protocol/organization.ts';
 import type { Clock } from '../object/clock.ts';
 import type { Facts } from '../object/facts.ts';
 import type { Turns } from '../object/turn.ts';
+import { within } from '../object/within.ts';
 
 export interface OrganizationRecord {
   requireSignedCommands: boolean;
+  /** Absent in a copy that older code stored. */
+  publishRatePerSecond?: number;
   plants: { id: string; externalPlantId: string | null }[];
 }
 
-/** How old the copy may be while in use, and how soon an unknown site may ask for a fresh one. */
-export const REFRESH_MS = 60_000;
+/** How old the copy may be that decides, how soon an unknown site may ask for a fresh one, and how long a read takes. */
+export const FRESH_MS = 60_000;
 export const RETRY_MS = 1_000;
-/** Larger ones are read again at each wake. */
+/** How often it is read while in use and nothing is decided by it: changes are told, this is the net. */
+export const POLL_MS = 15 * 60_000;
+const READ_LIMIT_MS = 3_000;
+/** A larger one is read again at each wake. */
 const MAX_STORED_CHARS = 500_000;
 
 /** The site that an envelope's `siteId` means to a key; undefined: unknown, foreign and not allowed alike [C-7.1]. */
@@ -38,7 +44,7 @@ export function findSite(
 
 /** The copy in memory and storage, read again on demand, one read at a time. */
 export class OrganizationCopy {
-  readonly #facts: Facts<'registry'>;
+  readonly #facts: Facts<'registry' | 'registryReadAt'>;
   readonly #turns: Turns;
   readonly #clock: Clock;
   readonly #database: D1Database;
@@ -46,22 +52,28 @@ export class OrganizationCopy {
   #readAtMs = 0;
   #reading: Promise<void> | undefined;
 
-  constructor(facts: Facts<'registry'>, turns: Turns, clock: Clock, database: D1Database) {
+  constructor(facts: Facts<'registry' | 'registryReadAt'>, turns: Turns, clock: Clock, database: D1Database) {
     this.#facts = facts;
     this.#turns = turns;
     this.#clock = clock;
     this.#database = database;
     this.#record = facts.get<OrganizationRecord>('registry');
+    if (this.#record) this.#readAtMs = facts.get<number>('registryReadAt') ?? 0;
   }
 
   get record(): OrganizationRecord | undefined {
     return this.#record;
   }
 
-  /** Reads it unless it is younger than that. */
+  /** Whether it is young enough to decide by. */
+  isFresh(): boolean {
+    return this.#clock.now() - this.#readAtMs < FRESH_MS;
+  }
+
+  /** Reads it unless it is younger than that. Rejects when the registry does not answer in time. */
   async refresh(organizationId: string, maxAgeMs: number): Promise<void> {
     if (this.#clock.now() - this.#readAtMs < maxAgeMs) return;
-    this.#reading ??= readOrganization(this.#database, organizationId)
+    this.#reading ??= within(READ_LIMIT_MS, readOrganization(this.#database, organizationId))
       .then((record) => this.#take(record))
       .finally(() => {
         this.#reading = undefined;
@@ -74,8 +86,12 @@ export class OrganizationCopy {
     const isSame = text === JSON.stringify(this.#record);
     this.#record = record;
     this.#readAtMs = this.#clock.now();
-    if (isSame || text.length > MAX_STORED_CHARS) return;
-    this.#turns.attempt((turn) => this.#facts.set(turn, 'registry', record));
+    if (text.length > MAX_STORED_CHARS) return;
+    const readAtMs = this.#readAtMs;
+    this.#turns.attempt((turn) => {
+      this.#facts.set(turn, 'registryReadAt', readAtMs);
+      if (!isSame) this.#facts.set(turn, 'registry', record);
+    });
   }
 }
 
@@ -92,5 +108,6 @@ async function readOrganization(database: D1Database, organizationId: string): P
       .where(eq(plants.organizationId, organizationId)),
   ]);
   const settings = organizationSettings.parse(organization?.settings ?? {});
-  return { requireSignedCommands: settings.requireSignedCommands, plants: rows };
+  const { requireSignedCommands, publishRatePerSecond } = settings;
+  return { requireSignedCommands, publishRatePerSecond, plants: rows };
 }

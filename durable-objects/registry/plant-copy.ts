@@ -1,17 +1,26 @@
 /**
  * What a Site must know of the registry: its sub-devices, its organization's settings, and the keys that may see it.
- * Read from D1 at first use and each minute while busy, kept as a fact so that a wake needs no D1.
+ * Kept as a fact with its age. What decides is never older than a minute; otherwise it is read again now and then.
  */
-import { and, eq, gt, isNotNull, isNull, or } from 'drizzle-orm';
+
+import { and, eq, gt, isNull, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { apiKeys, organizations, plants, subDevices } from '../../migrations/schema.ts';
 import type { AssetType, MeterRole } from '../../protocol/enums.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
+import { type ApiKeyScope, effectiveScopes, mayConnect } from '../../protocol/scopes.ts';
 import type { Clock } from '../object/clock.ts';
 import type { Facts } from '../object/facts.ts';
-import type { Turns } from '../object/turn.ts';
+import type { Turn, Turns } from '../object/turn.ts';
+import { within } from '../object/within.ts';
+import { reasonOf } from './reason.ts';
 
-const REFRESH_MS = 60_000;
+/** How old the copy may be that decides, how often it is read otherwise, and how long a read may take. */
+const FRESH_MS = 60_000;
+const POLL_MS = 60_000;
+/** How often its age is stored while nothing changes: each time is a row. */
+const AGE_STEP_MS = 10 * 60_000;
+const READ_LIMIT_MS = 3_000;
 
 /** A sub-device as the registry lists it. */
 export interface SubDevice {
@@ -30,7 +39,7 @@ export interface PlantRecord {
   organizationId: string;
   settings: OrganizationSettings;
   subDevices: SubDevice[];
-  /** Keys with a vhost that may see this plant, neither revoked nor expired [C-8.1]. */
+  /** Keys that may connect and see this plant, neither revoked nor expired [C-8.1]. */
   keyIds: string[];
 }
 
@@ -40,20 +49,27 @@ export interface PlantCopyHost {
   database: D1Database;
   siteId(): string | undefined;
   keepAlive(work: Promise<void>): void;
+  /** The plant consists of other things now, in this turn; or is no more. */
+  onChange(turn: Turn, isGone: boolean): void;
 }
 
 /** The copy that a site keeps, and how old it is. */
 export class PlantCopy {
-  readonly #facts: Facts<'registry'>;
+  readonly #facts: Facts<'registry' | 'registryReadAt'>;
   readonly #host: PlantCopyHost;
   #record: PlantRecord | undefined;
   #externalIds: ReadonlySet<string> = new Set();
   #readAtMs = 0;
+  #triedAtMs = 0;
+  #storedAtMs = 0;
+  #reading: Promise<void> | undefined;
 
-  constructor(facts: Facts<'registry'>, host: PlantCopyHost) {
+  constructor(facts: Facts<'registry' | 'registryReadAt'>, host: PlantCopyHost) {
     this.#facts = facts;
     this.#host = host;
-    this.#use(facts.get<PlantRecord>('registry'));
+    this.#use(facts.get<PlantRecord | null>('registry') ?? undefined);
+    if (this.#record) this.#readAtMs = facts.get<number>('registryReadAt') ?? 0;
+    this.#storedAtMs = this.#readAtMs;
   }
 
   /** Undefined until it was read, and for a device that has no plant. */
@@ -73,7 +89,13 @@ export class PlantCopy {
     return this.#record?.keyIds ?? [];
   }
 
-  /** Resolves once there is a copy to decide by; one that is old is read again meanwhile. */
+  /** Resolves once there is a copy to decide by. Rejects when the registry does not answer in time: trouble. */
+  async fresh(): Promise<void> {
+    if (this.#record && this.#host.clock.now() - this.#readAtMs < FRESH_MS) return;
+    await this.#refresh();
+  }
+
+  /** Resolves once there is a copy to read by; one that is old is read again meanwhile. */
   async ready(): Promise<void> {
     if (!this.#record) await this.#refresh();
     else this.refreshInBackground();
@@ -81,23 +103,47 @@ export class PlantCopy {
 
   refreshInBackground(): void {
     const now = this.#host.clock.now();
-    if (now - this.#readAtMs < REFRESH_MS) return;
-    this.#readAtMs = now;
+    if (now - Math.max(this.#readAtMs, this.#triedAtMs) < POLL_MS) return;
+    this.#triedAtMs = now;
     this.#host.keepAlive(
       this.#refresh().catch((error: unknown) => {
-        console.warn('registry not read', { error: String(error) });
+        console.warn('registry not read', { error: reasonOf(error) });
       }),
     );
   }
 
+  /** One read at a time. */
   async #refresh(): Promise<void> {
     const siteId = this.#host.siteId();
     if (!siteId) return;
-    const record = await readPlant(this.#host.database, siteId, this.#host.clock.now());
-    this.#readAtMs = this.#host.clock.now();
-    if (!record || JSON.stringify(record) === JSON.stringify(this.#record)) return;
-    this.#host.turns.attempt((turn) => this.#facts.set(turn, 'registry', record));
-    this.#use(record);
+    this.#reading ??= this.#read(siteId).finally(() => {
+      this.#reading = undefined;
+    });
+    await this.#reading;
+  }
+
+  async #read(siteId: string): Promise<void> {
+    const { database, clock, turns } = this.#host;
+    const record = await within(READ_LIMIT_MS, readPlant(database, siteId, clock.now()));
+    const readAtMs = clock.now();
+    const before = this.#record;
+    if (record || before) {
+      const isOther = JSON.stringify(record) !== JSON.stringify(before);
+      if (!isOther && readAtMs - this.#storedAtMs < AGE_STEP_MS) {
+        this.#readAtMs = readAtMs;
+        return;
+      }
+      turns.attempt((turn) => {
+        turn.undo(() => this.#use(before));
+        this.#use(record);
+        this.#facts.set(turn, 'registryReadAt', readAtMs);
+        if (!isOther) return;
+        this.#facts.set(turn, 'registry', record ?? null);
+        this.#host.onChange(turn, !record);
+      });
+    }
+    this.#readAtMs = readAtMs;
+    this.#storedAtMs = readAtMs;
   }
 
   #use(record: PlantRecord | undefined): void {
@@ -122,13 +168,12 @@ async function readPlant(
   const [rows, keys] = await Promise.all([
     db.select().from(subDevices).where(eq(subDevices.plantId, plantId)).orderBy(subDevices.externalId),
     db
-      .select({ id: apiKeys.id, allowedPlantIds: apiKeys.allowedPlantIds })
+      .select({ id: apiKeys.id, scopes: apiKeys.scopes, allowedPlantIds: apiKeys.allowedPlantIds })
       .from(apiKeys)
       .where(
         and(
           eq(apiKeys.organizationId, plant.organizationId),
           isNull(apiKeys.revokedAtMs),
-          isNotNull(apiKeys.vhost),
           or(isNull(apiKeys.expiresAtMs), gt(apiKeys.expiresAtMs, now)),
         ),
       ),
@@ -149,6 +194,9 @@ async function readPlant(
         meterRole,
       }),
     ),
-    keyIds: keys.filter((key) => key.allowedPlantIds?.includes(plantId) ?? true).map((key) => key.id),
+    keyIds: keys
+      .filter(({ scopes }) => mayConnect(effectiveScopes(scopes as ApiKeyScope[])))
+      .filter(({ allowedPlantIds }) => allowedPlantIds?.includes(plantId) ?? true)
+      .map(({ id }) => id),
   };
 }

@@ -2,8 +2,15 @@
 import type { Facts } from '../object/facts.ts';
 import type { Turns } from '../object/turn.ts';
 
-/** The facts of a site, by name. `registry` is its copy of D1. */
-export type SiteFact = 'identity' | 'registry' | 'config' | 'modeOverride' | 'presence' | 'snapshot';
+/** The facts of a site, by name. `registry` is its copy of D1, null when the plant is gone. */
+export type SiteFact =
+  | 'identity'
+  | 'registry'
+  | 'registryReadAt'
+  | 'config'
+  | 'modeOverride'
+  | 'presence'
+  | 'snapshot';
 
 export class SiteIdentity {
   readonly #facts: Facts<SiteFact>;

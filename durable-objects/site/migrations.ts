@@ -130,4 +130,50 @@ export const SITE_MIGRATIONS: readonly Migration[] = [
     CREATE INDEX dispatch_due ON dispatch (due_at_ms) WHERE due_at_ms IS NOT NULL;
     `,
   },
+  {
+    // Each row of the log, of the journal and of messageIds says where its bytes begin: two ends tell how much there
+    // is. A messageId knows by itself what it was, so it outlives its log row.
+    lowest: 3,
+    sql: `
+    ALTER TABLE journal_block ADD COLUMN starts_at INTEGER NOT NULL DEFAULT 0;
+    UPDATE journal_block SET starts_at = place.at FROM
+      (SELECT id, sum(size) OVER (ORDER BY id) - size AS at FROM journal_block) AS place
+      WHERE place.id = journal_block.id;
+
+    ALTER TABLE command ADD COLUMN starts_at INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE command ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
+    -- The publish of a rejection that binds no messageId: a lane that hands it over again is answered from its row.
+    ALTER TABLE command ADD COLUMN publish_id TEXT;
+    CREATE INDEX command_publish ON command (publish_id) WHERE publish_id IS NOT NULL;
+    -- From where on the log has no gaps; and the last emergency, behind which nothing older is told again.
+    ALTER TABLE counters ADD COLUMN log_start INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE counters ADD COLUMN emergency_sequence INTEGER NOT NULL DEFAULT 0;
+    UPDATE command SET size = 400 + length(payload) + coalesce(length(results), 0) + length(source);
+    UPDATE command SET starts_at = place.at FROM
+      (SELECT sequence, sum(size) OVER (ORDER BY sequence) - size AS at FROM command) AS place
+      WHERE place.sequence = command.sequence;
+
+    CREATE TABLE message_id (
+      sequence INTEGER PRIMARY KEY,
+      key_id TEXT NOT NULL,
+      message_id TEXT NOT NULL,
+      command_id TEXT NOT NULL,
+      command_sequence INTEGER NOT NULL,
+      -- Of routing key and payload; empty in rows from before: their log row tells.
+      digest TEXT NOT NULL,
+      acknowledgement TEXT NOT NULL,
+      received_at_ms INTEGER NOT NULL,
+      starts_at INTEGER NOT NULL,
+      size INTEGER NOT NULL
+    );
+    CREATE UNIQUE INDEX message_id_key ON message_id (key_id, message_id);
+    INSERT INTO message_id (key_id, message_id, command_id, command_sequence, digest, acknowledgement,
+        received_at_ms, starts_at, size)
+      SELECT key_id, message_id, id, command_sequence, '', acknowledgement, received_at_ms,
+        sum(size) OVER (ORDER BY command_sequence) - size, size
+      FROM (SELECT received_message.*, command.id, 200 + length(acknowledgement) AS size FROM received_message
+        JOIN command ON command.sequence = received_message.command_sequence) ORDER BY command_sequence;
+    DROP TABLE received_message;
+    `,
+  },
 ];

@@ -9,9 +9,12 @@ import { type Turn, Turns } from '../object/turn.ts';
 import { PlantCopy, type SubDevice } from '../registry/plant-copy.ts';
 import { writeStatus } from '../registry/status-lane.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
+import { SITE_BOUNDS } from './bounds.ts';
+import { MessageIdRows } from './command/message-ids.ts';
 import { CommandRows } from './command/rows.ts';
 import { SiteConfiguration } from './config/configuration.ts';
 import { Devices } from './device/devices.ts';
+import { DeviceRates } from './device/rates.ts';
 import { DeviceRows } from './device/rows.ts';
 import { DeviceSecrets } from './device/secrets.ts';
 import { servesSite, servingGateway } from './device/serving.ts';
@@ -22,14 +25,12 @@ import { type Delivered, Outbox } from './event/outbox.ts';
 import { type OutboxRow, OutboxRows } from './event/rows.ts';
 import { type SiteFact, SiteIdentity } from './identity.ts';
 import { Presence } from './presence/presence.ts';
+import { Retention } from './retention.ts';
 import type { SiteFacts } from './site-facts.ts';
 import { TelemetryFeed } from './telemetry/feed.ts';
 import { Journal } from './telemetry/journal.ts';
 import { JournalRows } from './telemetry/rows.ts';
 import type { SignalOrigin } from './telemetry/snapshot.ts';
-
-/** Forgetting messageIds reads their whole table: no more than this often. */
-const FORGET_INTERVAL_MS = 24 * 3_600_000;
 
 export class SiteParts {
   readonly clock = new Clock();
@@ -44,14 +45,21 @@ export class SiteParts {
   readonly presence: Presence;
   readonly feed: TelemetryFeed;
   readonly commands: CommandRows;
+  readonly messageIds: MessageIdRows;
+  readonly rates = new DeviceRates();
+  readonly retention: Retention;
   readonly dispatches: DispatchRows;
   readonly outbox: Outbox;
   readonly #env: Env;
-  #messagesForgottenAtMs = 0;
   #facts: { turn: Turn; facts: SiteFacts } | undefined;
 
-  /** `onChange`: due times may have changed. */
-  constructor(ctx: DurableObjectState, env: Env, onChange: () => void) {
+  /** `onChange`: due times may have changed. `onPlantChange`: see PlantCopyHost. */
+  constructor(
+    ctx: DurableObjectState,
+    env: Env,
+    onChange: () => void,
+    onPlantChange: (turn: Turn, isGone: boolean) => void,
+  ) {
     this.#env = env;
     const { clock } = this;
     const sql = new Sql(ctx.storage);
@@ -65,8 +73,10 @@ export class SiteParts {
       },
     });
     this.commands = new CommandRows(sql);
+    this.messageIds = new MessageIdRows(sql);
     this.dispatches = new DispatchRows(sql);
-    this.outbox = new Outbox(new OutboxRows(sql), {
+    const outboxRows = new OutboxRows(sql);
+    this.outbox = new Outbox(outboxRows, {
       clock,
       turns: this.turns,
       deliver: (lane, rows) => this.#deliver(lane, rows),
@@ -81,23 +91,44 @@ export class SiteParts {
       database: env.DB,
       siteId: () => this.identity.known,
       keepAlive,
+      onChange: onPlantChange,
     });
     this.secrets = new DeviceSecrets(new SecretBox(env.DATA_KEYS));
     this.devices = new Devices(new DeviceRows(sql), this.secrets);
-    this.journal = new Journal(new JournalRows(sql), facts, {
+    const journalRows = new JournalRows(sql);
+    this.journal = new Journal(journalRows, facts, {
       clock,
       origin: (deviceId) => this.#origin(deviceId),
       isSubDevice: (externalId) => this.registry.isSubDevice(externalId),
-      onRollover: (turn) => this.#forgetMessages(turn),
     });
+    this.retention = new Retention(
+      [
+        {
+          name: 'journal',
+          table: journalRows,
+          bytes: SITE_BOUNDS.journalBytes,
+          ageMs: LIMIT.journalRetentionMs,
+        },
+        { name: 'command log', table: this.commands, bytes: SITE_BOUNDS.commandLogBytes },
+        {
+          name: 'messageIds',
+          table: this.messageIds,
+          bytes: SITE_BOUNDS.messageIdBytes,
+          ageMs: LIMIT.messageIdMemoryMs,
+        },
+      ],
+      outboxRows,
+      SITE_BOUNDS.outboxRows,
+    );
     const { devices, registry, journal, outbox } = this;
-    this.presence = new Presence({ facts, devices, registry, journal, outbox });
+    const quietSinceMs = (id: string) => this.sessions.quietSinceMs(id);
+    this.presence = new Presence({ facts, devices, registry, journal, outbox, quietSinceMs });
     this.sessions = new DeviceSessions(ctx, devices, new SeenConnections(sql), (turn) =>
       this.presence.update(turn),
     );
     const { identity, sessions, configuration } = this;
     this.feed = new TelemetryFeed(
-      { clock, identity, registry, journal, sessions, configuration },
+      { identity, registry, journal, sessions, configuration },
       (keyId, siteId, event) => {
         const sent = this.#vhost(keyId).receivePassing(siteId, [event]);
         ctx.waitUntil(
@@ -107,6 +138,11 @@ export class SiteParts {
         );
       },
     );
+  }
+
+  /** What the organization's setting allows a device to send. */
+  get deviceMessagesPerSecond(): number {
+    return this.registry.record?.settings.deviceRatePerSecond ?? LIMIT.deviceMessagesPerSecond;
   }
 
   /** What the rules see, built once a turn. */
@@ -121,13 +157,17 @@ export class SiteParts {
     const isActive = (id: string) => this.devices.find(id)?.status === 'ACTIVE';
     const gatewayId = servingGateway(this.devices.all(), isLive)?.id;
     return {
+      exists: this.registry.record !== undefined,
       subDevices: this.registry.subDevices,
       constraints: config.constraints,
       hardLimits: config.hardLimits,
       gatewayId,
       servingDevice: ({ linkedDeviceId }) => {
         const id = linkedDeviceId && isActive(linkedDeviceId) ? linkedDeviceId : gatewayId;
-        return id === undefined ? undefined : { id, live: isLive(id) };
+        if (id === undefined) return undefined;
+        const device = this.devices.find(id);
+        const connectedAtMs = device?.connection_id ? (device.connected_at_ms ?? now) : now;
+        return { id, live: isLive(id), connectedForMs: now - connectedAtMs };
       },
       isActive,
       isLive,
@@ -144,12 +184,6 @@ export class SiteParts {
       servesSite: device !== undefined && servesSite(device),
       subDeviceId: this.registry.subDevices.find(isLinked)?.externalId,
     };
-  }
-
-  #forgetMessages(turn: Turn): void {
-    if (turn.now - this.#messagesForgottenAtMs < FORGET_INTERVAL_MS) return;
-    this.#messagesForgottenAtMs = turn.now;
-    this.commands.forgetBefore(turn, turn.now - LIMIT.messageIdMemoryMs);
   }
 
   async #deliver(lane: string, rows: readonly OutboxRow[]): Promise<Delivered> {

@@ -2,14 +2,24 @@
 import type { Constraints } from '../../protocol/site-config.ts';
 import type { SubDevice } from '../registry/plant-copy.ts';
 
+export interface ServingDevice {
+  id: string;
+  /** Whether commands reach it now. */
+  live: boolean;
+  /** For how long it has been connected; 0 while it is not. */
+  connectedForMs: number;
+}
+
 export interface SiteFacts {
+  /** False once the registry has no such plant any more. */
+  exists: boolean;
   subDevices: readonly SubDevice[];
   constraints: Constraints | null;
   hardLimits: Constraints | null;
   /** The device that site-level commands go to; undefined when none serves the site [C-2.4]. */
   gatewayId: string | undefined;
   /** The device that a command to this sub-device goes to; undefined when there is none [C-2.4]. */
-  servingDevice(subDevice: SubDevice): { id: string; live: boolean } | undefined;
+  servingDevice(subDevice: SubDevice): ServingDevice | undefined;
   /** Whether a device of that id is in service here. */
   isActive(deviceId: string): boolean;
   /** Whether commands reach a device now. */

@@ -84,4 +84,29 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
     UPDATE fact SET name = 'registry' WHERE name = 'directory';
     `,
   },
+  {
+    // What a client requeued counts toward the delivery limit, not what sat in its buffer. Lines of telemetry are
+    // appended; what became of the events is small and stands beside them.
+    lowest: 3,
+    sql: `
+    ALTER TABLE message ADD COLUMN requeues INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE telemetry_chunk (
+      position INTEGER PRIMARY KEY,
+      created_at_ms INTEGER NOT NULL,
+      event_count INTEGER NOT NULL,
+      byte_count INTEGER NOT NULL,
+      -- What became of its events: see ChunkState. Null while all of them wait.
+      state TEXT,
+      data TEXT NOT NULL
+    );
+    INSERT INTO telemetry_chunk (position, created_at_ms, event_count, byte_count, state, data)
+      SELECT position, created_at_ms, message_count, byte_count,
+        json_object('owners', json('[]'), 'runs',
+          (SELECT json_group_array(json_array(1, 0, -1, min(1, json_extract(value, '$.deliveries')), 0))
+           FROM json_each(chunk.data))),
+        (SELECT group_concat(json_extract(value, '$.message'), char(10)) FROM json_each(chunk.data)) || char(10)
+      FROM chunk WHERE message_count > 0;
+    DROP TABLE chunk;
+    `,
+  },
 ];

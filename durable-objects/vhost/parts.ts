@@ -1,4 +1,5 @@
 /** The parts of one vhost, made once a wake and put together here. Hub and rules take what they need from them. */
+import { LIMIT } from '../../protocol/limits.ts';
 import type { Env } from '../env.ts';
 import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
@@ -16,6 +17,7 @@ import { EventIntake } from './event/intake.ts';
 import { ReceivedRows } from './event/rows.ts';
 import { EventStore } from './event/store.ts';
 import { Key, type VhostFact } from './key/key.ts';
+import { PublishRate } from './publish/publish-rate.ts';
 import { Publisher } from './publish/publisher.ts';
 import { QueueRows } from './queue/rows.ts';
 
@@ -29,19 +31,25 @@ export class VhostParts {
   readonly outflow: Outflow;
   readonly store: EventStore;
   readonly publisher: Publisher;
+  readonly rate = new PublishRate();
+  readonly database: D1Database;
+  readonly keepAlive: (work: Promise<void>) => void;
   readonly #connectionRows: ConnectionRows;
   readonly #consumerRows: ConsumerRows;
   readonly #queueRows: QueueRows;
   #broker: Broker;
 
-  /** `onKeyEnd`: the key's time is over, in this turn. */
-  constructor(ctx: DurableObjectState, env: Env, onKeyEnd: (turn: Turn) => void) {
+  /** `onKeyEnd`: the key's time is over, in this turn. `onChange`: due times may have changed. */
+  constructor(ctx: DurableObjectState, env: Env, onKeyEnd: (turn: Turn) => void, onChange: () => void) {
     const { clock } = this;
     const sql = new Sql(ctx.storage);
     const facts = new Facts<VhostFact>(sql);
     const keepAlive = (work: Promise<void>) => ctx.waitUntil(work);
+    const written = () => ctx.storage.sync();
+    this.keepAlive = keepAlive;
+    this.database = env.DB;
     const broker = () => this.#broker;
-    this.turns = new Turns(ctx, clock, { ending: (turn) => this.#broker.save(turn), ended: () => {} });
+    this.turns = new Turns(ctx, clock, { ending: (turn) => this.#broker.save(turn), ended: onChange });
     this.#connectionRows = new ConnectionRows(sql);
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);
@@ -52,13 +60,14 @@ export class VhostParts {
     this.intake = new EventIntake(new ReceivedRows(sql), this.key, (turn, queue, message) =>
       this.#broker.push(turn, queue, message),
     );
-    this.outflow = new Outflow(this.turns, this.sockets, broker);
+    const { turns, sockets } = this;
+    this.outflow = new Outflow({ turns, sockets, broker, keepAlive });
     this.store = new EventStore({
       turns: this.turns,
       outflow: this.outflow,
       broker,
       hasEnded: () => this.hasEnded(),
-      written: () => ctx.storage.sync(),
+      written,
       keepAlive,
     });
     const { key, organization, intake, store, outflow } = this;
@@ -68,6 +77,11 @@ export class VhostParts {
 
   get broker(): Broker {
     return this.#broker;
+  }
+
+  /** What the organization's setting allows a key to publish. */
+  get publishesPerSecond(): number {
+    return this.organization.record?.publishRatePerSecond ?? LIMIT.publishesPerSecond;
   }
 
   hasEnded(): boolean {
@@ -88,7 +102,10 @@ export class VhostParts {
   closeConnections(turn: Turn, ids: readonly string[], code?: number, reason?: string): void {
     this.undoBroker(turn);
     for (const id of ids) this.sockets.drop(turn, id, code, reason);
-    for (const id of ids) this.#broker.closeConnection(turn, id);
+    for (const id of ids) {
+      this.#broker.closeConnection(turn, id);
+      this.rate.forget(id);
+    }
   }
 
   /** Everything that a key's clients left. */

@@ -1,12 +1,14 @@
 /** Frames between the bridge and the Site of a device. */
 import { z } from 'zod';
 import { DEVICE_PUBLISH_TOPICS } from '../topics.ts';
-import { seq, stored } from './frame.ts';
+import { goodbye, seq, stored, wait } from './frame.ts';
 
 export const deviceLinkUp = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('publish'), seq, topic: z.enum(DEVICE_PUBLISH_TOPICS), payload: z.string() }),
   /** Whether the client listens on its commands topic now; commands wait until it does. */
   z.object({ kind: z.literal('subscribed'), commands: z.boolean() }),
+  /** Not a byte came from the client for `CLIENT_QUIET_MS`, not even a ping; or one came again [C-3.10]. */
+  z.object({ kind: z.literal('quiet'), quiet: z.boolean() }),
 ]);
 export type DeviceLinkUp = z.infer<typeof deviceLinkUp>;
 
@@ -14,5 +16,7 @@ export const deviceLinkDown = z.discriminatedUnion('kind', [
   stored,
   z.object({ kind: z.literal('refused'), seq, reason: z.string() }),
   z.object({ kind: z.literal('command'), payload: z.string() }),
+  wait,
+  goodbye,
 ]);
 export type DeviceLinkDown = z.infer<typeof deviceLinkDown>;

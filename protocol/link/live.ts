@@ -5,6 +5,8 @@ export const PING_INTERVAL_MS = 20_000;
 export const SIGN_OF_LIFE_MS = 60_000;
 /** A batch that stays unanswered this long means that the link is lost. */
 export const ANSWER_TIMEOUT_MS = 10_000;
+/** A client that no byte came from for this long, not even a ping, is not live [C-3.10]. */
+export const CLIENT_QUIET_MS = 90_000;
 export const PING = 'ping';
 export const PONG = 'pong';
 

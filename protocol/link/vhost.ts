@@ -1,6 +1,7 @@
 /** Frames between the bridge and the Vhost of a partner's client. */
 import { z } from 'zod';
-import { seq, stored } from './frame.ts';
+import { utf8Length } from '../utf8.ts';
+import { goodbye, seq, stored, wait } from './frame.ts';
 
 const channel = z.int().min(1).max(65_535);
 const shortString = z.string().max(255);
@@ -23,6 +24,8 @@ const encoding = z.enum(['utf8', 'base64']);
 export type BodyEncoding = z.infer<typeof encoding>;
 
 export const vhostLinkUp = z.discriminatedUnion('kind', [
+  /** The vhost that the client named in connection.open: only with the right one has the connection begun. */
+  z.object({ kind: z.literal('open'), vhost: shortString }),
   z.object({
     kind: z.literal('publish'),
     seq,
@@ -78,6 +81,8 @@ const delivery = z.object({
   properties: messageProperties,
   body: z.string(),
   encoding,
+  /** What it counts as in its connection's window; absent from an object of before. */
+  bytes: z.int().optional(),
 });
 export type Delivery = z.infer<typeof delivery>;
 
@@ -101,12 +106,28 @@ export const vhostLinkDown = z.discriminatedUnion('kind', [
   }),
   z.object({ kind: z.literal('deliver'), channel, tag: z.string(), delivery }),
   z.object({ kind: z.literal('got'), seq, messageCount: z.int(), delivery: delivery.nullable() }),
+  wait,
+  goodbye,
 ]);
 export type VhostLinkDown = z.infer<typeof vhostLinkDown>;
 
-/** What a delivery counts as in its connection's window: both ends reckon the same. */
-export function deliveryBytes(message: { body: string; routingKey: string }): number {
+/** What a message counts as, in windows, queues and pumps: what travels of it, and what frames add. */
+export function messageBytes(message: {
+  body: string;
+  routingKey: string;
+  properties: MessageProperties;
+}): number {
+  return utf8Length(message.body) + message.routingKey.length + propertiesBytes(message.properties) + 64;
+}
+
+/** What a delivery counts as in a window that a bridge of before reckons, or an object of before has filled. */
+export function plainDeliveryBytes(message: { body: string; routingKey: string }): number {
   return message.body.length + message.routingKey.length + 64;
+}
+
+function propertiesBytes({ headers, ...fields }: MessageProperties): number {
+  const texts = [...Object.values(fields), ...Object.entries(headers ?? {}).flat()];
+  return texts.reduce<number>((sum, value) => sum + utf8Length(String(value)), 0);
 }
 
 /** Delivered bytes that may be under way to one client without having drained. */

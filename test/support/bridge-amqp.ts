@@ -1,6 +1,7 @@
 /** The bridge's AMQP engine with a client of a test before it and an edge of a test behind it. */
 import { type Duplex, duplexPair } from 'node:stream';
-import { AmqpConnection, type ConnectionEvents } from '../../bridge/amqp/connection.ts';
+import { AmqpConnection } from '../../bridge/amqp/connection.ts';
+import type { ConnectionEvents } from '../../bridge/amqp/connection-events.ts';
 import type { VhostDial } from '../../bridge/amqp/handshake.ts';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { dial } from '../../bridge/link.ts';

@@ -16,6 +16,8 @@ import { PING, PONG } from '../../protocol/link/live.ts';
 import {
   type BridgeProof,
   LINK_PATHS,
+  LINK_VERSION,
+  LINK_VERSION_HEADER,
   PROOF_HEADER,
   parseProof,
   proofSigningString,
@@ -33,6 +35,8 @@ export interface Dialed {
   username: string;
   password: string;
   proof: BridgeProof;
+  /** The version of the frames that the bridge speaks, as it was sent. */
+  link: string | undefined;
 }
 
 export type Answer =
@@ -47,14 +51,16 @@ export function envelope(code: ApiErrorCode, message = 'refused', status?: numbe
 }
 
 function accepted(): Answer {
-  return { accept: { [VHOST_HEADER]: VHOST } };
+  return { accept: { [VHOST_HEADER]: VHOST, [LINK_VERSION_HEADER]: String(LINK_VERSION) } };
 }
 
 /** The object's end of one link. */
 export class EdgeLink<Up extends { kind: string }, Down> {
   readonly socket: WebSocket;
-  /** One entry per message. */
+  /** One entry per message, without what only tells that a connection was opened. */
   readonly batches: Up[][] = [];
+  /** What told of connection.open. */
+  readonly opened: Up[] = [];
   pings = 0;
   /** Whether pings are answered. */
   alive = true;
@@ -72,8 +78,11 @@ export class EdgeLink<Up extends { kind: string }, Down> {
       } else {
         const frames = parseFrames(schema, text);
         if (!frames.ok) throw new Error(`the bridge sent unreadable frames: ${frames.refusal}`);
-        this.batches.push(frames.value);
-        this.#untaken.push(...frames.value);
+        const opens = frames.value.filter((frame) => frame.kind === 'open');
+        const others = frames.value.filter((frame) => frame.kind !== 'open');
+        this.opened.push(...opens);
+        if (others.length > 0) this.batches.push(others);
+        this.#untaken.push(...others);
       }
       this.#signal.changed();
     });
@@ -228,5 +237,6 @@ function readDial(request: IncomingMessage): Dialed | undefined {
     username: userinfo.slice(0, colon),
     password: userinfo.slice(colon + 1),
     proof: parsed.proof,
+    link: request.headers[LINK_VERSION_HEADER]?.toString(),
   };
 }

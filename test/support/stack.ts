@@ -16,6 +16,7 @@ import { composeApiKey } from '../../protocol/api-key.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
 import { makeCredentials, type StackCredentials, signDeviceToken } from '../../tools/credentials.ts';
 import { type Edge, startEdge } from '../../tools/edge.ts';
+import { siteOf } from '../../tools/objects.ts';
 import { Partner, type PartnerOptions } from '../../tools/partner.ts';
 import { type KeySeed, type PlantSeed, seedApiKey, seedOrganization, seedPlant } from '../../tools/seed.ts';
 import { Gateway, type Obey } from '../../tools/simulator/gateway.ts';
@@ -77,7 +78,9 @@ export class TestStack {
       ...(options.entry ? { entry: options.entry } : {}),
       ...(options.bindings ? { bindings: options.bindings } : {}),
     });
-    await seedOrganization(edge.miniflare, credentials);
+    // Rates that no test meets unless it sets its own.
+    const settings = { publishRatePerSecond: 10_000, deviceRatePerSecond: 1_000 };
+    await seedOrganization(edge.miniflare, credentials, settings);
     const bridge = await startBridge(edge.url, credentials, certificates, options.bridgeProcess ?? false);
     const stack = new TestStack(folder, credentials, certificates, edge, bridge, options);
     await stack.addPlant({ id: credentials.plantId, gateway: credentials.gateway });
@@ -164,6 +167,28 @@ export class TestStack {
     return await Partner.connect(this.partnerOptions(key));
   }
 
+  /** One more gateway of a plant. */
+  async addDevice(plantId: string): Promise<{ id: string; hmacSecret: string }> {
+    const device = { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') };
+    const database = await this.edge.miniflare.getD1Database('DB');
+    await database
+      .prepare(
+        `INSERT INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, status, provisioned_at_ms, created_at_ms)
+         VALUES (?, ?, ?, 'Controller', ?, 'CONTROLLER', 'TOKEN', 'ACTIVE', 1, 1)`,
+      )
+      .bind(device.id, this.credentials.organization.id, plantId, device.id)
+      .run();
+    const site = await siteOf(this.edge.miniflare, plantId);
+    const { id: deviceId, hmacSecret } = device;
+    await site.adoptDevice({ siteId: plantId, plantId, deviceId, type: 'CONTROLLER', hmacSecret });
+    return device;
+  }
+
+  /** The object leaves memory; its sockets hibernate, and the next event wakes it. */
+  async putToSleep(className: 'Site' | 'Vhost', name: string): Promise<void> {
+    await this.edge.miniflare.unsafeEvictDurableObject('', className, { name, webSockets: 'hibernate' });
+  }
+
   async deviceToken(
     deviceId: string = this.credentials.gateway.id,
     lifetimeSeconds = 3_600,
@@ -195,11 +220,12 @@ export class TestStack {
     username: string | undefined,
     password: string | undefined,
     clientId = 'test',
+    port: number = this.bridge.ports.mqtts,
   ): Promise<MqttClient> {
     return await connectAsync({
       protocol: 'mqtts',
       host: 'localhost',
-      port: this.bridge.ports.mqtts,
+      port,
       ca: this.ca,
       clientId,
       clean: true,

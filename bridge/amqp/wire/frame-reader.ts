@@ -6,6 +6,8 @@ import { connectionError } from './amqp-error.ts';
 
 export const FRAME = { method: 1, header: 2, body: 3, heartbeat: 8, end: 0xce } as const;
 const HEADER_BYTES = 7;
+/** Chunks that are kept apart while their frame is not whole. */
+const MAX_PARTS = 64;
 /** A frame around its payload. */
 export const FRAME_OVERHEAD = 8;
 
@@ -31,7 +33,11 @@ export class FrameReader {
   *push(chunk: Buffer): Generator<Frame> {
     this.#parts.push(chunk);
     this.#held += chunk.length;
-    if (this.#held < this.#needed) return;
+    if (this.#held < this.#needed) {
+      // A frame that comes byte by byte costs no buffer for each.
+      if (this.#parts.length >= MAX_PARTS) this.#parts = [Buffer.concat(this.#parts, this.#held)];
+      return;
+    }
     this.#rest = this.#parts.length === 1 ? chunk : Buffer.concat(this.#parts);
     this.#parts = [];
     let offset = 0;

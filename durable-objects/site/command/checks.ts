@@ -24,6 +24,11 @@ export function overLimit(
   return undefined;
 }
 
+/** Whether the site limits that direction at all. */
+export function isLimited({ constraints, hardLimits }: SiteFacts, name: LimitName): boolean {
+  return [constraints, hardLimits].some((limits) => (limits ?? UNLIMITED)[name] !== null);
+}
+
 /** A site-level command needs a gateway or controller [C-2.4]. */
 export function checkGateway(facts: SiteFacts): Refusal | undefined {
   return facts.gatewayId === undefined ? refusal('DEVICE_OFFLINE', 'no gateway serves this site') : undefined;

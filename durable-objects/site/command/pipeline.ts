@@ -10,16 +10,15 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Submission } from '../../rpc.ts';
 import type { SiteFacts } from '../site-facts.ts';
-import { rejectedPayload } from './kept-payload.ts';
 import type { JudgedItem } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
+import { publishDigest } from './message-ids.ts';
 import { type Refusal, refusal, type Violation } from './refusal.ts';
 
 /** An earlier publish with the same messageId. */
 export interface EarlierMessage {
-  routingKey: string;
-  /** Compact; of one that was rejected, as its row keeps it. */
-  payloadText: string;
+  /** See `publishDigest`. */
+  digest: string;
   acknowledgement: Acknowledgement;
 }
 
@@ -60,6 +59,7 @@ export function judge(
 }
 
 function judgeCommand(command: Command, facts: SiteFacts, now: number): Judgement {
+  if (!facts.exists) return rejected(refusal('DEVICE_OFFLINE', 'no such site'));
   const wrongWindow = checkWindow(command, now);
   if (wrongWindow) return rejected(wrongWindow);
   const items: JudgedItem[] = [];
@@ -86,9 +86,7 @@ function signature({ submission }: Received): Judgement | undefined {
 /** [C-7.3] Looked up after the HMAC and before freshness: the same routing key, site (the object itself) and payload. */
 function repeat({ submission, earlier }: Received): Judgement | undefined {
   if (!earlier) return undefined;
-  const text = compact(submission.payloadText);
-  const isSame = earlier.payloadText === text || earlier.payloadText === rejectedPayload(text);
-  if (earlier.routingKey === submission.routingKey && isSame) {
+  if (earlier.digest === publishDigest(submission.routingKey, compact(submission.payloadText))) {
     return { verdict: 'repeat', acknowledgement: earlier.acknowledgement };
   }
   return rejected(refusal('INVALID_PAYLOAD', 'messageId reused'), false);

@@ -3,36 +3,41 @@
  * dispatches, all in the caller's turn (rule 3, rule 5).
  */
 import { compact, signableJson } from '../../../protocol/compact-json.ts';
+import type { RejectionCode } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Submission, SubmissionBatch } from '../../rpc.ts';
 import { ackDue, type DispatchWindow, waitingDue, windowOf } from '../dispatch/dispatch.ts';
+import { endSurplus } from '../dispatch/ends.ts';
 import type { DispatchRow } from '../dispatch/rows.ts';
 import { sendCommand } from '../dispatch/send-command.ts';
+import { makeRoom } from '../dispatch/waiting.ts';
 import { acknowledgementEvent, type EventSubject, violationAlarms } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { rejectedPayload } from './kept-payload.ts';
 import type { PlannedDispatch } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
-import { type Judgement, judge, rejection, resultsOf } from './pipeline.ts';
+import { publishDigest } from './message-ids.ts';
+import { type EarlierMessage, type Judgement, judge, rejection, resultsOf } from './pipeline.ts';
 import type { Violation } from './refusal.ts';
-import type { NewCommand } from './rows.ts';
+import type { CommandRow, NewCommand } from './rows.ts';
 
 type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix'>;
 
 export function recordSubmission(turn: Turn, site: SiteParts, sender: Sender, submission: Submission): void {
-  const received = site.commands.received(sender.keyId, submission.messageId);
-  const logged = received && site.commands.find(received.command_sequence);
-  const earlier = logged && {
-    routingKey: logged.routing_key,
-    payloadText: logged.payload,
-    acknowledgement: JSON.parse(received.acknowledgement) as Acknowledgement,
-  };
+  const told = submission.publishId && site.commands.ofPublish(submission.publishId);
+  if (told) {
+    // What was rejected once stays so for this publish, whatever has become true meanwhile.
+    const about = subjectOf(sender, submission, told.id);
+    site.outbox.emit(turn, acknowledgementEvent(about, rejectionOf(told), turn.now));
+    return;
+  }
+  const earlier = earlierMessage(site, sender, submission);
   const judgement = judge(submission, earlier, site.facts(turn), turn.now);
   switch (judgement.verdict) {
     case 'repeat': {
-      const about = subjectOf(sender, submission, received?.command_sequence ?? 0);
+      const about = subjectOf(sender, submission, earlier?.commandId ?? '');
       site.outbox.emit(turn, acknowledgementEvent(about, judgement.acknowledgement, turn.now));
       return;
     }
@@ -44,6 +49,37 @@ export function recordSubmission(turn: Turn, site: SiteParts, sender: Sender, su
   }
 }
 
+function earlierMessage(
+  site: SiteParts,
+  sender: Sender,
+  submission: Submission,
+): (EarlierMessage & { commandId: string }) | undefined {
+  const row = site.messageIds.find(sender.keyId, submission.messageId);
+  if (!row) return undefined;
+  const acknowledgement = JSON.parse(row.acknowledgement) as Acknowledgement;
+  const digest = row.digest === '' ? digestFromLog(site, row.command_sequence, submission) : row.digest;
+  return { digest, acknowledgement, commandId: row.command_id };
+}
+
+/** Of a row from before: its log row tells whether it was the same; of one that was rejected it may hold the beginning. */
+function digestFromLog(site: SiteParts, sequence: number, { payloadText }: Submission): string {
+  const logged = site.commands.find(sequence);
+  const text = compact(payloadText);
+  const isSame = logged?.payload === text || logged?.payload === rejectedPayload(text);
+  return isSame ? publishDigest(logged?.routing_key ?? '', text) : '';
+}
+
+/** The acknowledgement that a rejected row was told with. */
+function rejectionOf(row: CommandRow): Acknowledgement {
+  return {
+    status: 'REJECTED',
+    commandType: row.command_type,
+    ...(row.message === null ? {} : { message: row.message }),
+    ...(row.rejection_code === null ? {} : { rejectionCode: row.rejection_code as RejectionCode }),
+    ...(row.results === null ? {} : { results: JSON.parse(row.results) }),
+  };
+}
+
 function recordRejection(
   turn: Turn,
   site: SiteParts,
@@ -52,15 +88,18 @@ function recordRejection(
   judgement: Extract<Judgement, { verdict: 'rejected' }>,
 ): void {
   const acknowledgement = rejection(submission, judgement);
+  const entry = logRow(turn, sender, submission, acknowledgement);
   const sequence = site.commands.insert(turn, {
-    ...logRow(turn, sender, submission, acknowledgement),
+    ...entry,
     payload: rejectedPayload(compact(submission.payloadText)),
     status: 'REJECTED',
     rejection_code: judgement.refusal.rejectionCode,
     finished_at_ms: turn.now,
+    // What binds no messageId is known by its publish: a lane that hands it over again gets the same answer.
+    publish_id: judgement.binding ? null : (submission.publishId ?? null),
   });
-  if (judgement.binding) bind(turn, site, sender, submission, sequence, acknowledgement);
-  answer(turn, site, subjectOf(sender, submission, sequence), acknowledgement, judgement.violations);
+  if (judgement.binding) bind(turn, site, sender, submission, { id: entry.id, sequence }, acknowledgement);
+  answer(turn, site, subjectOf(sender, submission, entry.id), acknowledgement, judgement.violations);
 }
 
 function recordCommand(
@@ -97,19 +136,20 @@ function recordCommand(
     valid_from_ms: window.validFromMs,
     valid_until_ms: window.validUntilMs,
   });
-  bind(turn, site, sender, submission, sequence, acknowledgement);
+  bind(turn, site, sender, submission, { id: entry.id, sequence }, acknowledgement);
 
-  // 3. what it does to the site
-  const { configuration } = site;
-  kind.effect?.(turn, { configuration, commandId: entry.id, keyPrefix: sender.keyPrefix }, command.payload);
+  // 3. its events
+  answer(turn, site, subjectOf(sender, submission, entry.id), acknowledgement, judgement.violations);
+
+  // 4. what goes to the plant, and what waits for it
   for (const dispatch of planned) {
     const row = dispatchRow(turn, dispatch, sequence, window, goesNow(dispatch));
     site.dispatches.insert(turn, row);
     if (row.state === 'SENT') sendCommand(turn, site, row);
   }
-
-  // 4. its events
-  answer(turn, site, subjectOf(sender, submission, sequence), acknowledgement, judgement.violations);
+  if (command.commandType === 'EMERGENCY') site.commands.noteEmergency(turn, sequence);
+  if (command.commandType === 'SITE_SETPOINT') endSurplus(turn, site);
+  if (waiting.length > 0) makeRoom(turn, site);
 }
 
 function answer(
@@ -143,7 +183,7 @@ function dispatchRow(
     state: goesNow ? 'SENT' : 'WAITING',
     tries: goesNow ? 1 : 0,
     ...window,
-    due_at_ms: goesNow ? ackDue(expiresAtMs, turn.now) : waitingDue(window, turn.now),
+    due_at_ms: goesNow ? ackDue(turn.now) : waitingDue(window, turn.now),
     reason: null,
   };
 }
@@ -153,19 +193,20 @@ function bind(
   site: SiteParts,
   sender: Sender,
   submission: Submission,
-  sequence: number,
+  command: { id: string; sequence: number },
   acknowledgement: Acknowledgement,
 ): void {
-  site.commands.remember(turn, sender.keyId, submission.messageId, {
-    command_sequence: sequence,
+  site.messageIds.remember(turn, sender.keyId, submission.messageId, {
+    command_id: command.id,
+    command_sequence: command.sequence,
+    digest: publishDigest(submission.routingKey, compact(submission.payloadText)),
     acknowledgement: signableJson(acknowledgement),
   });
 }
 
-function subjectOf(sender: Sender, submission: Submission, sequence: number): EventSubject {
+function subjectOf(sender: Sender, submission: Submission, commandId: string): EventSubject {
   return {
-    siteId: sender.siteId,
-    sequence,
+    commandId,
     keyId: sender.keyId,
     correlationId: submission.correlationId ?? submission.messageId,
     commandType: FAMILY_RULES[submission.family].commandType,
@@ -197,6 +238,7 @@ function logRow(
     valid_until_ms: null,
     target_value_kw: null,
     reason: null,
+    publish_id: null,
     created_at_ms: turn.now,
     acked_at_ms: turn.now,
     dispatched_at_ms: null,

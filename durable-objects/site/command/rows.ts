@@ -1,7 +1,9 @@
-/** The command log, and the one effect of each messageId. */
+/** The command log: rows leave at the old end, but for those of commands that are open. */
 import type { CommandStatus, CommandType } from '../../../protocol/enums.ts';
+import { EMPTY, type Extent } from '../../object/extent.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { Kept } from '../retention.ts';
 
 export type CommandRow = {
   sequence: number;
@@ -31,17 +33,25 @@ export type CommandRow = {
   dispatched_at_ms: number | null;
   started_at_ms: number | null;
   finished_at_ms: number | null;
+  publish_id: string | null;
+  starts_at: number;
+  size: number;
 };
 
-/** The columns of a new row; the sequence is ours. */
-export type NewCommand = Omit<CommandRow, 'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms'>;
+/** The columns of a new row; its place is ours. */
+export type NewCommand = Omit<
+  CommandRow,
+  'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'starts_at' | 'size'
+>;
 
 export type CommandOutcome = { status: 'COMPLETED' | 'DEVIATED' | 'FAILED'; reason: string | null };
 
-export type ReceivedMessageRow = { command_sequence: number; acknowledgement: string };
+/** What a row takes beside its texts. */
+const ROW_BYTES = 400;
 
-export class CommandRows {
+export class CommandRows implements Kept {
   readonly #sql: Sql;
+  #extent: Extent | undefined;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -51,23 +61,41 @@ export class CommandRows {
     return this.#sql.one<CommandRow>('SELECT * FROM command WHERE sequence = ?', sequence);
   }
 
-  /** How many rows the log has: without gaps its ends tell, whatever its length. */
-  total(): number {
-    const ends = this.#sql.one<{ oldest: number | null; newest: number | null }>(
-      'SELECT (SELECT min(sequence) FROM command) AS oldest, (SELECT max(sequence) FROM command) AS newest',
+  /** The rejection, without a messageId of its own, that a publish got. */
+  ofPublish(publishId: string): CommandRow | undefined {
+    return this.#sql.one<CommandRow>(
+      'SELECT * FROM command WHERE publish_id = ? AND publish_id IS NOT NULL',
+      publishId,
     );
-    return ends?.newest == null || ends.oldest === null ? 0 : ends.newest - ends.oldest + 1;
+  }
+
+  /** How many rows the log has: from some row on there are no gaps, and those before are few. */
+  total(): number {
+    const first = this.#gaplessFrom();
+    const kept =
+      this.#sql.one<{ count: number }>('SELECT count(*) AS count FROM command WHERE sequence < ?', first)
+        ?.count ?? 0;
+    return Math.max(0, this.#newest() - first + 1) + kept;
   }
 
   /** Newest first. Sequences have no gaps at the new end, so a page is found without walking to it. */
   page(page: number, pageSize: number): CommandRow[] {
-    const newest =
-      this.#sql.one<{ newest: number | null }>('SELECT max(sequence) AS newest FROM command')?.newest ?? 0;
-    return this.#sql.all<CommandRow>(
-      'SELECT * FROM command WHERE sequence <= ? ORDER BY sequence DESC LIMIT ?',
-      newest - (page - 1) * pageSize,
+    const first = this.#gaplessFrom();
+    const from = this.#newest() - (page - 1) * pageSize;
+    const rows = this.#sql.all<CommandRow>(
+      'SELECT * FROM command WHERE sequence <= ? AND sequence >= ? ORDER BY sequence DESC LIMIT ?',
+      from,
+      first,
       pageSize,
     );
+    if (rows.length === pageSize) return rows;
+    const kept = this.#sql.all<CommandRow>(
+      'SELECT * FROM command WHERE sequence < ? ORDER BY sequence DESC LIMIT ? OFFSET ?',
+      first,
+      pageSize - rows.length,
+      Math.max(0, first - 1 - from),
+    );
+    return [...rows, ...kept];
   }
 
   /** Newest first: those that have not ended, and so have a dispatch. */
@@ -82,9 +110,18 @@ export class CommandRows {
   insert(turn: Turn, command: NewCommand): number {
     const columns = Object.keys(command) as (keyof NewCommand)[];
     const marks = columns.map(() => '?').join(', ');
+    const extent = this.extent();
+    const texts = [command.payload, command.results, command.source, command.message, command.correlation_id];
+    const size = ROW_BYTES + texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
+    turn.undo(() => {
+      this.#extent = undefined;
+    });
+    this.#extent = { ...extent, endsAt: extent.endsAt + size };
     return turn.writeReturning<{ sequence: number }>(
-      `INSERT INTO command (${columns.join(', ')}) VALUES (${marks}) RETURNING sequence`,
+      `INSERT INTO command (${columns.join(', ')}, starts_at, size) VALUES (${marks}, ?, ?) RETURNING sequence`,
       ...columns.map((column) => command[column] ?? null),
+      extent.endsAt,
+      size,
     ).sequence;
   }
 
@@ -114,29 +151,70 @@ export class CommandRows {
     );
   }
 
-  // one effect per messageId
+  extent(): Extent {
+    this.#extent ??= this.#readExtent();
+    return this.#extent;
+  }
 
-  received(keyId: string, messageId: string): ReceivedMessageRow | undefined {
-    return this.#sql.one<ReceivedMessageRow>(
-      'SELECT command_sequence, acknowledgement FROM received_message WHERE key_id = ? AND message_id = ?',
-      keyId,
-      messageId,
+  /** An open command keeps its row, and so does the newest. */
+  trim(turn: Turn, place: number, _beforeMs: number, limit: number): number {
+    this.#extent = undefined;
+    const last = this.#sql.one<{ last: number | null }>(
+      `SELECT max(sequence) AS last FROM (SELECT sequence FROM command WHERE starts_at < ?
+         AND sequence NOT IN (SELECT command_sequence FROM dispatch)
+         AND sequence < (SELECT max(sequence) FROM command) ORDER BY sequence LIMIT ?)`,
+      place,
+      limit,
+    )?.last;
+    if (last == null) return 0;
+    const left = turn.write(
+      'DELETE FROM command WHERE sequence <= ? AND sequence NOT IN (SELECT command_sequence FROM dispatch)',
+      last,
+    );
+    turn.write('UPDATE counters SET log_start = max(log_start, ?)', last + 1);
+    return left;
+  }
+
+  /** The last emergency that was taken: it is told to a device that comes back, and nothing older is. */
+  lastEmergency(): number {
+    return (
+      this.#sql.one<{ sequence: number }>('SELECT emergency_sequence AS sequence FROM counters')?.sequence ??
+      0
     );
   }
 
-  remember(turn: Turn, keyId: string, messageId: string, row: ReceivedMessageRow): void {
-    turn.write(
-      `INSERT INTO received_message (key_id, message_id, command_sequence, acknowledgement, received_at_ms)
-       VALUES (?, ?, ?, ?, ?)`,
-      keyId,
-      messageId,
-      row.command_sequence,
-      row.acknowledgement,
-      turn.now,
+  noteEmergency(turn: Turn, sequence: number): void {
+    turn.write('UPDATE counters SET emergency_sequence = ?', sequence);
+  }
+
+  #gaplessFrom(): number {
+    const start = this.#sql.one<{ start: number }>('SELECT log_start AS start FROM counters')?.start ?? 0;
+    const oldest =
+      this.#sql.one<{ oldest: number | null }>('SELECT min(sequence) AS oldest FROM command')?.oldest ??
+      this.#newest() + 1;
+    return Math.max(start, oldest);
+  }
+
+  /** The first row that is no open command's: it would leave first. */
+  #first(): number | undefined {
+    return this.#sql.one<{ sequence: number }>(
+      `SELECT sequence FROM command WHERE sequence NOT IN (SELECT command_sequence FROM dispatch)
+       ORDER BY sequence LIMIT 1`,
+    )?.sequence;
+  }
+
+  #newest(): number {
+    return (
+      this.#sql.one<{ newest: number | null }>('SELECT max(sequence) AS newest FROM command')?.newest ?? 0
     );
   }
 
-  forgetBefore(turn: Turn, receivedAtMs: number): void {
-    turn.write('DELETE FROM received_message WHERE received_at_ms < ?', receivedAtMs);
+  #readExtent(): Extent {
+    const newest = this.find(this.#newest());
+    const first = this.#first();
+    if (!newest) return EMPTY;
+    const endsAt = newest.starts_at + newest.size;
+    const startsAt = first === undefined ? endsAt : (this.find(first)?.starts_at ?? endsAt);
+    return { startsAt, endsAt, oldestMs: undefined };
   }
 }

@@ -61,6 +61,11 @@ export class BatchFindings {
     return this.entries.findLast((finding) => finding.status)?.status;
   }
 
+  /** One that may not be judged now, told to a bridge that cannot be told to wait. */
+  refuse(seq: number, reason: string): void {
+    this.refused.push({ seq, reason });
+  }
+
   /** Judges one frame. A frame that breaks the judge is refused alone; the others stand (rule 3). */
   take(frame: PublishFrame, now: number): void {
     if (frame.payload.length > MAX_PAYLOAD_CHARS) {

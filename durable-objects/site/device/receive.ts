@@ -3,10 +3,12 @@
  * in one turn, and only what stands is answered.
  */
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
-import { applyAck, sendUnacknowledged } from '../dispatch/execution.ts';
+import { applyAck, sendOpen } from '../dispatch/execution.ts';
 import type { SiteParts } from '../parts.ts';
 import { BatchFindings } from './messages.ts';
 import type { DeviceRow } from './rows.ts';
+
+type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
 
 /** Returns the answers; they go out before anything else that follows. */
 export function receiveFrames(
@@ -26,12 +28,16 @@ export function receiveFrames(
     secret: () => site.secrets.of(device),
     replay: journal.replay,
   });
-  let subscribed: boolean | undefined;
+  const waiting: number[] = [];
+  const perSecond = site.deviceMessagesPerSecond;
+  const quietSinceMs = sessions.quietSinceMs(device.id);
   for (const frame of frames) {
-    if (frame.kind === 'subscribed') subscribed = frame.commands;
-    else findings.take(frame, now);
+    if (frame.kind === 'subscribed') sessions.setSubscribed(device.id, frame.commands);
+    else if (frame.kind === 'quiet') sessions.setQuiet(device.id, frame.quiet, now);
+    else if (waiting.length === 0 && mayCome(site, device.id, frame, now)) findings.take(frame, now);
+    else if (sessions.linkOf(device.id) >= 2) waiting.push(frame.seq);
+    else findings.refuse(frame.seq, 'over its rate');
   }
-  if (subscribed !== undefined) sessions.setSubscribed(device.id, subscribed);
   // It listens now and did not before, or it was given up for silent: what waited for it goes out.
   const isBack = !wasLive && sessions.isLive(device.id, now);
 
@@ -40,6 +46,7 @@ export function receiveFrames(
   site.turns.run((turn) => {
     turn.send(() => {
       const answers = findings.answers();
+      if (waiting.length > 0) answers.push(site.rates.wait(device.id, waiting, perSecond));
       if (answers.length > 0) answer(answers);
       if (findings.hasData) {
         feed.note(isEventDue, now);
@@ -57,11 +64,21 @@ export function receiveFrames(
       if (!turn.step(() => applyAck(turn, site, { deviceId: device.id, cmdId, status })))
         findings.refuseAck(seq);
     }
-    if (isBack) sendUnacknowledged(turn, site, device.id);
+    if (isBack) sendOpen(turn, site, device.id);
   });
 
   // 3. what the new values say of who is there
   const { presence } = site;
-  if (findings.entries.length === 0) return;
-  if (!findings.hasData || presence.isStale(now)) site.turns.run((turn) => presence.update(turn));
+  const isQuietOther = sessions.quietSinceMs(device.id) !== quietSinceMs;
+  if (findings.entries.length === 0 && !isQuietOther) return;
+  if (isQuietOther || !findings.hasData || presence.isStale(now))
+    site.turns.run((turn) => presence.update(turn));
+}
+
+/** Judged before anything is looked at or stored: the device's rate, and room for its nonce. */
+function mayCome(site: SiteParts, deviceId: string, frame: PublishFrame, now: number): boolean {
+  const { topic, payload } = frame;
+  // An ack has no nonce, and grows too old if it waits for those of others.
+  if (topic !== 'ack' && site.journal.replay.isFull(now)) return false;
+  return site.rates.take(deviceId, payload.length, site.deviceMessagesPerSecond, now);
 }

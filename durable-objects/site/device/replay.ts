@@ -1,56 +1,99 @@
 /**
- * Nonces seen, per device, each until max(received, ts) + 300 s: a message may be dated five minutes ahead, so five
- * minutes from its receipt alone would leave a hole [C-3.8]. Memory only; the journal's blocks rebuild it.
+ * Nonces seen, each until max(received, ts) + 300 s: a message may be dated five minutes ahead, so five minutes from
+ * its receipt alone would leave a hole [C-3.8]. Memory only, sixteen bytes each: the first eight of a hash, the second
+ * until which it counts, four of its message's signature. The journal's blocks rebuild it.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
+import { SITE_BOUNDS } from '../bounds.ts';
+import { hashNonce, randomNonceKey } from './nonce-hash.ts';
 
 /** Blocks older than this hold no nonce that still counts. */
 export const REPLAY_HORIZON_MS = LIMIT.nonceWindowMs + LIMIT.timestampToleranceMs;
-const PURGE_INTERVAL_MS = 30_000;
 
-interface SeenNonce {
-  untilMs: number;
-  digest: string;
-}
+const FULL_RECHECK_MS = 5_000;
+const WORDS = 4;
+const MIN_SLOTS = 256;
+/** Slots in use, at most, before there are twice as many. */
+const MAX_LOAD = 0.6;
 
 export interface NonceUse {
   deviceId: string;
   nonce: string;
+  /** The first 16 hex characters of the signature. */
   digest: string;
   ts: number;
   receivedMs: number;
 }
 
 export class ReplayGuard {
-  readonly #devices = new Map<string, Map<string, SeenNonce>>();
-  #purgeAtMs = 0;
+  readonly #maxNonces: number;
+  readonly #key = randomNonceKey();
+  /** Per slot: hash, hash, second (0: free), digest. Searched from the hash's own slot to the first that is free. */
+  #slots = new Uint32Array(MIN_SLOTS * WORDS);
+  #used = 0;
+  /** It was full, and is looked through again then. */
+  #fullUntilMs = 0;
+
+  constructor(maxNonces: number = SITE_BOUNDS.nonces) {
+    this.#maxNonces = maxNonces;
+  }
 
   /** `repeat`: identical bytes again, a re-send; `replay`: the nonce with anything else. */
   judge(use: NonceUse): 'new' | 'repeat' | 'replay' {
-    const seen = this.#devices.get(use.deviceId)?.get(use.nonce);
-    if (!seen || seen.untilMs < use.receivedMs) return 'new';
-    return seen.digest === use.digest ? 'repeat' : 'replay';
+    const at = this.#find(hashNonce(this.#key, `${use.deviceId}|${use.nonce}`));
+    const second = this.#slots[at + 2] ?? 0;
+    if (second === 0 || second * 1_000 < use.receivedMs) return 'new';
+    return this.#slots[at + 3] === digestWord(use.digest) ? 'repeat' : 'replay';
   }
 
   remember(use: NonceUse): void {
-    this.#purge(use.receivedMs);
-    let nonces = this.#devices.get(use.deviceId);
-    if (!nonces) {
-      nonces = new Map();
-      this.#devices.set(use.deviceId, nonces);
-    }
-    nonces.set(use.nonce, {
-      untilMs: Math.max(use.receivedMs, use.ts) + LIMIT.nonceWindowMs,
-      digest: use.digest,
-    });
+    const second = Math.ceil((Math.max(use.receivedMs, use.ts) + LIMIT.nonceWindowMs) / 1_000);
+    if (second * 1_000 < use.receivedMs) return;
+    if (this.#used + 1 > (this.#slots.length / WORDS) * MAX_LOAD) this.#makeRoom(use.receivedMs);
+    const hash = hashNonce(this.#key, `${use.deviceId}|${use.nonce}`);
+    const at = this.#find(hash);
+    if (this.#slots[at + 2] === 0) this.#used += 1;
+    this.#slots.set([hash[0], hash[1], second, digestWord(use.digest)], at);
   }
 
-  #purge(now: number): void {
-    if (now < this.#purgeAtMs) return;
-    this.#purgeAtMs = now + PURGE_INTERVAL_MS;
-    for (const [deviceId, nonces] of this.#devices) {
-      for (const [nonce, seen] of nonces) if (seen.untilMs < now) nonces.delete(nonce);
-      if (nonces.size === 0) this.#devices.delete(deviceId);
+  /** Whether no more fit: whoever asks must wait until some are over. */
+  isFull(now: number): boolean {
+    if (this.#used < this.#maxNonces) return false;
+    if (now < this.#fullUntilMs) return true;
+    this.#makeRoom(now);
+    const isFull = this.#used >= this.#maxNonces;
+    if (isFull) this.#fullUntilMs = now + FULL_RECHECK_MS;
+    return isFull;
+  }
+
+  /** The slot of a hash, or the free one where it belongs. */
+  #find([high, low]: readonly [number, number]): number {
+    const slots = this.#slots.length / WORDS;
+    for (let slot = low % slots; ; slot = (slot + 1) % slots) {
+      const at = slot * WORDS;
+      if (this.#slots[at + 2] === 0) return at;
+      if (this.#slots[at] === high && this.#slots[at + 1] === low) return at;
     }
   }
+
+  /** Leaves out what is over, and makes as many slots as the rest needs. */
+  #makeRoom(now: number): void {
+    const before = this.#slots;
+    const isOver = (at: number) => (before[at + 2] ?? 0) * 1_000 < now;
+    let live = 0;
+    for (let at = 0; at < before.length; at += WORDS) if (!isOver(at)) live += 1;
+    let slots = MIN_SLOTS;
+    while (live > slots / 2) slots *= 2;
+    this.#slots = new Uint32Array(slots * WORDS);
+    this.#used = live;
+    for (let at = 0; at < before.length; at += WORDS) {
+      if (isOver(at)) continue;
+      const entry = before.subarray(at, at + WORDS);
+      this.#slots.set(entry, this.#find([entry[0] ?? 0, entry[1] ?? 0]));
+    }
+  }
+}
+
+function digestWord(digest: string): number {
+  return Number.parseInt(digest.slice(0, 8), 16) >>> 0;
 }

@@ -71,10 +71,12 @@ export class DeviceRows {
       .epoch;
   }
 
+  /** A connect clears a reported OFFLINE [C-3.10]. */
   openSession(turn: Turn, id: string, session: SessionColumns): void {
     turn.write(
       `UPDATE device SET epoch = ?, connection_id = ?, bridge_id = ?, bridge_boot = ?, connected_at_ms = ?,
-         session_expires_at_ms = ?, disconnected_at_ms = NULL WHERE id = ?`,
+         session_expires_at_ms = ?, disconnected_at_ms = NULL,
+         reported_status = CASE reported_status WHEN 'OFFLINE' THEN NULL ELSE reported_status END WHERE id = ?`,
       session.epoch,
       session.connection_id,
       session.bridge_id,

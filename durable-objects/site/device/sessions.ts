@@ -5,10 +5,10 @@
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
-import { CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../protocol/link/live.ts';
+import { CLIENT_QUIET_MS, CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../protocol/link/live.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { SeenConnections } from '../../object/seen-connections.ts';
-import { closeQuietly, sendFrames } from '../../object/sockets.ts';
+import { endLink, sendFrames } from '../../object/sockets.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { DeviceDial } from '../../rpc.ts';
 import type { Devices } from './devices.ts';
@@ -20,6 +20,12 @@ interface Attachment {
   epoch: number;
   connectedAtMs: number;
   subscribed: boolean;
+  /** The version of the link's frames that its bridge speaks. */
+  link: number;
+  /** What the device may have forgotten was told again in this session. */
+  handedOver?: boolean;
+  /** Since when nothing, no ping either, came from the client [C-3.10]. */
+  quietSinceMs?: number;
 }
 
 /** The socket of a device's newest epoch. */
@@ -70,12 +76,13 @@ export class DeviceSessions implements DueSource {
     });
     turn.remember(() => {
       this.#ctx.acceptWebSocket(server, [dial.deviceId]);
-      const attachment = { deviceId: dial.deviceId, epoch, connectedAtMs: turn.now, subscribed: false };
+      const { deviceId, link } = dial;
+      const attachment = { deviceId, epoch, connectedAtMs: turn.now, subscribed: false, link };
       server.serializeAttachment(attachment);
       this.#newest.set(dial.deviceId, { socket: server, attachment, lastFrameMs: 0 });
     });
     turn.send(() => {
-      for (const socket of older) closeQuietly(socket, CLOSE_CODES.takenOver, 'taken over');
+      for (const socket of older) endLink(socket, CLOSE_CODES.takenOver, 'taken over');
     });
     return client;
   }
@@ -104,21 +111,49 @@ export class DeviceSessions implements DueSource {
   }
 
   setSubscribed(deviceId: string, subscribed: boolean): void {
+    this.#attach(deviceId, (attachment) => ({ ...attachment, subscribed }));
+  }
+
+  /** True once a session: what its device has and may have forgotten is to be told again. */
+  handOver(deviceId: string): boolean {
+    const isFirst = this.#newest.get(deviceId)?.attachment.handedOver !== true;
+    if (isFirst) this.#attach(deviceId, (attachment) => ({ ...attachment, handedOver: true }));
+    return isFirst;
+  }
+
+  /** Nothing came from the client for so long that its bridge says so, or something came again. */
+  setQuiet(deviceId: string, isQuiet: boolean, now: number): void {
+    this.#attach(deviceId, ({ quietSinceMs: _before, ...attachment }) =>
+      isQuiet ? { ...attachment, quietSinceMs: now - CLIENT_QUIET_MS } : attachment,
+    );
+  }
+
+  /** Since when nothing came from a connected client; undefined while it shows life. */
+  quietSinceMs(deviceId: string): number | undefined {
+    return this.#newest.get(deviceId)?.attachment.quietSinceMs;
+  }
+
+  /** The version of the link's frames that a device's bridge speaks. */
+  linkOf(deviceId: string): number {
+    return this.#newest.get(deviceId)?.attachment.link ?? 1;
+  }
+
+  #attach(deviceId: string, change: (attachment: Attachment) => Attachment): void {
     const newest = this.#newest.get(deviceId);
     if (!newest) return;
-    newest.attachment = { ...newest.attachment, subscribed };
+    newest.attachment = change(newest.attachment);
     newest.socket.serializeAttachment(newest.attachment);
   }
 
-  /** Whether any device is in a session. */
+  /** Whether any device is in a session and shows life. */
   get isAnyConnected(): boolean {
-    return this.#devices.all().some((device) => device.connection_id);
+    return this.#devices.all().some(({ id, connection_id }) => connection_id && !this.quietSinceMs(id));
   }
 
   /** Whether commands reach the device now: its newest socket is open, alive and subscribed. */
   isLive(deviceId: string, now: number): boolean {
     const newest = this.#open(deviceId);
-    if (!newest?.attachment.subscribed) return false;
+    if (!newest?.attachment.subscribed || newest.attachment.quietSinceMs !== undefined) return false;
     const oldest = now - SIGN_OF_LIFE_MS;
     return newest.lastFrameMs >= oldest || this.#signOfLifeMs(newest) >= oldest;
   }
@@ -134,7 +169,7 @@ export class DeviceSessions implements DueSource {
     this.#devices.closeSession(turn, deviceId, endedAtMs);
     turn.remember(() => this.#newest.delete(deviceId));
     turn.send(() => {
-      for (const socket of sockets) closeQuietly(socket, code, reason);
+      for (const socket of sockets) endLink(socket, code, reason);
     });
   }
 

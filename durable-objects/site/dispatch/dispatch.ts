@@ -2,7 +2,8 @@
  * The rules of a dispatch: when it is looked at, what an ack makes of it, how its command ends. Pure; the Site writes.
  *
  *   WAITING ──device there──► SENT ──ack──► RECEIVED ─► IN_PROGRESS ─► COMPLETED | FAILED
- *      │ expires: FAILED        │ 30 s: again, three times, then FAILED NO_ACK
+ *      │ expires: FAILED        │ 30 s: again,   │ 15 min, or its verdict's time
+ *      ▼ EXPIRED, if untold     ▼ then NO_ACK    ▼ NO_RESULT
  */
 import type { DeviceAckStatus } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -28,17 +29,23 @@ export function windowOf({ fromMs, untilMs, waitsMs }: Window, now: number): Dis
   };
 }
 
+/** When one that waits without an end is looked at again: nothing waits unseen. */
+const WAITING_RECHECK_MS = 24 * 3_600_000;
+
 /** When a waiting dispatch must be looked at again. */
-export function waitingDue(
-  row: Pick<DispatchRow, 'not_before_ms' | 'expires_at_ms'>,
-  now: number,
-): number | null {
-  return row.not_before_ms > now ? row.not_before_ms : row.expires_at_ms;
+export function waitingDue(row: Pick<DispatchRow, 'not_before_ms' | 'expires_at_ms'>, now: number): number {
+  if (row.not_before_ms > now) return Math.min(row.not_before_ms, row.expires_at_ms ?? row.not_before_ms);
+  return row.expires_at_ms ?? now + WAITING_RECHECK_MS;
 }
 
-/** When a dispatch that was sent must be looked at: its ack is late, or it is too late for it. */
-export function ackDue(expiresAtMs: number | null, now: number): number {
-  return Math.min(now + LIMIT.ackTimeoutMs, expiresAtMs ?? Number.POSITIVE_INFINITY);
+/** When a dispatch that was sent must be looked at: its ack is late. */
+export function ackDue(now: number): number {
+  return now + LIMIT.ackTimeoutMs;
+}
+
+/** Whether its device may know of it: it was sent at least once. */
+export function wasTold(row: DispatchRow): boolean {
+  return row.tries > 0 || row.state !== 'WAITING';
 }
 
 export function isExpired(row: DispatchRow, now: number): boolean {
@@ -68,6 +75,8 @@ export function hasEnded(state: DispatchState): boolean {
   return RANK[state] === RANK.COMPLETED;
 }
 
+const FOR_THE_SITE = ['SITE_SETPOINT', 'MODE_CHANGE'];
+
 /** How a command ends once all its dispatches have: COMPLETED if all are, else FAILED naming the devices [C-7.8]. */
 export function outcomeOf(rows: readonly DispatchRow[]): {
   status: 'COMPLETED' | 'FAILED';
@@ -75,10 +84,12 @@ export function outcomeOf(rows: readonly DispatchRow[]): {
 } {
   const failed = rows.filter((row) => row.state === 'FAILED');
   if (failed.length === 0) return { status: 'COMPLETED', reason: null };
-  const subjects = failed.map((row) => {
-    const payload = JSON.parse(row.payload) as { targets?: { deviceId: string }[] };
-    const names = payload.targets?.map((target) => target.deviceId).join(', ') ?? row.device_id;
-    return row.reason ? `${row.reason}: ${names}` : names;
+  const subjects = failed.map(({ reason, payload, action, device_id: deviceId }) => {
+    // What is for the whole site has no other name than its reason.
+    if (reason && FOR_THE_SITE.includes(action)) return reason;
+    const { targets } = JSON.parse(payload) as { targets?: { deviceId: string }[] };
+    const names = targets?.map((target) => target.deviceId).join(', ') ?? deviceId;
+    return reason ? `${reason}: ${names}` : names;
   });
-  return { status: 'FAILED', reason: subjects.join('; ') };
+  return { status: 'FAILED', reason: [...new Set(subjects)].join('; ') };
 }

@@ -2,19 +2,20 @@
  * The life of a dispatched command: sending, device acks, timeouts, its end, each in the caller's turn. Execution is
  * EXECUTING once, then one of COMPLETED, DEVIATED or FAILED, never reopened [C-7.8].
  */
-import { parseCommand } from '../../../protocol/command.ts';
 import type { DeviceAckStatus } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { commandFamily } from '../../../protocol/routing-keys.ts';
+import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import type { DueSource } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import { KINDS, kindOf } from '../command/kind/kinds.ts';
-import type { CommandOutcome, CommandRow } from '../command/rows.ts';
-import { type EventSubject, executionEvent, expiryAlarm } from '../event/events.ts';
+import type { CommandRow } from '../command/rows.ts';
+import { executionEvent } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
-import { ackDue, advance, hasEnded, isExpired, isHeld, outcomeOf, waitingDue } from './dispatch.ts';
+import { ackDue, advance, hasEnded, isExpired, isHeld, waitingDue } from './dispatch.ts';
+import { commandOf, end, endIfAllHave, expire, fail, subjectOf } from './ends.ts';
 import type { DispatchRow } from './rows.ts';
 import { sendCommand } from './send-command.ts';
+import { findServing, makeRoom, readCommand, recheck } from './waiting.ts';
 
 /** Dispatches that one alarm looks at; the rest follow at once in the next. */
 const DUE_PER_ALARM = 200;
@@ -32,30 +33,67 @@ export function applyAck(turn: Turn, site: SiteParts, ack: DeviceAck): void {
   const row = site.dispatches.find(ack.cmdId);
   if (row?.device_id !== ack.deviceId) return;
   const command = commandOf(site, row);
-  const { end } = KINDS[command.command_type];
+  const { end: ending } = KINDS[command.command_type];
   // What is held until its verdict: the device's COMPLETED says no more than IN_PROGRESS.
-  const status = end.by === 'verdict' && ack.status === 'COMPLETED' ? 'IN_PROGRESS' : ack.status;
+  const status = ending.by === 'verdict' && ack.status === 'COMPLETED' ? 'IN_PROGRESS' : ack.status;
   const state = advance(row.state, status);
   if (!state) return;
 
   if (status !== 'FAILED' && command.status === 'PENDING') {
+    takeEffect(turn, site, command);
     site.commands.markStarted(turn, command.sequence);
     const details = { targetValueKw: command.target_value_kw };
-    site.outbox.emit(turn, executionEvent(subjectOf(site, command), 'EXECUTING', details, turn.now));
+    site.outbox.emit(turn, executionEvent(subjectOf(command), 'EXECUTING', details, turn.now));
   }
-  const isToBeHeld = end.by === 'verdict' && status !== 'FAILED';
   const untilMs = isHeld(row.state) ? row.due_at_ms : null;
-  const dueMs = isToBeHeld ? (untilMs ?? end.heldUntilMs(command, turn.now)) : null;
-  site.dispatches.update(turn, row, { state, due_at_ms: dueMs });
+  const heldUntilMs =
+    ending.by === 'verdict'
+      ? (untilMs ?? ending.heldUntilMs(command, turn.now))
+      : turn.now + LIMIT.noResultMs;
+  site.dispatches.update(turn, row, { state, due_at_ms: hasEnded(state) ? null : heldUntilMs });
   if (hasEnded(state)) endIfAllHave(turn, site, command);
 }
 
-/** What a device that has just subscribed must get: all that is due and not acknowledged, in order. */
-export function sendUnacknowledged(turn: Turn, site: SiteParts, deviceId: string): void {
-  for (const row of site.dispatches.unacknowledged(deviceId)) {
-    // Sent before and lost with its link: that was no try of the device's.
-    const tries = row.state === 'SENT' ? row.tries : row.tries + 1;
-    if (row.not_before_ms <= turn.now) sendAgain(turn, site, row, tries);
+/** A command acts on the site itself from its device's first ack on [C-7.7]. */
+function takeEffect(turn: Turn, site: SiteParts, row: CommandRow): void {
+  if (!KINDS[row.command_type].effect) return;
+  const command = readCommand(row);
+  if (!command) return;
+  const { configuration } = site;
+  kindOf(command).effect?.(
+    turn,
+    { configuration, commandId: row.id, keyPrefix: row.key_prefix },
+    command.payload,
+  );
+}
+
+/**
+ * What a device that has just subscribed must get, in order: what waits for it, what it has not acknowledged, and what
+ * it has and may have forgotten; its `cmdId` lets it answer twice.
+ */
+export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
+  const isNewSession = site.sessions.handOver(deviceId);
+  const lastEmergency = site.commands.lastEmergency();
+  for (const row of site.dispatches.openFor(deviceId)) {
+    if (isHeld(row.state)) {
+      // What an emergency came after is not begun anew.
+      if (isNewSession && row.command_sequence >= lastEmergency) sendCommand(turn, site, row);
+    }
+    // Sent before and lost with its link: that was no try of the device's. Past its window only its ack is waited for.
+    else if (row.state === 'SENT') {
+      if (!isExpired(row, turn.now)) sendAgain(turn, site, row, row.tries);
+    } else if (row.not_before_ms <= turn.now) sendWaiting(turn, site, row.cmd_id);
+  }
+}
+
+/** To whoever serves it now, if that one is there. */
+function sendWaiting(turn: Turn, site: SiteParts, cmdId: string): void {
+  // Another of this round may have ended its command.
+  const row = site.dispatches.find(cmdId);
+  if (!row) return;
+  for (const one of findServing(turn, site, commandOf(site, row), row)) {
+    if (site.sessions.isLive(one.device_id, turn.now)) sendAgain(turn, site, one, one.tries + 1);
+    else if (!site.facts(turn).isActive(one.device_id)) fail(turn, site, one, 'DEVICE_GONE');
   }
 }
 
@@ -69,6 +107,7 @@ export function dispatchAgenda(site: SiteParts): DueSource {
         const isDone = turn.step(() => runDue(turn, site, row.cmd_id));
         if (!isDone) site.dispatches.update(turn, row, { due_at_ms: turn.now + RETRY_MS });
       }
+      makeRoom(turn, site);
     },
   };
 }
@@ -77,14 +116,35 @@ function runDue(turn: Turn, site: SiteParts, cmdId: string): void {
   // Another of this round may have ended its command.
   const row = site.dispatches.find(cmdId);
   if (!row) return;
-  if (isHeld(row.state)) judgeHeld(turn, site, row);
-  else if (isExpired(row, turn.now)) expire(turn, site, row);
-  else if (row.state === 'SENT' && row.tries >= LIMIT.dispatchTries) fail(turn, site, row, 'NO_ACK');
-  else if (site.sessions.isLive(row.device_id, turn.now)) sendAgain(turn, site, row, row.tries + 1);
+  if (isHeld(row.state)) endHeld(turn, site, row);
+  else if (row.state === 'WAITING') runWaiting(turn, site, row);
+  else if (row.tries >= LIMIT.dispatchTries) fail(turn, site, row, 'NO_ACK');
+  else if (isExpired(row, turn.now)) {
+    // It was told in time, and may have been obeyed: its ack is waited for, it is not told again.
+    site.dispatches.update(turn, row, { tries: row.tries + 1, due_at_ms: ackDue(turn.now) });
+  } else if (site.sessions.isLive(row.device_id, turn.now)) sendAgain(turn, site, row, row.tries + 1);
   else {
-    const dueMs = waitingDue(row, turn.now);
-    site.dispatches.update(turn, row, { state: 'WAITING', due_at_ms: dueMs, reason: null });
+    wait(turn, site, row);
+    sendWaiting(turn, site, row.cmd_id);
   }
+}
+
+function runWaiting(turn: Turn, site: SiteParts, row: DispatchRow): void {
+  // Told once and away ever since: whoever was told has had its time.
+  const isGivenUp = row.tries > 0 && row.expires_at_ms === null && row.due_at_ms !== null;
+  if (isExpired(row, turn.now) || isGivenUp) {
+    expire(turn, site, row);
+    return;
+  }
+  // It waits on, unless it goes out now, or nobody is left to wait for.
+  wait(turn, site, row);
+  if (row.not_before_ms <= turn.now) sendWaiting(turn, site, row.cmd_id);
+}
+
+function wait(turn: Turn, site: SiteParts, row: DispatchRow): void {
+  const toldUntilMs = row.tries > 0 && row.expires_at_ms === null ? turn.now + LIMIT.noResultMs : undefined;
+  const dueMs = toldUntilMs ?? waitingDue(row, turn.now);
+  site.dispatches.update(turn, row, { state: 'WAITING', due_at_ms: dueMs, reason: null });
 }
 
 /** A queued command is checked again when it goes out [C-7.6]. */
@@ -99,66 +159,29 @@ function sendAgain(turn: Turn, site: SiteParts, row: DispatchRow, tries: number)
     fail(turn, site, row, broken);
     return;
   }
-  const sent = site.dispatches.update(turn, row, {
-    state: 'SENT',
-    tries,
-    due_at_ms: ackDue(row.expires_at_ms, turn.now),
-  });
+  const sent = site.dispatches.update(turn, row, { state: 'SENT', tries, due_at_ms: ackDue(turn.now) });
   site.commands.markDispatched(turn, command.sequence);
   sendCommand(turn, site, sent);
 }
 
-function expire(turn: Turn, site: SiteParts, row: DispatchRow): void {
-  const about = subjectOf(site, commandOf(site, row));
-  site.outbox.emit(turn, ...expiryAlarm(about, row.device_id, site.registry.keyIds, turn.now));
-  fail(turn, site, row, 'EXPIRED');
+/** The registry says that the plant consists of other things: what waits for what it lost ends; or that it is no more. */
+export function plantChanged(turn: Turn, site: SiteParts, isGone: boolean): void {
+  const rows = isGone ? site.dispatches.all() : site.dispatches.waiting();
+  for (const { cmd_id: cmdId } of rows) {
+    const row = site.dispatches.find(cmdId);
+    const why = row && (isGone ? 'PLANT_GONE' : recheck(turn, site, commandOf(site, row), row));
+    if (row && why && !hasEnded(row.state)) fail(turn, site, row, why);
+  }
+  if (!isGone) return;
+  for (const { id } of site.devices.all()) {
+    site.sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);
+  }
 }
 
-function fail(turn: Turn, site: SiteParts, row: DispatchRow, reason: string): void {
-  site.dispatches.update(turn, row, { state: 'FAILED', due_at_ms: null, reason });
-  endIfAllHave(turn, site, commandOf(site, row));
-}
-
-/** Its time is over: its verdict ends it. */
-function judgeHeld(turn: Turn, site: SiteParts, row: DispatchRow): void {
+/** Its time is over: its verdict ends it, or its device has said nothing more. */
+function endHeld(turn: Turn, site: SiteParts, row: DispatchRow): void {
   const command = commandOf(site, row);
   const { end: ending } = KINDS[command.command_type];
   if (ending.by === 'verdict') end(turn, site, command, ending.verdict());
-}
-
-function endIfAllHave(turn: Turn, site: SiteParts, command: CommandRow): void {
-  const rows = site.dispatches.ofCommand(command.sequence);
-  if (rows.every((row) => hasEnded(row.state))) end(turn, site, command, outcomeOf(rows));
-}
-
-function end(turn: Turn, site: SiteParts, command: CommandRow, outcome: CommandOutcome): void {
-  site.commands.markEnded(turn, command.sequence, outcome);
-  site.dispatches.deleteOfCommand(turn, command.sequence);
-  const details = { targetValueKw: command.target_value_kw, reason: outcome.reason };
-  site.outbox.emit(turn, executionEvent(subjectOf(site, command), outcome.status, details, turn.now));
-}
-
-/** Why a command that waited may no longer go out, or undefined when it may. */
-function recheck(turn: Turn, site: SiteParts, command: CommandRow, row: DispatchRow): string | undefined {
-  const family = commandFamily(command.routing_key.split('.')[0] ?? '', command.routing_key);
-  const parsed = family.ok ? parseCommand(family.value, command.payload) : undefined;
-  if (!parsed?.ok) return 'INVALID_PAYLOAD';
-  return kindOf(parsed.value).recheck(parsed.value.payload, row, site.facts(turn))?.rejectionCode;
-}
-
-function commandOf(site: SiteParts, row: DispatchRow): CommandRow {
-  const command = site.commands.find(row.command_sequence);
-  if (!command) throw new Error(`dispatch ${row.cmd_id} has no command`);
-  return command;
-}
-
-/** The correlationId echoed is the request's, or its messageId when it had none [C-8.1]. */
-function subjectOf(site: SiteParts, command: CommandRow): EventSubject {
-  return {
-    siteId: site.identity.siteId,
-    sequence: command.sequence,
-    keyId: command.key_id,
-    correlationId: command.correlation_id ?? command.message_id,
-    commandType: command.command_type,
-  };
+  else fail(turn, site, row, 'NO_RESULT');
 }

@@ -1,4 +1,5 @@
 /** Dispatches: one MQTT command per serving device and command type, from its command's acceptance to its end. */
+import type { CommandType } from '../../../protocol/enums.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -20,7 +21,16 @@ export type DispatchRow = {
 };
 
 /** What of a dispatch ever changes. */
-export type DispatchChange = Partial<Pick<DispatchRow, 'state' | 'tries' | 'due_at_ms' | 'reason'>>;
+export type DispatchChange = Partial<
+  Pick<DispatchRow, 'device_id' | 'payload' | 'state' | 'tries' | 'due_at_ms' | 'reason'>
+>;
+
+/** A command that waits, as one: its dispatches may be several. */
+export type WaitingCommand = {
+  sequence: number;
+  command_type: CommandType;
+  priority: string | null;
+};
 
 export class DispatchRows {
   readonly #sql: Sql;
@@ -39,11 +49,43 @@ export class DispatchRows {
     return this.#sql.all<DispatchRow>('SELECT * FROM dispatch WHERE command_sequence = ?', commandSequence);
   }
 
-  /** What a device has not acknowledged yet, oldest first. */
-  unacknowledged(deviceId: string): DispatchRow[] {
+  /** What waits for whatever device will serve it, and what one device has not ended yet, oldest first. */
+  openFor(deviceId: string): DispatchRow[] {
     return this.#sql.all<DispatchRow>(
-      `SELECT * FROM dispatch WHERE device_id = ? AND state IN ('WAITING', 'SENT') ORDER BY command_sequence`,
+      `SELECT * FROM dispatch WHERE state = 'WAITING' OR (device_id = ? AND state IN ('SENT', 'RECEIVED', 'IN_PROGRESS'))
+       ORDER BY command_sequence`,
       deviceId,
+    );
+  }
+
+  waiting(): DispatchRow[] {
+    return this.#sql.all<DispatchRow>(
+      `SELECT * FROM dispatch WHERE state = 'WAITING' ORDER BY command_sequence`,
+    );
+  }
+
+  /** What devices hold, but for the newest so many. */
+  heldBeyond(count: number): DispatchRow[] {
+    return this.#sql.all<DispatchRow>(
+      `SELECT * FROM dispatch WHERE state IN ('RECEIVED', 'IN_PROGRESS') AND action = 'SITE_SETPOINT'
+       ORDER BY command_sequence DESC LIMIT -1 OFFSET ?`,
+      count,
+    );
+  }
+
+  /** All that is open. */
+  all(): DispatchRow[] {
+    return this.#sql.all<DispatchRow>('SELECT * FROM dispatch ORDER BY command_sequence');
+  }
+
+  /** Commands that wait for the plant, oldest first: those whose time has come, or those whose time is ahead. */
+  waitingCommands(now: number, when: 'due' | 'ahead'): WaitingCommand[] {
+    return this.#sql.all<WaitingCommand>(
+      `SELECT command.sequence, command.command_type, command.priority FROM command WHERE sequence IN
+         (SELECT command_sequence FROM dispatch WHERE state = 'WAITING' AND (not_before_ms <= ?) = ?)
+       ORDER BY sequence`,
+      now,
+      when === 'due' ? 1 : 0,
     );
   }
 
@@ -84,7 +126,10 @@ export class DispatchRows {
     this.#due = undefined;
     const next = { ...row, ...change };
     turn.write(
-      'UPDATE dispatch SET state = ?, tries = ?, due_at_ms = ?, reason = ? WHERE cmd_id = ?',
+      `UPDATE dispatch SET device_id = ?, payload = ?, state = ?, tries = ?, due_at_ms = ?, reason = ?
+       WHERE cmd_id = ?`,
+      next.device_id,
+      next.payload,
       next.state,
       next.tries,
       next.due_at_ms,

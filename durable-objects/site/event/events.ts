@@ -14,8 +14,8 @@ import type { NewOutboxRow, OutboxRow } from './rows.ts';
 export const REGISTRY_LANE = 'registry';
 
 export interface EventSubject {
-  siteId: string;
-  sequence: number;
+  /** The command's own id, the one cause of all its events. */
+  commandId: string;
   keyId: string;
   /** The correlationId echoed: the request's, or its messageId when it had none [C-8.1]. */
   correlationId: string;
@@ -30,7 +30,7 @@ export function acknowledgementEvent(
   return {
     lane: subject.keyId,
     kind: 'ack',
-    message_id: derivedUuid(`ack|${subject.siteId}|${subject.sequence}`),
+    message_id: derivedUuid(`ack|${subject.commandId}`),
     correlation_id: subject.correlationId,
     at_ms: now,
     payload: signableJson(payload),
@@ -51,7 +51,7 @@ export function executionEvent(
   return {
     lane: subject.keyId,
     kind: 'execution',
-    message_id: derivedUuid(`execution|${subject.siteId}|${subject.sequence}|${status}`),
+    message_id: derivedUuid(`execution|${subject.commandId}|${status}`),
     correlation_id: subject.correlationId,
     at_ms: now,
     payload: signableJson(payload),
@@ -81,17 +81,11 @@ export function violationAlarms(
       raisedAt: formatInstant(now),
       ...(deviceId ? { deviceId } : {}),
     };
-    return alarmEvents(
-      `violation|${subject.siteId}|${subject.sequence}|${index}`,
-      alarm,
-      subject,
-      keyIds,
-      now,
-    );
+    return alarmEvents(`violation|${subject.commandId}|${index}`, alarm, subject, keyIds, now);
   });
 }
 
-/** A command that waited for its device until it was too late. */
+/** A command that its device was never told of, until it was too late. */
 export function expiryAlarm(
   subject: EventSubject,
   deviceId: string,
@@ -102,12 +96,12 @@ export function expiryAlarm(
     type: 'COMMAND_EXPIRED',
     severity: 'WARNING',
     status: 'RAISED',
-    message: `${subject.commandType} expired before its device was there`,
+    message: `${subject.commandType} expired before its device could be told`,
     commandType: subject.commandType,
     deviceId,
     raisedAt: formatInstant(now),
   };
-  return alarmEvents(`expiry|${subject.siteId}|${subject.sequence}|${deviceId}`, alarm, subject, keyIds, now);
+  return alarmEvents(`expiry|${subject.commandId}|${deviceId}`, alarm, subject, keyIds, now);
 }
 
 function alarmEvents(
@@ -162,10 +156,11 @@ export function toEvent(row: OutboxRow): OutboxEvent {
   };
 }
 
-export function telemetryEvent(siteId: string, payload: unknown, now: number): PassingEvent {
+/** Told once and never repeated: its id is its own. */
+export function telemetryEvent(payload: unknown, now: number): PassingEvent {
   return {
     kind: 'telemetry',
-    messageId: derivedUuid(`telemetry|${siteId}|${now}`),
+    messageId: crypto.randomUUID(),
     correlationId: null,
     atMs: now,
     payloadText: signableJson(payload),

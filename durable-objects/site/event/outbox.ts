@@ -3,10 +3,12 @@
  * (rules 5 and 10). A row goes only when its destination says that it has it. A lane whose call is under way is due
  * at that call's deadline: a crash then strands nothing.
  */
+
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import { within } from '../../object/within.ts';
+import { reasonOf } from '../../registry/reason.ts';
 import type { OutboxEvent } from '../../rpc.ts';
 import { toEvent } from './events.ts';
 import type { NewOutboxRow, OutboxRow, OutboxRows } from './rows.ts';
@@ -110,6 +112,12 @@ export class Outbox implements DueSource {
     this.#drain(names);
   }
 
+  /** A destination says what it has seen of this site; what is written from here on is above it. */
+  noteSeen(name: string, sequence: number): void {
+    this.#rows.raise(sequence);
+    this.noteReceived(name, sequence);
+  }
+
   /** A destination says how far it has stored. */
   noteReceived(name: string, sequence: number): void {
     const lane = this.#lane(name);
@@ -186,7 +194,7 @@ export class Outbox implements DueSource {
         lane: name,
         failures: lane.failures,
         backoffMs,
-        error: String(error),
+        error: reasonOf(error),
       });
     } finally {
       lane.callDeadlineMs = null;

@@ -17,11 +17,15 @@ export type NewOutboxRow = Omit<OutboxRow, 'sequence'>;
 
 /** Sequences that one write takes in advance; what a wake finds unused is never used. */
 const SEQUENCES_AHEAD = 1_000;
+/** More than an object can take. */
+const SEQUENCES_PER_MS = 1_000;
 
 export class OutboxRows {
   readonly #sql: Sql;
   #sequence: number;
   #sequenceEnd: number;
+  #isStarted = false;
+  #count: number | undefined;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -31,6 +35,25 @@ export class OutboxRows {
 
   lanes(): string[] {
     return this.#sql.all<{ lane: string }>('SELECT DISTINCT lane FROM outbox').map((row) => row.lane);
+  }
+
+  /** Rows of all lanes. */
+  get count(): number {
+    this.#count ??= this.#sql.one<{ count: number }>('SELECT count(*) AS count FROM outbox')?.count ?? 0;
+    return this.#count;
+  }
+
+  /** A destination has seen that sequence: what comes now must be above it, or would be taken for a repeat. */
+  raise(sequence: number): void {
+    this.#sequence = Math.max(this.#sequence, sequence);
+  }
+
+  deleteOldest(turn: Turn, count: number): void {
+    turn.write(
+      'DELETE FROM outbox WHERE sequence IN (SELECT sequence FROM outbox ORDER BY sequence LIMIT ?)',
+      count,
+    );
+    this.#count = undefined;
   }
 
   of(lane: string, afterSequence: number, limit: number): OutboxRow[] {
@@ -45,6 +68,11 @@ export class OutboxRows {
   /** The row with its sequence. */
   insert(turn: Turn, row: NewOutboxRow): OutboxRow {
     const sequence = this.#nextSequence(turn);
+    const count = this.count;
+    turn.undo(() => {
+      this.#count = undefined;
+    });
+    this.#count = count + 1;
     turn.write(
       'INSERT INTO outbox (sequence, lane, kind, message_id, correlation_id, at_ms, payload) VALUES (?, ?, ?, ?, ?, ?, ?)',
       sequence,
@@ -59,14 +87,25 @@ export class OutboxRows {
   }
 
   deleteThrough(turn: Turn, lane: string, sequence: number): void {
-    turn.write('DELETE FROM outbox WHERE lane = ? AND sequence <= ?', lane, sequence);
+    const left = turn.write('DELETE FROM outbox WHERE lane = ? AND sequence <= ?', lane, sequence);
+    this.#left(turn, left);
   }
 
   deleteLane(turn: Turn, lane: string): void {
-    turn.write('DELETE FROM outbox WHERE lane = ?', lane);
+    this.#left(turn, turn.write('DELETE FROM outbox WHERE lane = ?', lane));
   }
 
+  #left(turn: Turn, rows: number): void {
+    turn.undo(() => {
+      this.#count = undefined;
+    });
+    if (this.#count !== undefined) this.#count -= rows;
+  }
+
+  /** From the clock on, at a wake: an object that was brought back from a copy does not begin where it was before. */
   #nextSequence(turn: Turn): number {
+    if (!this.#isStarted) this.#sequence = Math.max(this.#sequence, turn.now * SEQUENCES_PER_MS);
+    this.#isStarted = true;
     this.#sequence += 1;
     if (this.#sequence > this.#sequenceEnd) {
       this.#sequenceEnd = this.#sequence + SEQUENCES_AHEAD;

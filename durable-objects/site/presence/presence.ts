@@ -4,6 +4,7 @@ import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
 import type { Devices } from '../device/devices.ts';
+import type { DeviceRow } from '../device/rows.ts';
 import { isInFault } from '../device/serving.ts';
 import { statusRow } from '../event/events.ts';
 import type { Outbox } from '../event/outbox.ts';
@@ -19,6 +20,8 @@ export interface PresenceParts {
   registry: PlantCopy;
   journal: Journal;
   outbox: Outbox;
+  /** Since when nothing came from a connected device; undefined while it shows life. */
+  quietSinceMs(deviceId: string): number | undefined;
 }
 
 export class Presence implements DueSource {
@@ -82,10 +85,14 @@ export class Presence implements DueSource {
   #input(): PresenceInput {
     const { registry, journal } = this.#parts;
     const devices = this.#parts.devices.all();
+    const quietSinceMs = (id: string) => this.#parts.quietSinceMs(id);
+    const isThere = ({ id, connection_id }: DeviceRow) =>
+      connection_id !== null && quietSinceMs(id) === undefined;
+    const ends = devices.map(({ id, disconnected_at_ms }) => quietSinceMs(id) ?? disconnected_at_ms);
     return {
       previous: this.#status,
-      connected: devices.some((device) => device.connection_id),
-      lastSessionEndMs: latest(devices.map((device) => device.disconnected_at_ms)),
+      connected: devices.some(isThere),
+      lastSessionEndMs: latest(ends),
       subDevices: registry.subDevices.map((subDevice) => ({
         id: subDevice.externalId,
         lastSampleAtMs: journal.snapshot.lastSampleAtMs(subDevice.externalId),
@@ -93,7 +100,7 @@ export class Presence implements DueSource {
       })),
       devices: devices.map((device) => ({
         id: device.id,
-        connected: device.connection_id !== null,
+        connected: isThere(device),
         everConnected: device.connected_at_ms !== null,
         reported: device.reported_status,
       })),

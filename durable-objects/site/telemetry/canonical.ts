@@ -1,4 +1,7 @@
-/** The canonical payload: what a site's latest values say, in the spec's nine fields [C-3.13]. Pure. */
+/**
+ * The canonical payload: what a site's latest values say, in the spec's nine fields [C-3.13]. A sum or balance with a
+ * missing part is null, and the quality is that of the signals that were used. Pure.
+ */
 import { ASSETS } from '../../../protocol/asset.ts';
 import type { DataQuality, OperatingMode } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -21,97 +24,113 @@ export function canonicalTelemetry(
   mode: OperatingMode,
   now: number,
 ): CanonicalTelemetry {
-  const site = (signal: SiteSignal) => snapshot.get(signal)?.value;
+  const signals = new Signals(snapshot);
   const ofKind = (signal: 'fvePowerKw' | 'batteryPowerKw') =>
     subDevices.filter((subDevice) => ASSETS[subDevice.assetType].sumsTo === signal);
   const meters = (role: 'GRID' | 'CONSUMPTION') =>
     subDevices.filter(({ assetType, meterRole }) => assetType === 'METER' && meterRole === role);
-  const powerOf = (some: readonly SubDevice[]) =>
-    sum(some.map((subDevice) => value(snapshot, subDevice, 'powerKw')));
+  const plants = ofKind('fvePowerKw');
   const batteries = ofKind('batteryPowerKw');
 
-  const grid = site('gridPowerKw') ?? powerOf(meters('GRID'));
-  const fve = site('fvePowerKw') ?? powerOf(ofKind('fvePowerKw'));
-  const battery = site('batteryPowerKw') ?? powerOf(batteries);
-  const metered = powerOf(meters('CONSUMPTION'));
-  const consumption = site('consumptionPowerKw') ?? metered ?? balance(grid, fve, battery);
-  const devices = subDevices.flatMap((subDevice) => deviceSample(snapshot, subDevice));
+  const grid = signals.site('gridPowerKw') ?? signals.sum(meters('GRID'), 'powerKw');
+  const fve = signals.site('fvePowerKw') ?? signals.sum(plants, 'powerKw');
+  const battery = signals.site('batteryPowerKw') ?? signals.sum(batteries, 'powerKw');
+  const metered = signals.site('consumptionPowerKw') ?? signals.sum(meters('CONSUMPTION'), 'powerKw');
+  // What a site has none of takes no part in its balance.
+  const balanced = balance(
+    grid,
+    fve ?? (plants.length === 0 ? 0 : null),
+    battery ?? (batteries.length === 0 ? 0 : null),
+  );
+  const devices = subDevices.flatMap((subDevice) => deviceSample(signals, subDevice));
 
   return {
-    gridPowerKw: grid ?? null,
-    fvePowerKw: fve ?? null,
-    batteryPowerKw: battery ?? null,
-    consumptionPowerKw: consumption ?? null,
-    socPercent: site('socPercent') ?? stateOfCharge(snapshot, batteries) ?? null,
+    gridPowerKw: grid,
+    fvePowerKw: fve,
+    batteryPowerKw: battery,
+    consumptionPowerKw: metered ?? balanced,
+    socPercent: signals.site('socPercent') ?? stateOfCharge(signals, batteries),
     availableBatteryEnergyKwh:
-      site('availableBatteryEnergyKwh') ??
-      sum(batteries.map((subDevice) => value(snapshot, subDevice, 'availableCapacityKwh'))) ??
-      null,
-    batteryTemperatureCelsius:
-      site('batteryTemperatureCelsius') ??
-      highest(batteries.map((subDevice) => value(snapshot, subDevice, 'temperatureCelsius'))) ??
-      null,
+      signals.site('availableBatteryEnergyKwh') ?? signals.sum(batteries, 'availableCapacityKwh'),
+    batteryTemperatureCelsius: signals.site('batteryTemperatureCelsius') ?? highest(signals, batteries),
     currentOperatingMode: mode,
-    dataQuality: quality(snapshot.latestAtMs(), now),
+    dataQuality: signals.quality(metered === null && balanced !== null, now),
     ...(devices.length > 0 ? { devices } : {}),
   };
 }
 
-function value(snapshot: Snapshot, subDevice: SubDevice, signal: string): number | undefined {
-  return snapshot.get(`${subDevice.externalId}/${signal}`)?.value;
+/** The latest values, and the age of those that were used. */
+class Signals {
+  readonly #snapshot: Snapshot;
+  #oldestMs: number | undefined;
+
+  constructor(snapshot: Snapshot) {
+    this.#snapshot = snapshot;
+  }
+
+  site(signal: SiteSignal): number | null {
+    return this.#use([signal])?.[0] ?? null;
+  }
+
+  of(subDevice: SubDevice, signal: string): number | null {
+    return this.#use([`${subDevice.externalId}/${signal}`])?.[0] ?? null;
+  }
+
+  /** Of all of them, in their order; null as soon as one lacks it, and where there are none. */
+  all(subDevices: readonly SubDevice[], signal: string): number[] | null {
+    return this.#use(subDevices.map(({ externalId }) => `${externalId}/${signal}`));
+  }
+
+  sum(subDevices: readonly SubDevice[], signal: string): number | null {
+    const values = this.all(subDevices, signal);
+    return values && round(values.reduce((total, value) => total + value, 0));
+  }
+
+  /** [C-4.5] */
+  quality(isInterpolated: boolean, now: number): DataQuality {
+    if (this.#oldestMs === undefined) return 'MISSING';
+    if (now - this.#oldestMs >= LIMIT.signalStaleMs) return 'STALE';
+    return isInterpolated ? 'INTERPOLATED' : 'GOOD';
+  }
+
+  #use(metrics: readonly string[]): number[] | null {
+    const samples = metrics.flatMap((metric) => this.#snapshot.get(metric) ?? []);
+    if (samples.length === 0 || samples.length < metrics.length) return null;
+    for (const { atMs } of samples) this.#oldestMs = Math.min(atMs, this.#oldestMs ?? atMs);
+    return samples.map((sample) => sample.value);
+  }
 }
 
-function known(values: readonly (number | undefined)[]): number[] {
-  return values.filter((item) => item !== undefined);
-}
-
-function sum(values: readonly (number | undefined)[]): number | undefined {
-  const numbers = known(values);
-  return numbers.length === 0 ? undefined : round(numbers.reduce((total, item) => total + item, 0));
-}
-
-function highest(values: readonly (number | undefined)[]): number | undefined {
-  const numbers = known(values);
-  return numbers.length === 0 ? undefined : Math.max(...numbers);
+function highest(signals: Signals, batteries: readonly SubDevice[]): number | null {
+  const known = batteries.flatMap((battery) => signals.of(battery, 'temperatureCelsius') ?? []);
+  return known.length === 0 ? null : Math.max(...known);
 }
 
 /** grid = consumption + battery − pv */
-function balance(
-  grid: number | undefined,
-  fve: number | undefined,
-  battery: number | undefined,
-): number | undefined {
-  return grid === undefined ? undefined : round(grid + (fve ?? 0) - (battery ?? 0));
+function balance(grid: number | null, fve: number | null, battery: number | null): number | null {
+  return grid === null || fve === null || battery === null ? null : round(grid + fve - battery);
 }
 
-/** Weighted by capacity; a battery without one counts as 1 kWh. */
-function stateOfCharge(snapshot: Snapshot, batteries: readonly SubDevice[]): number | undefined {
-  let weight = 0;
-  let total = 0;
-  for (const battery of batteries) {
-    const soc = value(snapshot, battery, 'socPercent');
-    if (soc === undefined) continue;
-    const capacity = battery.capacityKwh ?? 1;
-    weight += capacity;
-    total += soc * capacity;
-  }
-  return weight === 0 ? undefined : round(total / weight);
+/** Weighted by capacity; evenly where one is unknown [C-4.5]. */
+function stateOfCharge(signals: Signals, batteries: readonly SubDevice[]): number | null {
+  const values = signals.all(batteries, 'socPercent');
+  if (!values) return null;
+  const isAnyUnknown = batteries.some(({ capacityKwh }) => capacityKwh === null);
+  const weights = batteries.map(({ capacityKwh }) => (isAnyUnknown ? 1 : (capacityKwh ?? 1)));
+  const weight = weights.reduce((sum, one) => sum + one, 0);
+  const total = values.reduce((sum, value, index) => sum + value * (weights[index] ?? 0), 0);
+  return weight === 0 ? null : round(total / weight);
 }
 
-function deviceSample(snapshot: Snapshot, subDevice: SubDevice): DeviceSample[] {
-  const powerKw = value(snapshot, subDevice, 'powerKw');
-  if (powerKw === undefined) return [];
+function deviceSample(signals: Signals, subDevice: SubDevice): DeviceSample[] {
+  const powerKw = signals.of(subDevice, 'powerKw');
+  if (powerKw === null) return [];
   const sample: DeviceSample = { deviceId: subDevice.externalId, assetType: subDevice.assetType, powerKw };
   for (const signal of SAMPLE_SIGNALS) {
-    const reading = value(snapshot, subDevice, signal);
-    if (reading !== undefined) sample[signal] = reading;
+    const reading = signals.of(subDevice, signal);
+    if (reading !== null) sample[signal] = reading;
   }
   return [sample];
-}
-
-function quality(latestAtMs: number | undefined, now: number): DataQuality {
-  if (latestAtMs === undefined) return 'MISSING';
-  return now - latestAtMs < LIMIT.signalStaleMs ? 'GOOD' : 'STALE';
 }
 
 function round(number: number): number {

@@ -19,20 +19,26 @@ export function formatEntry(entry: JournalEntry): string {
   return `[${receivedMs},"${deviceId}","${topic}",${ts},${signableJson(nonce)},"${digest}",${dataText}]\n`;
 }
 
-export function parseEntries(data: string): JournalEntry[] {
-  return data
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => {
-      const [receivedMs, deviceId, topic, ts, nonce, digest, value] = JSON.parse(line) as [
-        number,
-        string,
-        JournalEntry['topic'],
-        number,
-        string,
-        string,
-        unknown,
-      ];
-      return { receivedMs, deviceId, topic, ts, nonce, digest, dataText: JSON.stringify(value) };
-    });
+/** What stands before the data of a line; the nonce may hold whatever JSON escapes. */
+const HEAD = /^\[(\d+),"([^"]*)","([a-z]+)",(-?\d+),("(?:[^"\\]|\\.)*"),"([0-9a-f]*)",/;
+
+/** The entries of a block, one at a time; their data is not parsed. */
+export function* parseEntries(block: string): Generator<JournalEntry> {
+  for (let start = 0; start < block.length; ) {
+    const end = block.indexOf('\n', start);
+    const line = block.slice(start, end < 0 ? block.length : end);
+    start = end < 0 ? block.length : end + 1;
+    const head = HEAD.exec(line);
+    if (!head) continue;
+    const [text, receivedMs = '', deviceId = '', topic = '', ts = '', nonce = '""', digest = ''] = head;
+    yield {
+      receivedMs: Number(receivedMs),
+      deviceId,
+      topic: topic as JournalEntry['topic'],
+      ts: Number(ts),
+      nonce: JSON.parse(nonce) as string,
+      digest,
+      dataText: line.slice(text.length, -1),
+    };
+  }
 }

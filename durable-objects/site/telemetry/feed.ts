@@ -6,7 +6,6 @@ import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { CanonicalTelemetry } from '../../../protocol/telemetry.ts';
 import type { DueSource } from '../../object/agenda.ts';
-import type { Clock } from '../../object/clock.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { PassingEvent } from '../../rpc.ts';
@@ -17,11 +16,7 @@ import type { SiteIdentity } from '../identity.ts';
 import { canonicalTelemetry } from './canonical.ts';
 import type { Journal } from './journal.ts';
 
-/** A wait for the next event that is no longer than this keeps the object awake; a longer one does not. */
-const MAX_TIMER_MS = 15_000;
-
 export interface FeedParts {
-  clock: Clock;
   identity: SiteIdentity;
   registry: PlantCopy;
   journal: Journal;
@@ -33,18 +28,16 @@ export class TelemetryFeed implements DueSource {
   readonly name = 'telemetry events';
   readonly #parts: FeedParts;
   readonly #deliver: (keyId: string, siteId: string, event: PassingEvent) => void;
-  #timer: number | null = null;
-  /** A value came that partners have not been told. */
-  #isPending = false;
 
   constructor(parts: FeedParts, deliver: (keyId: string, siteId: string, event: PassingEvent) => void) {
     this.#parts = parts;
     this.#deliver = deliver;
   }
 
-  /** The latest values, and the moment of the newest of them. */
+  /** The latest values, and the moment of the newest of them, as its device says. */
   latest(now: number): { timestamp: string; payload: CanonicalTelemetry } {
-    const timestamp = formatInstant(this.#parts.journal.snapshot.latestAtMs() ?? now);
+    // A device's clock may be ahead of ours.
+    const timestamp = formatInstant(Math.min(now, this.#parts.journal.snapshot.latestAtMs() ?? now));
     return { timestamp, payload: this.#payload(now) };
   }
 
@@ -53,39 +46,27 @@ export class TelemetryFeed implements DueSource {
     return this.#nextMs() <= now;
   }
 
-  /** Values came and are stored. What is not due waits for a timer or, longer, for the agenda. */
+  /** Values came and are stored: an event goes now, or waits for the next message or the pulse. No timer does it. */
   note(isDue: boolean, now: number): void {
-    if (isDue) {
-      this.#emit(now);
-      return;
-    }
-    this.#isPending = true;
-    const waitMs = this.#nextMs() - now;
-    if (this.#timer !== null || waitMs > MAX_TIMER_MS) return;
-    this.#timer = setTimeout(() => this.#emit(this.#parts.clock.now()), Math.max(0, waitMs));
+    if (isDue) this.#emit(now);
   }
 
-  /** When an event is due that no timer brings: what waits for its interval, and the pulse of a silent plant. */
+  /** The pulse of a plant that is online: what waited goes with it. */
   dueMs(): number | undefined {
     const { journal, registry, sessions } = this.#parts;
     if (!sessions.isAnyConnected || !registry.record?.plantId || journal.isEmpty) return undefined;
-    const nextMs = this.#nextMs();
-    if (this.#isPending && this.#timer === null) return nextMs;
-    return Math.max(nextMs, journal.eventAtMs + LIMIT.telemetryPulseMs);
+    return Math.max(this.#nextMs(), journal.eventAtMs + LIMIT.telemetryPulseMs);
   }
 
   run(turn: Turn): void {
+    this.#parts.journal.noteEvent(turn);
     turn.send(() => this.#emit(turn.now));
   }
 
   #emit(now: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = null;
-    this.#isPending = false;
-    const { identity, registry, journal } = this.#parts;
+    const { identity, registry } = this.#parts;
     if (!identity.known || !registry.record?.plantId) return;
-    journal.noteEvent(now);
-    const event = telemetryEvent(identity.known, this.#payload(now), now);
+    const event = telemetryEvent(this.#payload(now), now);
     for (const keyId of registry.keyIds) this.#deliver(keyId, identity.known, event);
   }
 

@@ -1,19 +1,24 @@
 /** The blocks of the telemetry journal: messages as they came, with their nonces. */
+import { EMPTY, type Extent } from '../../object/extent.ts';
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { Kept } from '../retention.ts';
 
 export type JournalBlockRow = {
   id: number;
   opened_at_ms: number;
   last_at_ms: number;
+  /** What all blocks before it held: the ends of the journal tell its size. */
+  starts_at: number;
   size: number;
   event_at_ms: number;
   data: string;
 };
 
-export class JournalRows {
+export class JournalRows implements Kept {
   readonly #sql: Sql;
+  #extent: Extent | undefined;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -22,33 +27,51 @@ export class JournalRows {
   /** The block that is being filled. */
   open(): Omit<JournalBlockRow, 'data'> | undefined {
     return this.#sql.one(
-      'SELECT id, opened_at_ms, last_at_ms, size, event_at_ms FROM journal_block ORDER BY id DESC LIMIT 1',
+      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms FROM journal_block
+       ORDER BY id DESC LIMIT 1`,
     );
   }
 
-  /** Blocks written to since then, oldest first; walks back from the newest and stops, whatever the history. */
-  since(sinceMs: number): JournalBlockRow[] {
-    const blocks: JournalBlockRow[] = [];
-    for (const block of this.#sql.each<JournalBlockRow>('SELECT * FROM journal_block ORDER BY id DESC')) {
-      if (block.last_at_ms < sinceMs) break;
-      blocks.push(block);
-    }
-    return blocks.reverse();
+  extent(): Extent {
+    this.#extent ??= this.#readExtent();
+    return this.#extent;
   }
 
-  insert(turn: Turn, block: Pick<JournalBlockRow, 'id' | 'event_at_ms' | 'data'>): void {
+  /** The data of blocks written to since then, oldest first, one at a time, whatever the history. */
+  *since(sinceMs: number): Generator<string> {
+    const heads = this.#sql.each<{ id: number; last_at_ms: number }>(
+      'SELECT id, last_at_ms FROM journal_block ORDER BY id DESC',
+    );
+    let first: number | undefined;
+    for (const { id, last_at_ms: lastAtMs } of heads) {
+      if (lastAtMs < sinceMs) break;
+      first = id;
+    }
+    if (first === undefined) return;
+    const blocks = this.#sql.each<{ data: string }>(
+      'SELECT data FROM journal_block WHERE id >= ? ORDER BY id',
+      first,
+    );
+    for (const { data } of blocks) yield data;
+  }
+
+  insert(turn: Turn, block: Pick<JournalBlockRow, 'id' | 'starts_at' | 'event_at_ms' | 'data'>): void {
+    this.#grow(turn, block.data.length);
     turn.write(
-      'INSERT INTO journal_block (id, opened_at_ms, last_at_ms, size, event_at_ms, data) VALUES (?, ?, ?, ?, ?, ?)',
+      `INSERT INTO journal_block (id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, data)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
       block.id,
       turn.now,
       turn.now,
+      block.starts_at,
       block.data.length,
       block.event_at_ms,
-      block.data,
+      boundedRow(block.data),
     );
   }
 
   append(turn: Turn, id: number, lines: string, eventAtMs: number): void {
+    this.#grow(turn, lines.length);
     turn.write(
       'UPDATE journal_block SET data = data || ?, size = size + ?, last_at_ms = ?, event_at_ms = ? WHERE id = ?',
       boundedRow(lines),
@@ -59,11 +82,38 @@ export class JournalRows {
     );
   }
 
-  /** Drops the oldest blocks while they are older than that, a few at a time. */
-  deleteBefore(turn: Turn, lastAtMs: number): void {
-    turn.write(
-      'DELETE FROM journal_block WHERE id IN (SELECT id FROM journal_block ORDER BY id LIMIT 8) AND last_at_ms < ?',
-      lastAtMs,
+  noteEvent(turn: Turn, id: number, eventAtMs: number): void {
+    turn.write('UPDATE journal_block SET event_at_ms = ? WHERE id = ?', eventAtMs, id);
+  }
+
+  /** The open block stays. */
+  trim(turn: Turn, place: number, beforeMs: number, limit: number): number {
+    this.#extent = undefined;
+    return turn.write(
+      `DELETE FROM journal_block WHERE id IN (SELECT id FROM journal_block ORDER BY id LIMIT ?)
+         AND id < (SELECT max(id) FROM journal_block) AND (starts_at < ? OR last_at_ms <= ?)`,
+      limit,
+      place,
+      beforeMs,
     );
+  }
+
+  #grow(turn: Turn, chars: number): void {
+    const extent = this.extent();
+    turn.undo(() => {
+      this.#extent = undefined;
+    });
+    this.#extent = { ...extent, endsAt: extent.endsAt + chars, oldestMs: extent.oldestMs ?? turn.now };
+  }
+
+  #readExtent(): Extent {
+    const newest = this.open();
+    const oldest = this.#sql.one<{ starts_at: number; last_at_ms: number }>(
+      'SELECT starts_at, last_at_ms FROM journal_block ORDER BY id LIMIT 1',
+    );
+    if (!oldest || !newest) return EMPTY;
+    // A journal of one block has nothing to lose: the open block stays.
+    const oldestMs = oldest.starts_at === newest.starts_at ? undefined : oldest.last_at_ms;
+    return { startsAt: oldest.starts_at, endsAt: newest.starts_at + newest.size, oldestMs };
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The latest value of every signal of a site: the newest by receive time. Names are a device's to invent, so they are
+ * The latest value of every signal of a site, by its device's own `ts` [C-3.13]. Names are a device's to invent, so they are
  * capped: the stalest make room, those that mean nothing here within a smaller part of their own [C-3.13].
  */
 import { SUB_DEVICE_SIGNALS } from '../../../protocol/asset.ts';
@@ -8,7 +8,10 @@ import { SITE_SIGNALS } from '../../../protocol/telemetry.ts';
 
 export interface Sample {
   value: number;
+  /** The device's `ts`. */
   atMs: number;
+  /** When it was received: what a device's clock says is no sign of its life. */
+  heardMs?: number;
 }
 
 /** Which device sent a message, as far as the meaning of its bare signal names goes. */
@@ -34,20 +37,27 @@ export class Snapshot {
     this.#isSubDevice = isSubDevice;
     this.#samples = new Map(Object.entries(samples));
     for (const [metric, sample] of [...this.#samples].sort((left, right) => left[1].atMs - right[1].atMs)) {
-      this.#noteSubDevice(metric, sample.atMs);
+      this.#noteSubDevice(metric, sample.heardMs ?? sample.atMs);
       if (!this.#isKnown(metric)) this.#unknownCount += 1;
     }
   }
 
-  /** Takes in one message; an older one never overwrites a newer. */
-  apply(origin: SignalOrigin, atMs: number, data: Readonly<Record<string, number>>): void {
+  /** Takes in one message; an older one never overwrites a newer, of equal ones the later received wins. */
+  apply(
+    origin: SignalOrigin,
+    { ts: atMs, receivedMs: heardMs }: { ts: number; receivedMs: number },
+    data: Readonly<Record<string, number>>,
+  ): void {
     for (const [name, value] of Object.entries(data)) {
       const metric = metricName(origin, name);
       const known = this.#samples.get(metric);
-      if (known && known.atMs > atMs) continue;
+      this.#noteSubDevice(metric, heardMs);
+      if (known && known.atMs > atMs) {
+        this.#samples.set(metric, { ...known, heardMs });
+        continue;
+      }
       if (!known && !this.#isKnown(metric)) this.#unknownCount += 1;
-      this.#samples.set(metric, { value, atMs });
-      this.#noteSubDevice(metric, atMs);
+      this.#samples.set(metric, { value, atMs, heardMs });
     }
     if (this.#unknownCount > LIMIT.unknownSignalsPerSite) {
       const unknown = [...this.#samples].filter(([metric]) => !this.#isKnown(metric));
@@ -83,7 +93,8 @@ export class Snapshot {
   #noteSubDevice(metric: string, atMs: number): void {
     const slash = metric.indexOf('/');
     const subDevice = metric.slice(0, Math.max(0, slash));
-    if (this.#isSubDevice(subDevice)) this.#lastSampleMs.set(subDevice, atMs);
+    if (!this.#isSubDevice(subDevice)) return;
+    this.#lastSampleMs.set(subDevice, Math.max(atMs, this.#lastSampleMs.get(subDevice) ?? 0));
   }
 
   latestAtMs(): number | undefined {

@@ -13,7 +13,7 @@ import {
   tooManyConsumers,
 } from '../publish/authorize.ts';
 
-type ClientFrame = Exclude<VhostLinkUp, PublishFrame>;
+type ClientFrame = Exclude<VhostLinkUp, PublishFrame | { kind: 'open' }>;
 type Consume = Extract<ClientFrame, { kind: 'consume' }>;
 type Get = Extract<ClientFrame, { kind: 'get' }>;
 type Declare = Extract<ClientFrame, { kind: 'declare' }>;

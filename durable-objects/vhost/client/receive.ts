@@ -3,15 +3,21 @@
  * answered at once, and publishes for Sites go to their lanes, which answer them.
  */
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
+import type { CommandFamily } from '../../../protocol/routing-keys.ts';
 import type { KeyRecord } from '../key/key.ts';
 import type { VhostParts } from '../parts.ts';
 import { authorizePublish } from '../publish/authorize.ts';
 import { readEnvelope } from '../publish/publish.ts';
+import type { PublishRate } from '../publish/publish-rate.ts';
 import type { Publish } from '../publish/publisher.ts';
 import { applyFrame, applyMemoryFrame, deadLetter, isMemoryFrame, refusedFrame } from './frames.ts';
+import { openConnection } from './opening.ts';
 
-/** What of a batch is decided here, in its order: a frame, or a publish for the dead-letter queue. */
-type Write = { frame: Exclude<VhostLinkUp, PublishFrame> } | { malformed: PublishFrame; reason: string };
+/** What of a batch is decided here, in its order: a frame, a connection's begin, or a publish for the dead-letter queue. */
+type Write =
+  | { frame: Exclude<VhostLinkUp, PublishFrame | { kind: 'open' }> }
+  | { opened: string }
+  | { malformed: PublishFrame; reason: string };
 
 /** False when a frame could not be handled: nothing of the batch stands. */
 export function receiveFrames(
@@ -26,15 +32,28 @@ export function receiveFrames(
   const answers: VhostLinkDown[] = [];
   const publishes: Publish[] = [];
   const writes: Write[] = [];
+  const waiting: number[] = [];
   for (const frame of frames) {
+    if (frame.kind === 'open') {
+      writes.push({ opened: frame.vhost });
+      continue;
+    }
     if (frame.kind !== 'publish') {
       writes.push({ frame });
       continue;
     }
     const allowed = authorizePublish(names, scopes, frame.exchange, frame.routingKey);
+    const pace = allowed.ok ? paceOf(vhost, connectionId, frame.seq, allowed.value, now) : 'taken';
+    if (pace === 'full') return false;
+    if (pace === 'waits') {
+      waiting.push(frame.seq);
+      continue;
+    }
     const envelope = allowed.ok ? readEnvelope(frame) : undefined;
-    if (!allowed.ok) answers.push(refusedFrame(frame.seq, allowed.refusal));
-    else if (envelope?.ok) publishes.push({ frame, family: allowed.value, envelope: envelope.value });
+    if (!allowed.ok) {
+      vhost.rate.drop(connectionId, frame.seq);
+      answers.push(refusedFrame(frame.seq, allowed.refusal));
+    } else if (envelope?.ok) publishes.push({ frame, family: allowed.value, envelope: envelope.value });
     else writes.push({ malformed: frame, reason: envelope?.refusal ?? '' });
   }
 
@@ -42,9 +61,22 @@ export function receiveFrames(
   if (!write(vhost, connectionId, writes, answers)) return false;
 
   // 3. answer, deliver, and hand on
+  if (waiting.length > 0) answers.push(vhost.rate.wait(waiting, vhost.publishesPerSecond));
   vhost.outflow.send(new Map([[connectionId, answers]]));
   for (const publish of publishes) vhost.publisher.publish(connectionId, key, publish, now);
   return true;
+}
+
+/** [C-6.5] Emergencies wait for nothing; a bridge of before cannot be told to wait. */
+function paceOf(
+  vhost: VhostParts,
+  connectionId: string,
+  seq: number,
+  family: CommandFamily,
+  now: number,
+): ReturnType<PublishRate['take']> {
+  if (family === 'emergency' || vhost.sockets.linkOf(connectionId) < 2) return 'taken';
+  return vhost.rate.take(connectionId, seq, vhost.publishesPerSecond, now);
 }
 
 /** One step of one turn: a batch stands or falls as a whole, and one that fell is not answered. */
@@ -67,7 +99,8 @@ function write(
     return turn.step(() => {
       vhost.undoBroker(turn);
       for (const one of writes) {
-        if ('frame' in one) answers.push(...applyFrame(turn, client, one.frame));
+        if ('opened' in one) openConnection(turn, vhost, connectionId, one.opened);
+        else if ('frame' in one) answers.push(...applyFrame(turn, client, one.frame));
         else answers.push(deadLetter(turn, broker, one.malformed, one.reason));
       }
       broker.save(turn);

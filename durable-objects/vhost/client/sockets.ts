@@ -4,10 +4,9 @@
  */
 import { SIGN_OF_LIFE_MS } from '../../../protocol/link/live.ts';
 import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
-import { earliest } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { SeenConnections } from '../../object/seen-connections.ts';
-import { closeQuietly, sendFrames } from '../../object/sockets.ts';
+import { endLink, sendFrames } from '../../object/sockets.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { ClientDial } from '../../rpc.ts';
 import type { Connections, Window } from '../delivery/broker.ts';
@@ -16,12 +15,15 @@ import type { ConnectionRows } from './rows.ts';
 interface Attachment extends Window {
   connectionId: string;
   connectedAtMs: number;
+  /** The version of the link's frames that its bridge speaks. */
+  link: number;
 }
 
 interface Client {
   socket: WebSocket;
   connectedAtMs: number;
   lastFrameMs: number;
+  link: number;
   window: Window;
 }
 
@@ -42,9 +44,9 @@ export class ClientSockets implements Connections {
       const attachment = socket.deserializeAttachment() as Attachment | null;
       if (!attachment || !known.has(attachment.connectionId) || socket.readyState !== WebSocket.OPEN)
         continue;
-      const { connectionId, connectedAtMs, sentBytes, drainedBytes } = attachment;
-      const window = { sentBytes, drainedBytes };
-      this.#clients.set(connectionId, { socket, connectedAtMs, lastFrameMs: 0, window });
+      const { connectionId, connectedAtMs, sentBytes, drainedBytes, link = 1 } = attachment;
+      const window = { sentBytes, drainedBytes, isPlain: link < 2 };
+      this.#clients.set(connectionId, { socket, connectedAtMs, lastFrameMs: 0, link, window });
     }
   }
 
@@ -77,9 +79,16 @@ export class ClientSockets implements Connections {
     return this.ids().filter((id) => now - this.#lastSignOfLifeMs(id) > SIGN_OF_LIFE_MS);
   }
 
-  /** When the next of them is silent for too long. */
+  /** When the next of them is silent for too long, or earlier: pings are asked for only when frames do not tell. */
   silentAtMs(): number | undefined {
-    return earliest(this.ids().map((id) => this.#lastSignOfLifeMs(id) + SIGN_OF_LIFE_MS + 1));
+    const recentMs = this.#clock.now() - SIGN_OF_LIFE_MS / 2;
+    let first: number | undefined;
+    for (const client of this.#clients.values()) {
+      const { lastFrameMs } = client;
+      const signMs = lastFrameMs > recentMs ? lastFrameMs : this.#signOfLifeMs(client);
+      if (first === undefined || signMs < first) first = signMs;
+    }
+    return first === undefined ? undefined : first + SIGN_OF_LIFE_MS + 1;
   }
 
   /** True when the bridge's connection id opened a link here before: a replayed proof. */
@@ -100,8 +109,9 @@ export class ClientSockets implements Connections {
     });
     turn.remember(() => {
       this.#ctx.acceptWebSocket(server);
-      const window = { sentBytes: 0, drainedBytes: 0 };
-      const opened = { socket: server, connectedAtMs: turn.now, lastFrameMs: 0, window };
+      const { link } = dial;
+      const window = { sentBytes: 0, drainedBytes: 0, isPlain: link < 2 };
+      const opened = { socket: server, connectedAtMs: turn.now, lastFrameMs: 0, link, window };
       this.#clients.set(dial.connection, opened);
       this.storeWindow(dial.connection);
     });
@@ -117,6 +127,16 @@ export class ClientSockets implements Connections {
   noteFrame(connectionId: string, now: number): void {
     const known = this.#clients.get(connectionId);
     if (known) known.lastFrameMs = now;
+  }
+
+  /** The version of the link's frames that a connection's bridge speaks. */
+  linkOf(connectionId: string): number {
+    return this.#clients.get(connectionId)?.link ?? 1;
+  }
+
+  /** Where a connection comes from. */
+  addressOf(connectionId: string): string {
+    return this.#rows.all().find((row) => row.id === connectionId)?.address ?? '';
   }
 
   isConnected(connectionId: string): boolean {
@@ -147,7 +167,8 @@ export class ClientSockets implements Connections {
   storeWindow(connectionId: string): void {
     const known = this.#clients.get(connectionId);
     if (!known) return;
-    const attachment: Attachment = { connectionId, connectedAtMs: known.connectedAtMs, ...known.window };
+    const { connectedAtMs, link, window } = known;
+    const attachment: Attachment = { connectionId, connectedAtMs, link, ...window };
     known.socket.serializeAttachment(attachment);
   }
 
@@ -158,7 +179,7 @@ export class ClientSockets implements Connections {
     this.#clients.delete(connectionId);
     if (!known) return;
     turn.undo(() => this.#clients.set(connectionId, known));
-    if (code !== undefined) turn.send(() => closeQuietly(known.socket, code, reason ?? ''));
+    if (code !== undefined) turn.send(() => endLink(known.socket, code, reason ?? ''));
   }
 
   #lastSignOfLifeMs(connectionId: string): number {

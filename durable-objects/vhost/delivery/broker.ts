@@ -6,12 +6,15 @@
 import {
   DELIVERY_WINDOW_BYTES,
   type Delivery,
-  deliveryBytes,
+  messageBytes,
+  plainDeliveryBytes,
   type VhostLinkDown,
 } from '../../../protocol/link/vhost.ts';
 import { QUEUE_NAMES, type QueueName } from '../../../protocol/routing-keys.ts';
+import { earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { DeadLetter, Queue, Taken } from '../queue/queue.ts';
+import { VHOST_BOUNDS } from '../bounds.ts';
+import { type DeadLetter, limitsOf, type Queue, type Taken } from '../queue/queue.ts';
 import type { Message, Owner, QueueRows } from '../queue/rows.ts';
 import { StoredQueue } from '../queue/stored-queue.ts';
 import { TelemetryQueue } from '../queue/telemetry-queue.ts';
@@ -23,6 +26,8 @@ import type { ConsumerRows } from './rows.ts';
 export interface Window {
   sentBytes: number;
   drainedBytes: number;
+  /** Its bridge is of before, and reckons by body and routing key alone. */
+  isPlain: boolean;
 }
 
 /** The connections as the broker sees them; others hold the sockets. */
@@ -115,7 +120,7 @@ export class Broker {
     const taken = queue.take(turn, owner, lease);
     if (!taken) return null;
     if (lease !== null) this.#leases.hold(lease, queue, owner);
-    return toDelivery(lease ?? 0, taken);
+    return toDelivery(lease ?? 0, taken, messageBytes(taken.message));
   }
 
   /** Whether `pump` would hand out anything. */
@@ -123,16 +128,19 @@ export class Broker {
     return this.consumers.all().some((one) => this.queue(one.queue).readyCount > 0 && this.#mayTake(one));
   }
 
-  /** Hands out all that consumers may take now. */
+  /** Hands out what consumers may take now, so much at a time: `hasDeliverable` tells whether more would go. */
   pump(turn: Turn): void {
-    for (const queue of this.#queues.values()) {
+    const rest: PumpRest = { deliveries: VHOST_BOUNDS.pumpDeliveries, bytes: VHOST_BOUNDS.pumpBytes };
+    // Telemetry comes last: however much there is of it, no acknowledgement and no alarm waits behind it.
+    const queues = [...this.#queues.values()].filter((queue) => queue !== this.telemetry);
+    for (const queue of [...queues, this.telemetry]) {
       const consumers = this.consumers.ofQueue(queue.name);
-      if (consumers.length > 0) this.#pumpQueue(turn, queue, consumers);
+      if (consumers.length > 0) this.#pumpQueue(turn, queue, consumers, rest);
     }
   }
 
-  #pumpQueue(turn: Turn, queue: Queue, consumers: Consumer[]): void {
-    for (;;) {
+  #pumpQueue(turn: Turn, queue: Queue, consumers: Consumer[], rest: PumpRest): void {
+    while (rest.deliveries > 0 && rest.bytes > 0) {
       if (queue.readyCount === 0) return;
       const index = consumers.findIndex((consumer) => this.#mayTake(consumer));
       const consumer = consumers[index];
@@ -140,24 +148,29 @@ export class Broker {
       const lease = consumer.noAck ? null : this.#leases.mint();
       const taken = queue.take(turn, consumer, lease);
       if (!taken) return;
-      this.#deliver(queue, consumer, lease, taken);
+      rest.deliveries -= 1;
+      rest.bytes -= this.#deliver(queue, consumer, lease, taken);
       consumers.push(...consumers.splice(index, 1));
       this.consumers.moveLast(consumer);
     }
   }
 
-  #deliver(queue: Queue, consumer: Consumer, lease: number | null, taken: Taken): void {
+  /** Returns what it counts as. */
+  #deliver(queue: Queue, consumer: Consumer, lease: number | null, taken: Taken): number {
     if (lease !== null) this.#leases.hold(lease, queue, consumer);
     const { connectionId, channel, tag } = consumer;
     const window = this.#connections.window(connectionId);
+    const bytes = (window?.isPlain ? plainDeliveryBytes : messageBytes)(taken.message);
     if (window) {
-      window.sentBytes += deliveryBytes(taken.message);
+      window.sentBytes += bytes;
       this.#connections.saveWindow(connectionId, window);
     }
-    const frame: VhostLinkDown = { kind: 'deliver', channel, tag, delivery: toDelivery(lease ?? 0, taken) };
+    const delivery = toDelivery(lease ?? 0, taken, bytes);
+    const frame: VhostLinkDown = { kind: 'deliver', channel, tag, delivery };
     const frames = this.#frames.get(connectionId);
     if (frames) frames.push(frame);
     else this.#frames.set(connectionId, [frame]);
+    return bytes;
   }
 
   #mayTake(consumer: Consumer): boolean {
@@ -176,6 +189,22 @@ export class Broker {
     return frames;
   }
 
+  /** When the first message of any queue is past its age, at the earliest. */
+  agedAtMs(): number | undefined {
+    return earliest(
+      [...this.#queues.values()].map(({ name, oldestMs }) =>
+        oldestMs === undefined ? undefined : oldestMs + limitsOf(name).maxAgeMs,
+      ),
+    );
+  }
+
+  dropAged(turn: Turn): void {
+    for (const queue of this.#queues.values()) {
+      const { name, oldestMs = Number.POSITIVE_INFINITY } = queue;
+      if (oldestMs + limitsOf(name).maxAgeMs <= turn.now) queue.dropAged(turn);
+    }
+  }
+
   /** Whether acknowledgements or counts wait for a turn to ride in. */
   get isDirty(): boolean {
     return [...this.#queues.values()].some((queue) => queue.isDirty);
@@ -186,7 +215,13 @@ export class Broker {
   }
 }
 
-function toDelivery(lease: number, taken: Taken): Delivery {
+/** What is left of a pump's share. */
+interface PumpRest {
+  deliveries: number;
+  bytes: number;
+}
+
+function toDelivery(lease: number, taken: Taken, bytes: number): Delivery {
   const { routingKey, properties, body, encoding } = taken.message;
-  return { lease, redelivered: taken.redelivered, routingKey, properties, body, encoding };
+  return { lease, redelivered: taken.redelivered, routingKey, properties, body, encoding, bytes };
 }

@@ -2,8 +2,16 @@
 import type { Queue } from '../queue/queue.ts';
 import type { Owner } from '../queue/rows.ts';
 
+interface Held {
+  queue: Queue;
+  owner: Owner;
+  count: number;
+}
+
 export class Leases {
-  readonly #held = new Map<number, { queue: Queue; owner: Owner }>();
+  /** Those of one owner in one queue share their entry. */
+  readonly #held = new Map<number, Held>();
+  readonly #entries = new Map<string, Held>();
   readonly #byConsumer = new Map<string, number>();
   readonly #byChannel = new Map<string, number>();
   #next: number;
@@ -27,7 +35,14 @@ export class Leases {
 
   hold(lease: number, queue: Queue, owner: Owner): void {
     const { connectionId, channel, tag } = owner;
-    this.#held.set(lease, { queue, owner: { connectionId, channel, tag } });
+    const key = `${queue.name}|${ownerKey(owner)}`;
+    let entry = this.#entries.get(key);
+    if (!entry) {
+      entry = { queue, owner: { connectionId, channel, tag }, count: 0 };
+      this.#entries.set(key, entry);
+    }
+    entry.count += 1;
+    this.#held.set(lease, entry);
     bump(this.#byConsumer, ownerKey(owner), 1);
     // What basic.get took counts toward no prefetch.
     if (tag !== null) bump(this.#byChannel, channelKey(connectionId, channel), 1);
@@ -37,12 +52,12 @@ export class Leases {
   take(connectionId: string, lease: number): Queue | undefined {
     const held = this.#held.get(lease);
     if (held?.owner.connectionId !== connectionId) return undefined;
-    this.#letGo(lease, held.owner);
+    this.#letGo(lease, held);
     return held.queue;
   }
 
   release(holds: (owner: Owner) => boolean): void {
-    for (const [lease, { owner }] of this.#held) if (holds(owner)) this.#letGo(lease, owner);
+    for (const [lease, held] of this.#held) if (holds(held.owner)) this.#letGo(lease, held);
   }
 
   ofConsumer(owner: Owner): number {
@@ -53,8 +68,11 @@ export class Leases {
     return this.#byChannel.get(channelKey(connectionId, channel)) ?? 0;
   }
 
-  #letGo(lease: number, owner: Owner): void {
+  #letGo(lease: number, held: Held): void {
+    const { queue, owner } = held;
     this.#held.delete(lease);
+    held.count -= 1;
+    if (held.count === 0) this.#entries.delete(`${queue.name}|${ownerKey(owner)}`);
     bump(this.#byConsumer, ownerKey(owner), -1);
     if (owner.tag !== null) bump(this.#byChannel, channelKey(owner.connectionId, owner.channel), -1);
   }

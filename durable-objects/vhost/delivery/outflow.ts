@@ -1,57 +1,104 @@
 /**
- * What leaves a vhost for its clients: answers first, then the deliveries that may go now. Acknowledgements and
- * telemetry that are only in memory are written with the next turn, or by a turn of their own a little later.
+ * What leaves a vhost for its clients: answers first, then the deliveries that may go now, so many a turn.
+ * Acknowledgements that are only in memory ride with the next turn, or get one of their own a moment later; what became
+ * of telemetry that was handed out is stored a little after. Both waits are part of the handler that
+ * began them (`keepAlive`): no timer keeps an object awake that has nothing to do.
  */
 import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
 import type { Turns } from '../../object/turn.ts';
 import type { ClientSockets } from '../client/sockets.ts';
 import type { Broker } from './broker.ts';
 
-/** What a crash may cost of telemetry events [C-6.4]. */
-const TELEMETRY_FLUSH_MS = 60_000;
+/** How long a client may take to acknowledge telemetry before it is stored: most take milliseconds, and no row. */
+const TELEMETRY_FLUSH_MS = 1_000;
 /** How long acknowledgements wait for a turn to ride in, before they get one of their own. */
 const SETTLE_FLUSH_MS = 100;
+
+/** Between turns of deliveries that one did not hold. */
+const PAUSE_MS = 1;
 
 /** Frames by connection. */
 export type Answers = Map<string, VhostLinkDown[]>;
 
-export class Outflow {
-  readonly #turns: Turns;
-  readonly #sockets: ClientSockets;
-  readonly #broker: () => Broker;
-  #flushTimer: number | null = null;
-  #settleTimer: number | null = null;
+export interface OutflowHost {
+  turns: Turns;
+  sockets: ClientSockets;
+  broker(): Broker;
+  keepAlive(work: Promise<void>): void;
+}
 
-  constructor(turns: Turns, sockets: ClientSockets, broker: () => Broker) {
-    this.#turns = turns;
-    this.#sockets = sockets;
-    this.#broker = broker;
+/** A wait within a handler. */
+interface Wait {
+  timer: number;
+  end: () => void;
+}
+
+export class Outflow {
+  readonly #host: OutflowHost;
+  #telemetryWait: Wait | undefined;
+  #settleWait: Wait | undefined;
+  #isGoingOn = false;
+
+  constructor(host: OutflowHost) {
+    this.#host = host;
   }
 
   send(answers: Answers = new Map()): void {
-    if (this.#broker().hasDeliverable) this.#turns.run((turn) => this.#broker().pump(turn));
-    const frames = this.#broker().takeFrames();
+    const { sockets, turns, broker } = this.#host;
+    if (broker().hasDeliverable) turns.run((turn) => broker().pump(turn));
+    const frames = broker().takeFrames();
     for (const [connectionId, first] of answers) {
       const all = [...first, ...(frames.get(connectionId) ?? [])];
       frames.delete(connectionId);
-      if (all.length > 0) this.#sockets.send(connectionId, all);
-      else this.#sockets.storeWindow(connectionId);
+      if (all.length > 0) sockets.send(connectionId, all);
+      else sockets.storeWindow(connectionId);
     }
-    for (const [connectionId, deliveries] of frames) this.#sockets.send(connectionId, deliveries);
+    for (const [connectionId, deliveries] of frames) sockets.send(connectionId, deliveries);
     this.#scheduleFlush();
+    if (!this.#isGoingOn && broker().hasDeliverable) this.#host.keepAlive(this.#goOn());
+  }
+
+  /** The deliveries that one turn did not hold: others get their turns in between. */
+  async #goOn(): Promise<void> {
+    this.#isGoingOn = true;
+    try {
+      while (this.#host.broker().hasDeliverable) {
+        // A pause, however short: without one the runtime lets nobody in before all of it has gone.
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+        this.send();
+      }
+    } finally {
+      this.#isGoingOn = false;
+    }
   }
 
   #scheduleFlush(): void {
-    if (this.#settleTimer === null && this.#broker().isDirty) {
-      this.#settleTimer = setTimeout(() => {
-        this.#settleTimer = null;
-        this.#turns.run(() => {});
-      }, SETTLE_FLUSH_MS);
-    }
-    if (this.#flushTimer !== null || !this.#broker().telemetry.hasUnstored) return;
-    this.#flushTimer = setTimeout(() => {
-      this.#flushTimer = null;
-      this.#turns.run((turn) => this.#broker().telemetry.flush(turn));
-    }, TELEMETRY_FLUSH_MS);
+    const { turns, broker } = this.#host;
+    const { telemetry, isDirty } = broker();
+    if (!isDirty) this.#settleWait?.end();
+    else
+      this.#settleWait ??= this.#wait(SETTLE_FLUSH_MS, () => {
+        this.#settleWait = undefined;
+        if (broker().isDirty) turns.run(() => {});
+      });
+    if (!telemetry.hasUnstored) this.#telemetryWait?.end();
+    else
+      this.#telemetryWait ??= this.#wait(TELEMETRY_FLUSH_MS, () => {
+        this.#telemetryWait = undefined;
+        if (broker().telemetry.hasUnstored) turns.run((turn) => broker().telemetry.flush(turn));
+      });
+  }
+
+  /** Ends by itself or when there is nothing to wait for any more; `work` runs in both cases. */
+  #wait(ms: number, work: () => void): Wait {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const end = () => {
+      clearTimeout(timer);
+      work();
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    this.#host.keepAlive(promise);
+    return { timer, end };
   }
 }

@@ -7,7 +7,7 @@ import type { VhostGrant } from '../../rpc.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 
 /** The facts of a vhost, by name. `revoked`: the key was revoked here, also before it was ever opened. */
-export type VhostFact = 'key' | 'registry' | 'revoked';
+export type VhostFact = 'key' | 'registry' | 'registryReadAt' | 'revoked';
 
 export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {
   revokedAtMs: number | null;

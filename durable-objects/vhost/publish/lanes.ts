@@ -7,12 +7,15 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import type { SiteStub } from '../../env.ts';
 import { within } from '../../object/within.ts';
 import type { Submission, SubmitAnswer } from '../../rpc.ts';
+import { VHOST_BOUNDS } from '../bounds.ts';
 
 const MAX_BATCH = 256;
 const MAX_BATCH_CHARS = 256 * 1024;
 const RETRY_MS = [50, 250, 1_000, 2_000];
-/** Lanes kept with their stubs; beyond it, idle ones are made anew when they are wanted. */
-const MAX_IDLE_LANES = 1_000;
+/** Between two batches of a lane. */
+const PAUSE_MS = 1;
+/** Its Site takes nothing of a batch behind this much before its end: clocks differ, and a nack must stay true. */
+const NACK_MARGIN_MS = 500;
 
 /** One publish on its way to a Site. */
 export interface Pending {
@@ -26,7 +29,13 @@ export interface Pending {
 export interface LaneHost {
   now(): number;
   site(siteId: string): SiteStub;
-  submit(stub: SiteStub, siteId: string, submissions: Submission[]): Promise<SubmitAnswer>;
+  /** `notAfterMs`: the Site records nothing of it behind that moment. */
+  submit(
+    stub: SiteStub,
+    siteId: string,
+    submissions: Submission[],
+    notAfterMs: number,
+  ): Promise<SubmitAnswer>;
   /** Stores the events of an answer, then reports each publish; in this order (rule 5). */
   finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void>;
   /** The Site did not answer in time: nobody knows whether the publishes are recorded, so they are not confirmed. */
@@ -65,7 +74,7 @@ export class Lanes {
     if (!work) return undefined;
     const tracked = work.finally(() => {
       this.#running.delete(tracked);
-      if (this.#lanes.size > MAX_IDLE_LANES)
+      if (this.#lanes.size > VHOST_BOUNDS.idleLanes)
         for (const [id, lane] of this.#lanes) if (lane.isIdle) this.#lanes.delete(id);
     });
     this.#running.add(tracked);
@@ -99,7 +108,11 @@ class Lane {
   async #run(): Promise<void> {
     // A turn of grace: the rest of the message that brought the first publish comes along.
     await Promise.resolve();
-    while (this.#waiting.length > 0) await this.#send(this.#takeBatch());
+    while (this.#waiting.length > 0) {
+      await this.#send(this.#takeBatch());
+      // A pause, however short: a lane that never rests keeps the runtime from whoever else speaks to it.
+      if (this.#waiting.length > 0) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    }
     this.#running = false;
   }
 
@@ -126,7 +139,8 @@ class Lane {
         this.#stub ??= this.#host.site(this.#siteId);
         const limitMs = Math.max(1, giveUpAtMs - this.#host.now());
         const submissions = batch.map((pending) => pending.submission);
-        const answer = await within(limitMs, this.#host.submit(this.#stub, this.#siteId, submissions));
+        const call = this.#host.submit(this.#stub, this.#siteId, submissions, giveUpAtMs - NACK_MARGIN_MS);
+        const answer = await within(limitMs, call);
         await this.#host.finish(this.#siteId, answer, batch);
         return;
       } catch (error) {

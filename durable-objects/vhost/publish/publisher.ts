@@ -2,12 +2,14 @@
  * The publishes of a vhost on their way to their Sites: the site that an envelope names is found, the signature is
  * judged, and a lane carries the submission there and its answer back.
  */
+
 import type { Envelope } from '../../../protocol/envelope.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Env, SiteStub } from '../../env.ts';
 import type { Clock } from '../../object/clock.ts';
-import { findSite, type OrganizationCopy, RETRY_MS } from '../../registry/organization-copy.ts';
+import { FRESH_MS, findSite, type OrganizationCopy, RETRY_MS } from '../../registry/organization-copy.ts';
+import { reasonOf } from '../../registry/reason.ts';
 import type { Submission, SubmitAnswer } from '../../rpc.ts';
 import type { Outflow } from '../delivery/outflow.ts';
 import type { EventIntake } from '../event/intake.ts';
@@ -45,7 +47,9 @@ export class Publisher implements LaneHost {
 
   publish(connectionId: string, key: KeyRecord, publish: Publish, now: number): void {
     const { organization, keepAlive } = this.#parts;
-    const siteId = findSite(organization.record, key.allowedPlantIds, publish.envelope.siteId);
+    const siteId = organization.isFresh()
+      ? findSite(organization.record, key.allowedPlantIds, publish.envelope.siteId)
+      : undefined;
     const work = siteId
       ? this.#lanes.submit(siteId, this.#pending(connectionId, publish, now))
       : this.#resolve(connectionId, key, publish, now);
@@ -72,10 +76,15 @@ export class Publisher implements LaneHost {
     return sites.get(sites.idFromName(siteId));
   }
 
-  async submit(stub: SiteStub, siteId: string, submissions: Submission[]): Promise<SubmitAnswer> {
+  async submit(
+    stub: SiteStub,
+    siteId: string,
+    submissions: Submission[],
+    notAfterMs: number,
+  ): Promise<SubmitAnswer> {
     const { keyId = '', keyPrefix = '' } = this.#parts.key.record ?? {};
     const received = this.#parts.intake.receivedFrom(siteId);
-    return await stub.submit({ siteId, keyId, keyPrefix, received, submissions });
+    return await stub.submit({ siteId, keyId, keyPrefix, received, notAfterMs, submissions });
   }
 
   async finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void> {
@@ -90,7 +99,10 @@ export class Publisher implements LaneHost {
 
   // one publish
 
-  /** A site that the organization's copy does not know: read anew, then rejected without a site to log it. */
+  /**
+   * The organization's copy is too old to decide by, or does not know the site: it is read anew. A site that it then
+   * does not know is rejected without one to log it.
+   */
   async #resolve(
     connectionId: string,
     key: KeyRecord,
@@ -100,9 +112,12 @@ export class Publisher implements LaneHost {
     const { organization, store, intake } = this.#parts;
     const wanted = publish.envelope.siteId;
     try {
-      await organization.refresh(key.organizationId, RETRY_MS);
+      await organization.refresh(key.organizationId, FRESH_MS);
+      if (!findSite(organization.record, key.allowedPlantIds, wanted)) {
+        await organization.refresh(key.organizationId, RETRY_MS);
+      }
     } catch (error) {
-      console.warn('registry not read', { error: String(error) });
+      console.warn('registry not read', { error: reasonOf(error) });
       const unstored = { kind: 'unstored' as const, seqs: [publish.frame.seq] };
       this.#parts.outflow.send(new Map([[connectionId, [unstored]]]));
       return;
@@ -124,7 +139,8 @@ export class Publisher implements LaneHost {
     const { organization, key } = this.#parts;
     const isRequired = FAMILY_RULES[family].signed || (organization.record?.requireSignedCommands ?? false);
     const verdict = judgeSignature(envelope, frame.routingKey, key.signingKey, isRequired);
-    const submission = toSubmission(envelope, frame.routingKey, family, verdict);
+    const publishId = `${connectionId}|${frame.seq}`;
+    const submission = { ...toSubmission(envelope, frame.routingKey, family, verdict), publishId };
     return { submission, acceptedAtMs, connectionId, seq: frame.seq };
   }
 }

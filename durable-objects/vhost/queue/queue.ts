@@ -37,17 +37,21 @@ export interface Queue {
   readonly name: QueueName;
   /** Messages waiting for a consumer. */
   readonly readyCount: number;
+  /** When its first message came, or earlier; undefined for an empty queue. */
+  readonly oldestMs: number | undefined;
   push(turn: Turn, message: Message): void;
   /** The next message, leased to its owner, or settled at once when `lease` is null. */
   take(turn: Turn, owner: Owner, lease: number | null): Taken | undefined;
   /** Changes memory alone until `save`: what a crash forgets of it is delivered again. */
   acknowledge(lease: number): void;
-  /** Puts a message back in its place. */
+  /** Puts a message back in its place, as its client said: it counts toward the delivery limit. */
   requeue(turn: Turn, lease: number): void;
   /** Gives a message up for the dead-letter queue. */
   discard(turn: Turn, lease: number): void;
   /** Puts back what the matching owners hold, in its place. */
   release(turn: Turn, holds: (owner: Owner) => boolean): void;
+  /** Drops messages past their age, some at a time. */
+  dropAged(turn: Turn): void;
   leases(): Iterable<Lease>;
   /** Whether `save` would write. */
   readonly isDirty: boolean;

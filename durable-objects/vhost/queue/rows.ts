@@ -30,7 +30,9 @@ export type MessageRow = {
   encoding: BodyEncoding;
   bytes: number;
   created_at_ms: number;
+  /** How often it was out, and how often its client put it back. */
   deliveries: number;
+  requeues: number;
   lease: number | null;
   connection_id: string | null;
   channel: number | null;
@@ -43,13 +45,23 @@ export type DeliveredMessageRow = Pick<
   'position' | 'bytes' | 'deliveries' | 'lease' | 'connection_id' | 'channel' | 'tag'
 >;
 
+export type AgedMessage = Pick<MessageRow, 'position' | 'bytes'>;
+
 export type ChunkHead = {
   position: number;
-  message_count: number;
-  byte_count: number;
-  leased_count: number;
   created_at_ms: number;
+  event_count: number;
+  byte_count: number;
 };
+
+/** Events in a row that fared alike: how many, the first lease (0 waiting, -1 settled), owner, was out before, requeues. */
+export type ChunkRun = [count: number, lease: number, owner: number, delivered: 0 | 1, requeues: number];
+
+/** What became of a chunk's events, as its row says it. */
+export interface ChunkState {
+  owners: Owner[];
+  runs: ChunkRun[];
+}
 
 export class QueueRows {
   readonly #sql: Sql;
@@ -114,8 +126,8 @@ export class QueueRows {
 
   insertMessage(turn: Turn, row: MessageRow): void {
     turn.write(
-      `INSERT INTO message (queue, position, routing_key, properties, body, encoding, bytes, created_at_ms, deliveries, lease,
-         connection_id, channel, tag) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO message (queue, position, routing_key, properties, body, encoding, bytes, created_at_ms, deliveries,
+         requeues, lease, connection_id, channel, tag) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       row.queue,
       row.position,
       row.routing_key,
@@ -125,6 +137,7 @@ export class QueueRows {
       row.bytes,
       row.created_at_ms,
       row.deliveries,
+      row.requeues,
       row.lease,
       row.connection_id,
       row.channel,
@@ -145,12 +158,37 @@ export class QueueRows {
     );
   }
 
-  releaseMessage(turn: Turn, queue: string, position: number): void {
+  /** Puts a message back; `requeues`: how often its client did so just now. */
+  releaseMessage(turn: Turn, queue: string, position: number, requeues: 0 | 1): void {
     turn.write(
-      'UPDATE message SET lease = NULL, connection_id = NULL WHERE queue = ? AND position = ?',
+      `UPDATE message SET lease = NULL, connection_id = NULL, requeues = requeues + ?
+       WHERE queue = ? AND position = ?`,
+      requeues,
       queue,
       position,
     );
+  }
+
+  /** When the first message came; undefined for an empty queue. */
+  oldestMs(queue: string): number | undefined {
+    return this.#sql.one<{ at: number }>(
+      'SELECT created_at_ms AS at FROM message WHERE queue = ? ORDER BY position LIMIT 1',
+      queue,
+    )?.at;
+  }
+
+  /** The first messages that came before then and that nobody holds. */
+  aged(queue: string, beforeMs: number, isHeld: (lease: number) => boolean, limit: number): AgedMessage[] {
+    const aged: AgedMessage[] = [];
+    const rows = this.#sql.each<AgedMessage & { lease: number | null; at: number }>(
+      'SELECT position, bytes, lease, created_at_ms AS at FROM message WHERE queue = ? ORDER BY position',
+      queue,
+    );
+    for (const { at, lease, position, bytes } of rows) {
+      if (at > beforeMs || aged.length === limit) break;
+      if (lease === null || !isHeld(lease)) aged.push({ position, bytes });
+    }
+    return aged;
   }
 
   deleteMessage(turn: Turn, queue: string, position: number): void {
@@ -159,36 +197,51 @@ export class QueueRows {
 
   // telemetry chunks
 
-  chunks(): ChunkHead[] {
-    return this.#sql.all<ChunkHead>(
-      'SELECT position, message_count, byte_count, leased_count, created_at_ms FROM chunk ORDER BY position',
+  /** All but their lines. */
+  chunks(): (ChunkHead & { state: string | null })[] {
+    return this.#sql.all<ChunkHead & { state: string | null }>(
+      'SELECT position, created_at_ms, event_count, byte_count, state FROM telemetry_chunk ORDER BY position',
     );
   }
 
   chunkData(position: number): string | undefined {
-    return this.#sql.one<{ data: string }>('SELECT data FROM chunk WHERE position = ?', position)?.data;
+    return this.#sql.one<{ data: string }>('SELECT data FROM telemetry_chunk WHERE position = ?', position)
+      ?.data;
   }
 
-  putChunk(turn: Turn, head: ChunkHead, data: string): void {
+  insertChunk(turn: Turn, head: ChunkHead, state: ChunkState, lines: string): void {
     turn.write(
-      `INSERT OR REPLACE INTO chunk (position, message_count, byte_count, leased_count, created_at_ms, data)
+      `INSERT INTO telemetry_chunk (position, created_at_ms, event_count, byte_count, state, data)
        VALUES (?, ?, ?, ?, ?, ?)`,
       head.position,
-      head.message_count,
-      head.byte_count,
-      head.leased_count,
       head.created_at_ms,
-      boundedRow(data),
+      head.event_count,
+      head.byte_count,
+      boundedRow(JSON.stringify(state)),
+      boundedRow(lines),
+    );
+  }
+
+  /** Appends lines, also none, and what has become of its events by now. */
+  updateChunk(turn: Turn, head: ChunkHead, state: ChunkState, lines: string): void {
+    turn.write(
+      `UPDATE telemetry_chunk SET data = data || ?, event_count = ?, byte_count = ?, state = ?
+       WHERE position = ?`,
+      boundedRow(lines),
+      head.event_count,
+      head.byte_count,
+      boundedRow(JSON.stringify(state)),
+      head.position,
     );
   }
 
   deleteChunk(turn: Turn, position: number): void {
-    turn.write('DELETE FROM chunk WHERE position = ?', position);
+    turn.write('DELETE FROM telemetry_chunk WHERE position = ?', position);
   }
 
   deleteAll(turn: Turn): void {
     turn.write('DELETE FROM message');
-    turn.write('DELETE FROM chunk');
+    turn.write('DELETE FROM telemetry_chunk');
     turn.write('DELETE FROM queue');
   }
 }

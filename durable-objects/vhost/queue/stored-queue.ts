@@ -3,12 +3,15 @@
  * the message, so it outlives hibernation; the leases of connections that are gone count as put back.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
-import { deliveryBytes } from '../../../protocol/link/vhost.ts';
+import { messageBytes } from '../../../protocol/link/vhost.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
+import { VHOST_BOUNDS } from '../bounds.ts';
 import { type DeadLetter, type Lease, limitsOf, type Queue, type QueueLimits, type Taken } from './queue.ts';
 import type { Message, MessageRow, Owner, QueueRows } from './rows.ts';
 
+/** When messages that are handed out past their age are looked at again. */
+const HELD_RECHECK_MS = 3_600_000;
 /** Rows read ahead at once for delivery. */
 const READ_AHEAD = 16;
 
@@ -38,6 +41,7 @@ export class StoredQueue implements Queue {
   #bytes: number;
   #dropped: number;
   #countsChanged = false;
+  #oldestMs: number | undefined;
 
   constructor(
     name: QueueName,
@@ -54,6 +58,7 @@ export class StoredQueue implements Queue {
     this.#bytes = counts?.byte_count ?? 0;
     this.#dropped = counts?.dropped_count ?? 0;
     this.#lastPosition = rows.lastPosition(name);
+    this.#oldestMs = rows.oldestMs(name);
     for (const row of rows.delivered(name)) {
       this.#aheadTo = row.position;
       const { position, bytes, lease, connection_id: connectionId, channel, tag } = row;
@@ -73,6 +78,11 @@ export class StoredQueue implements Queue {
     return this.#countsChanged;
   }
 
+  /** A bound from below: it is looked up again when it falls due. */
+  get oldestMs(): number | undefined {
+    return this.#oldestMs;
+  }
+
   push(turn: Turn, message: Message): void {
     const isNext = this.#aheadTo === this.#lastPosition && this.#ahead.length < READ_AHEAD;
     this.#lastPosition += 1;
@@ -85,7 +95,8 @@ export class StoredQueue implements Queue {
     } else {
       this.#rows.insertMessage(turn, row);
     }
-    this.#count(1, deliveryBytes(message));
+    this.#count(1, row.bytes);
+    this.#oldestMs ??= message.createdAtMs;
     while (this.#messages > this.#limits.maxMessages || this.#bytes > this.#limits.maxBytes) {
       if (!this.#dropOldest(turn)) break;
     }
@@ -98,18 +109,18 @@ export class StoredQueue implements Queue {
       const { row } = entry;
       const message = toMessage(row);
       if (turn.now - row.created_at_ms >= this.#limits.maxAgeMs) {
-        this.#remove(turn, entry, message);
+        this.#remove(turn, entry);
         this.#dropped += 1;
         continue;
       }
-      if (row.deliveries >= LIMIT.deliveriesPerMessage) {
-        this.#remove(turn, entry, message);
+      if (row.requeues >= LIMIT.deliveriesPerMessage) {
+        this.#remove(turn, entry);
         this.#deadLetter(turn, message, 'delivery_limit');
         continue;
       }
       const redelivered = row.deliveries > 0;
-      if (lease === null) this.#remove(turn, entry, message);
-      else this.#lease(turn, entry, owner, lease, deliveryBytes(message));
+      if (lease === null) this.#remove(turn, entry);
+      else this.#lease(turn, entry, owner, lease);
       return { message, redelivered };
     }
   }
@@ -125,7 +136,7 @@ export class StoredQueue implements Queue {
     const held = this.#letGo(lease);
     if (!held) return;
     this.#saveNew(turn);
-    this.#giveBack(turn, held.position);
+    this.#giveBack(turn, held.position, 1);
   }
 
   discard(turn: Turn, lease: number): void {
@@ -135,7 +146,7 @@ export class StoredQueue implements Queue {
     const row = this.#rows.message(this.name, held.position);
     if (!row) return;
     const message = toMessage(row);
-    this.#remove(turn, { row, isStored: true, isGone: false }, message);
+    this.#remove(turn, { row, isStored: true, isGone: false });
     this.#deadLetter(turn, message, 'rejected');
   }
 
@@ -144,8 +155,27 @@ export class StoredQueue implements Queue {
     for (const [lease, { position, owner }] of this.#leased) {
       if (!holds(owner)) continue;
       this.#leased.delete(lease);
-      this.#giveBack(turn, position);
+      this.#giveBack(turn, position, 0);
     }
+  }
+
+  /** What is handed out stays with its holder. */
+  dropAged(turn: Turn): void {
+    this.save(turn);
+    const beforeMs = turn.now - this.#limits.maxAgeMs;
+    const isHeld = (lease: number) => this.#leased.has(lease);
+    const aged = this.#rows.aged(this.name, beforeMs, isHeld, VHOST_BOUNDS.agedPerAlarm);
+    for (const { position, bytes } of aged) {
+      this.#rows.deleteMessage(turn, this.name, position);
+      this.#returned = this.#returned.filter((other) => other !== position);
+      this.#ahead = this.#ahead.filter(({ row }) => row.position !== position);
+      this.#dropped += 1;
+      this.#count(-1, -bytes);
+    }
+    const oldestMs = this.#rows.oldestMs(this.name);
+    const isMore = aged.length === VHOST_BOUNDS.agedPerAlarm;
+    // What is held past its age is looked at again in a while.
+    this.#oldestMs = oldestMs && !isMore ? Math.max(oldestMs, beforeMs + HELD_RECHECK_MS) : oldestMs;
   }
 
   *leases(): Iterable<Lease> {
@@ -198,9 +228,9 @@ export class StoredQueue implements Queue {
     this.#aheadTo = rows.at(-1)?.position ?? this.#lastPosition;
   }
 
-  #lease(turn: Turn, entry: Entry, owner: Owner, lease: number, bytes: number): void {
+  #lease(turn: Turn, entry: Entry, owner: Owner, lease: number): void {
     const { row } = entry;
-    this.#leased.set(lease, { position: row.position, bytes, owner });
+    this.#leased.set(lease, { position: row.position, bytes: row.bytes, owner });
     if (entry.isStored) {
       this.#rows.leaseMessage(turn, this.name, row.position, lease, owner);
       return;
@@ -212,8 +242,8 @@ export class StoredQueue implements Queue {
     row.tag = owner.tag;
   }
 
-  #giveBack(turn: Turn, position: number): void {
-    this.#rows.releaseMessage(turn, this.name, position);
+  #giveBack(turn: Turn, position: number, requeues: 0 | 1): void {
+    this.#rows.releaseMessage(turn, this.name, position, requeues);
     let index = this.#returned.length;
     while (index > 0 && (this.#returned[index - 1] ?? 0) > position) index--;
     this.#returned.splice(index, 0, position);
@@ -222,15 +252,15 @@ export class StoredQueue implements Queue {
   #dropOldest(turn: Turn): boolean {
     const entry = this.#next();
     if (!entry) return false;
-    this.#remove(turn, entry, toMessage(entry.row));
+    this.#remove(turn, entry);
     this.#dropped += 1;
     return true;
   }
 
-  #remove(turn: Turn, entry: Entry, message: Message): void {
+  #remove(turn: Turn, entry: Entry): void {
     entry.isGone = true;
     if (entry.isStored) this.#rows.deleteMessage(turn, this.name, entry.row.position);
-    this.#count(-1, -deliveryBytes(message));
+    this.#count(-1, -entry.row.bytes);
   }
 
   #count(messages: number, bytes: number): void {
@@ -248,9 +278,10 @@ function toRow(queue: QueueName, position: number, message: Message): MessageRow
     properties: JSON.stringify(message.properties),
     body: message.body,
     encoding: message.encoding,
-    bytes: deliveryBytes(message),
+    bytes: messageBytes(message),
     created_at_ms: message.createdAtMs,
     deliveries: 0,
+    requeues: 0,
     lease: null,
     connection_id: null,
     channel: null,

@@ -1,47 +1,31 @@
 /**
- * The queue of telemetry events: memory first, many events to a row. An event that is taken and acknowledged within
- * a minute is never written; what is unsettled then is stored as a chunk, leases included. So a crash may lose up to
- * a minute of telemetry events [C-6.4], and a steady consumer costs no row at all.
+ * The queue of telemetry events: memory first, many events to a row. An event that is handed out and acknowledged at
+ * once is never written. One that nobody took is appended in the turn that brought it, one that stays unacknowledged
+ * a little later, and so is what became of those that are stored (`flush`): only what is on its way in a crash can be
+ * lost [C-6.4]. Lines that are stored and not being filled or read from leave memory; what became of their events stays.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
-import { deliveryBytes } from '../../../protocol/link/vhost.ts';
 import type { Turn } from '../../object/turn.ts';
+import { VHOST_BOUNDS } from '../bounds.ts';
+import { Chunk } from './chunk.ts';
 import { type DeadLetter, type Lease, limitsOf, type Queue, type Taken } from './queue.ts';
-import type { Message, Owner, QueueRows } from './rows.ts';
-
-/** A chunk takes no more than this of a row, and events of no more than an hour: it is dropped as a whole. */
-const CHUNK_CHARS = 256 * 1024;
-const CHUNK_MS = 3_600_000;
-/** An entry's JSON beside its message: deliveries, lease, owner. */
-const ENTRY_CHARS = 220;
-
-interface Entry {
-  message: Message;
-  deliveries: number;
-  lease: Lease | null;
-}
-
-interface Chunk {
-  position: number;
-  createdAtMs: number;
-  /** Unsettled events; null while they are only in storage. */
-  entries: Entry[] | null;
-  messages: number;
-  bytes: number;
-  /** What its row will hold, while it is being filled. */
-  chars: number;
-  leased: number;
-  dirty: boolean;
-  stored: boolean;
-}
+import type { ChunkState, Message, Owner, QueueRows } from './rows.ts';
 
 export class TelemetryQueue implements Queue {
   readonly name = 'event.telemetry';
   readonly #rows: QueueRows;
   readonly #deadLetter: DeadLetter;
   readonly #limits = limitsOf('event.telemetry');
-  readonly #leases = new Map<number, { chunk: Chunk; owner: Owner }>();
+  readonly #leases = new Map<number, Chunk>();
+  /** In order. */
   #chunks: Chunk[];
+  /** The chunk that events are being handed out of: it alone, and the one being filled, is in memory. */
+  #reading: Chunk | undefined;
+  /** No chunk before it has an event that waits. */
+  #firstWaiting: Chunk | undefined;
+  #ready = 0;
+  #messages = 0;
+  #bytes = 0;
   /** Stored chunks of which nothing is left: deleted with the next write. */
   #emptied: number[] = [];
   #lastPosition: number;
@@ -52,167 +36,187 @@ export class TelemetryQueue implements Queue {
     this.#rows = rows;
     this.#deadLetter = deadLetter;
     this.#dropped = rows.counts(this.name)?.dropped_count ?? 0;
-    this.#chunks = rows.chunks().map((head) => ({
-      position: head.position,
-      createdAtMs: head.created_at_ms,
-      entries: null,
-      messages: head.message_count,
-      bytes: head.byte_count,
-      chars: CHUNK_CHARS,
-      leased: head.leased_count,
-      dirty: false,
-      stored: true,
-    }));
+    this.#chunks = rows.chunks().map(({ state, ...head }) => {
+      return Chunk.restore(head, state === null ? undefined : (JSON.parse(state) as ChunkState));
+    });
     this.#lastPosition = this.#chunks.at(-1)?.position ?? 0;
-    for (const chunk of this.#chunks) if (chunk.leased > 0) this.#restoreLeases(chunk, isConnected);
+    for (const chunk of this.#chunks) {
+      for (const { lease, owner } of [...chunk.held()]) {
+        if (isConnected(owner.connectionId)) this.#leases.set(lease, chunk);
+        else chunk.putBack(chunk.find(lease) ?? 0, false);
+      }
+      this.#ready += chunk.waiting;
+      if (chunk.waiting > 0) this.#noteWaiting(chunk);
+      this.#messages += chunk.open;
+      this.#bytes += chunk.openBytes;
+    }
   }
 
   get readyCount(): number {
-    return this.#chunks.reduce((count, chunk) => count + chunk.messages, 0) - this.#leases.size;
+    return this.#ready;
   }
 
-  /** Whether something would be lost if the object stopped now. */
+  /** Whether storage lacks something that is handed out, or what became of something that it has. */
   get hasUnstored(): boolean {
-    return this.#chunks.some((chunk) => chunk.dirty);
+    return this.#chunks.some(needsStoring);
   }
 
   get isDirty(): boolean {
     return this.#droppedChanged || this.#emptied.length > 0;
   }
 
+  /** A chunk goes as a whole, once the last of its events may be past its age. */
+  get oldestMs(): number | undefined {
+    const [oldest] = this.#chunks;
+    return oldest && oldest.createdAtMs + VHOST_BOUNDS.chunkMs;
+  }
+
   push(turn: Turn, message: Message): void {
-    const { now } = turn;
+    const chars = JSON.stringify(message).length + 1;
     let tail = this.#chunks.at(-1);
-    const chars = JSON.stringify(message).length + ENTRY_CHARS;
     const isFull =
-      tail !== undefined && (tail.chars + chars > CHUNK_CHARS || now - tail.createdAtMs >= CHUNK_MS);
-    if (!tail?.entries || (isFull && tail.messages > 0)) {
-      if (tail) this.#save(turn, tail);
+      tail !== undefined &&
+      (tail.chars + chars > VHOST_BOUNDS.chunkChars || turn.now - tail.createdAtMs >= VHOST_BOUNDS.chunkMs);
+    if (!tail?.messages || (isFull && tail.open > 0)) {
       this.#lastPosition += 1;
-      tail = {
-        position: this.#lastPosition,
-        createdAtMs: now,
-        entries: [],
-        messages: 0,
-        bytes: 0,
-        chars: 0,
-        leased: 0,
-        dirty: true,
-        stored: false,
-      };
+      tail = new Chunk(this.#lastPosition, turn.now);
       this.#chunks.push(tail);
       this.#unloadIdle();
     }
-    tail.entries?.push({ message, deliveries: 0, lease: null });
-    tail.messages += 1;
-    tail.bytes += deliveryBytes(message);
+    this.#change(tail, (chunk) => chunk.add(message));
     tail.chars += chars;
-    tail.dirty = true;
-    this.#enforceLimits(now);
+    this.#ready += 1;
+    this.#noteWaiting(tail);
+    this.#enforceLimits(turn.now);
   }
 
   take(turn: Turn, owner: Owner, lease: number | null): Taken | undefined {
-    const { now } = turn;
-    this.#enforceLimits(now);
-    for (const chunk of [...this.#chunks]) {
-      if (chunk.messages === chunk.leased) continue;
-      for (const entry of this.#load(chunk).filter((candidate) => candidate.lease === null)) {
-        if (now - entry.message.createdAtMs >= this.#limits.maxAgeMs) {
-          this.#remove(chunk, entry);
-          this.#drop(1);
-          continue;
-        }
-        if (entry.deliveries >= LIMIT.deliveriesPerMessage) {
-          this.#remove(chunk, entry);
-          this.#deadLetter(turn, entry.message, 'delivery_limit');
-          continue;
-        }
-        const taken = { message: entry.message, redelivered: entry.deliveries > 0 };
-        if (lease === null) this.#remove(chunk, entry);
-        else this.#lease(chunk, entry, { id: lease, owner });
-        return taken;
+    this.#enforceLimits(turn.now);
+    for (;;) {
+      const chunk = this.#findWaiting();
+      const index = chunk?.nextWaiting();
+      if (!chunk || index === undefined) return undefined;
+      const message = this.#messagesOf(chunk)[index];
+      if (!message || turn.now - message.createdAtMs >= this.#limits.maxAgeMs) {
+        this.#settle(chunk, index);
+        this.#drop(1);
+        continue;
       }
+      if (chunk.requeues(index) >= LIMIT.deliveriesPerMessage) {
+        this.#settle(chunk, index);
+        this.#deadLetter(turn, message, 'delivery_limit');
+        continue;
+      }
+      const redelivered = chunk.wasOut(index);
+      if (lease === null) {
+        this.#settle(chunk, index);
+      } else {
+        chunk.lease(index, lease, owner);
+        this.#leases.set(lease, chunk);
+        this.#ready -= 1;
+      }
+      return { message, redelivered };
     }
-    return undefined;
   }
 
   acknowledge(lease: number): void {
-    const held = this.#leases.get(lease);
-    const entry = held && this.#putBack(lease, held.chunk);
-    if (entry) this.#remove(held.chunk, entry);
+    const held = this.#letGo(lease);
+    if (held) this.#settle(held.chunk, held.index);
   }
 
   requeue(_turn: Turn, lease: number): void {
-    const held = this.#leases.get(lease);
-    if (held) this.#putBack(lease, held.chunk);
+    const held = this.#letGo(lease);
+    if (held) this.#putBack(held.chunk, held.index, true);
   }
 
   discard(turn: Turn, lease: number): void {
-    const held = this.#leases.get(lease);
-    const entry = held && this.#putBack(lease, held.chunk);
-    if (!entry) return;
-    this.#remove(held.chunk, entry);
-    this.#deadLetter(turn, entry.message, 'rejected');
+    const held = this.#letGo(lease);
+    if (!held) return;
+    const message = this.#messagesOf(held.chunk)[held.index];
+    this.#settle(held.chunk, held.index);
+    if (message) this.#deadLetter(turn, message, 'rejected');
   }
 
   release(_turn: Turn, holds: (owner: Owner) => boolean): void {
-    for (const [lease, { chunk, owner }] of this.#leases) if (holds(owner)) this.#putBack(lease, chunk);
+    for (const chunk of new Set(this.#leases.values())) {
+      for (const { lease, owner } of [...chunk.held()]) {
+        if (!holds(owner)) continue;
+        this.#leases.delete(lease);
+        this.#putBack(chunk, chunk.find(lease) ?? 0, false);
+      }
+    }
   }
 
   *leases(): Iterable<Lease> {
-    for (const [id, { owner }] of this.#leases) yield { id, owner };
+    for (const chunk of this.#chunks) {
+      for (const { lease, owner } of chunk.held()) yield { id: lease, owner };
+    }
   }
 
+  /** Last in a turn: what nobody has taken, and what is gone. */
   save(turn: Turn): void {
     for (const position of this.#emptied) this.#rows.deleteChunk(turn, position);
     this.#emptied = [];
+    for (const chunk of this.#chunks) if (!chunk.isStored && chunk.waiting > 0) this.#store(turn, chunk);
+    this.#unloadIdle();
     if (!this.#droppedChanged) return;
     this.#droppedChanged = false;
-    this.#rows.setCounts(turn, {
-      name: this.name,
-      message_count: 0,
-      byte_count: 0,
-      dropped_count: this.#dropped,
-    });
+    const counts = { name: this.name, message_count: 0, byte_count: 0, dropped_count: this.#dropped };
+    this.#rows.setCounts(turn, counts);
   }
 
-  /** Stores what has changed. */
+  /** Stores what is handed out and not acknowledged, and what became of what is stored. */
   flush(turn: Turn): void {
-    for (const chunk of this.#chunks) this.#save(turn, chunk);
-    this.#unloadIdle();
+    for (const chunk of this.#chunks) if (needsStoring(chunk)) this.#store(turn, chunk);
   }
 
-  #lease(chunk: Chunk, entry: Entry, lease: Lease): void {
-    const { connectionId, channel, tag } = lease.owner;
-    entry.deliveries += 1;
-    entry.lease = { id: lease.id, owner: { connectionId, channel, tag } };
-    chunk.leased += 1;
-    chunk.dirty = true;
-    this.#leases.set(lease.id, { chunk, owner: entry.lease.owner });
+  dropAged(turn: Turn): void {
+    this.#enforceLimits(turn.now);
   }
 
-  #putBack(lease: number, chunk: Chunk): Entry | undefined {
+  #letGo(lease: number): { chunk: Chunk; index: number } | undefined {
+    const chunk = this.#leases.get(lease);
+    const index = chunk?.find(lease);
     this.#leases.delete(lease);
-    const entry = this.#load(chunk).find((candidate) => candidate.lease?.id === lease);
-    if (!entry) return undefined;
-    entry.lease = null;
-    chunk.leased -= 1;
-    chunk.dirty = true;
-    return entry;
+    return chunk && index !== undefined ? { chunk, index } : undefined;
   }
 
-  #remove(chunk: Chunk, entry: Entry): void {
-    const entries = this.#load(chunk);
-    entries.splice(entries.indexOf(entry), 1);
-    chunk.messages -= 1;
-    chunk.bytes -= deliveryBytes(entry.message);
-    chunk.dirty = true;
-    if (chunk.messages === 0) this.#forget(chunk);
+  #putBack(chunk: Chunk, index: number, isRequeued: boolean): void {
+    chunk.putBack(index, isRequeued);
+    this.#ready += 1;
+    this.#noteWaiting(chunk);
+  }
+
+  #noteWaiting(chunk: Chunk): void {
+    if (!this.#firstWaiting || chunk.position < this.#firstWaiting.position) this.#firstWaiting = chunk;
+  }
+
+  #findWaiting(): Chunk | undefined {
+    const from = this.#firstWaiting;
+    if (!from || from.waiting > 0) return from;
+    this.#firstWaiting = this.#chunks.find((chunk) => chunk.position > from.position && chunk.waiting > 0);
+    return this.#firstWaiting;
+  }
+
+  /** Keeps count of what is open. */
+  #change(chunk: Chunk, change: (chunk: Chunk) => void): void {
+    const [messages, bytes] = [chunk.open, chunk.openBytes];
+    change(chunk);
+    this.#messages += chunk.open - messages;
+    this.#bytes += chunk.openBytes - bytes;
+  }
+
+  /** Of a lease that was let go, or of one that waits. */
+  #settle(chunk: Chunk, index: number): void {
+    const waiting = chunk.waiting;
+    this.#change(chunk, (one) => one.settle(index));
+    this.#ready -= waiting - chunk.waiting;
+    if (chunk.open === 0) this.#forget(chunk);
   }
 
   #forget(chunk: Chunk): void {
     this.#chunks = this.#chunks.filter((other) => other !== chunk);
-    if (chunk.stored) this.#emptied.push(chunk.position);
+    if (chunk.storedCount > 0) this.#emptied.push(chunk.position);
   }
 
   #drop(messages: number): void {
@@ -220,47 +224,36 @@ export class TelemetryQueue implements Queue {
     this.#droppedChanged = true;
   }
 
-  #load(chunk: Chunk): Entry[] {
-    chunk.entries ??= JSON.parse(this.#rows.chunkData(chunk.position) ?? '[]') as Entry[];
-    return chunk.entries;
-  }
-
-  #restoreLeases(chunk: Chunk, isConnected: (connectionId: string) => boolean): void {
-    for (const entry of this.#load(chunk)) {
-      if (!entry.lease) continue;
-      if (isConnected(entry.lease.owner.connectionId)) {
-        this.#leases.set(entry.lease.id, { chunk, owner: entry.lease.owner });
-      } else {
-        entry.lease = null;
-        chunk.leased -= 1;
-        chunk.dirty = true;
-      }
+  #messagesOf(chunk: Chunk): (Message | undefined)[] {
+    if (!chunk.messages) chunk.readLines(this.#rows.chunkData(chunk.position) ?? '');
+    if (this.#reading !== chunk) {
+      this.#reading = chunk;
+      this.#unloadIdle();
     }
+    return chunk.messages ?? [];
   }
 
-  #save(turn: Turn, chunk: Chunk): void {
-    if (!chunk.dirty || !chunk.entries) return;
-    this.#rows.putChunk(
-      turn,
-      {
-        position: chunk.position,
-        message_count: chunk.messages,
-        byte_count: chunk.bytes,
-        leased_count: chunk.leased,
-        created_at_ms: chunk.createdAtMs,
-      },
-      JSON.stringify(chunk.entries),
-    );
-    chunk.dirty = false;
-    chunk.stored = true;
+  #store(turn: Turn, chunk: Chunk): void {
+    if (chunk.isStored && !chunk.isStateDirty) return;
+    const isNew = chunk.storedCount === 0;
+    const lines = chunk.takeLines();
+    const head = {
+      position: chunk.position,
+      created_at_ms: chunk.createdAtMs,
+      event_count: chunk.count,
+      byte_count: chunk.bytes,
+    };
+    if (isNew) this.#rows.insertChunk(turn, head, chunk.state(), lines);
+    else this.#rows.updateChunk(turn, head, chunk.state(), lines);
+    chunk.isStateDirty = false;
   }
 
-  /** Keeps in memory only what is being delivered or filled: what is all handed out is read back when it is settled. */
+  /** In memory stays what is being filled or handed out of, and what storage does not have. */
   #unloadIdle(): void {
     const tail = this.#chunks.at(-1);
     for (const chunk of this.#chunks) {
-      const isWaiting = chunk.leased === 0 || chunk.leased === chunk.messages;
-      if (chunk !== tail && chunk.stored && !chunk.dirty && isWaiting) chunk.entries = null;
+      const isRead = chunk === this.#reading && chunk.waiting > 0;
+      if (chunk !== tail && !isRead && chunk.isStored) chunk.messages = undefined;
     }
   }
 
@@ -268,14 +261,24 @@ export class TelemetryQueue implements Queue {
   #enforceLimits(now: number): void {
     for (;;) {
       const [oldest] = this.#chunks;
-      if (!oldest || this.#chunks.length === 1) return;
-      const messages = this.#chunks.reduce((sum, chunk) => sum + chunk.messages, 0);
-      const bytes = this.#chunks.reduce((sum, chunk) => sum + chunk.bytes, 0);
-      const tooOld = now - oldest.createdAtMs >= this.#limits.maxAgeMs;
-      if (!tooOld && messages <= this.#limits.maxMessages && bytes <= this.#limits.maxBytes) return;
-      for (const [lease, { chunk }] of this.#leases) if (chunk === oldest) this.#leases.delete(lease);
+      if (!oldest) return;
+      const tooOld = now - oldest.createdAtMs >= this.#limits.maxAgeMs + VHOST_BOUNDS.chunkMs;
+      if (!tooOld && (this.#chunks.length === 1 || !this.#isOver())) return;
+      for (const { lease } of oldest.held()) this.#leases.delete(lease);
+      this.#ready -= oldest.waiting;
+      this.#messages -= oldest.open;
+      this.#bytes -= oldest.openBytes;
+      if (this.#firstWaiting === oldest) this.#firstWaiting = this.#chunks[1];
       this.#forget(oldest);
-      this.#drop(oldest.messages);
+      this.#drop(oldest.open);
     }
   }
+
+  #isOver(): boolean {
+    return this.#messages > this.#limits.maxMessages || this.#bytes > this.#limits.maxBytes;
+  }
+}
+
+function needsStoring(chunk: Chunk): boolean {
+  return chunk.isStored ? chunk.isStateDirty : chunk.leased > 0;
 }

@@ -106,6 +106,23 @@ describe('a client that goes', () => {
     expect(link.received).toMatchObject([{ kind: 'publish', body: 'last words' }]);
   });
 
+  it('right after a burst of large publishes loses none of them, though its object is slow to read', async () => {
+    vi.useFakeTimers(CLOCK);
+    const { peer, link } = await openAmqp(edge);
+    link.socket.pause();
+    const bodies = Array.from({ length: 30 }, (_, index) => `${index} `.padEnd(250_000, 'x'));
+    peer.write(...bodies.map((body) => publishFrames(body)));
+    await turns(50);
+    peer.send(METHOD.connectionClose, BYE);
+    await peer.takeMethod(METHOD.connectionCloseOk);
+    await turns(50);
+    await vi.advanceTimersByTimeAsync(1_000);
+    await turns(50);
+    link.socket.resume();
+    await link.untilClosed();
+    expect(link.received.filter(({ kind }) => kind === 'publish').length).toBe(bodies.length);
+  });
+
   it('right after an acknowledgement has acknowledged', async () => {
     const { peer, link } = await openAmqp(edge);
     peer.send(METHOD.basicConsume, { queue: 'vcp.acme.event.alarm', consumerTag: 'ct', arguments: {} }, 1);

@@ -96,9 +96,11 @@ describe('the main loop', () => {
     await sendAck(link, plant.gateway, cmdId, 'RECEIVED');
     await crashSite(plant.id);
     const last = await connectListening(plant);
+    // Received and not ended: the device may have forgotten it with its session, and is asked under the same id.
+    expect((await nthCommand(last, 1)).cmdId).toBe(cmdId);
     await sendAck(last, plant.gateway, cmdId, 'COMPLETED');
     await listener.event('execution', 'COMPLETED');
-    expect(commandsOf(last)).toEqual([]);
+    expect(commandsOf(last)).toHaveLength(1);
     expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
   });
 });

@@ -1,4 +1,4 @@
-/** A site that has nothing to do rests: no alarm before something is due, no timer but for telemetry. */
+/** A site that has nothing to do rests: no alarm before something is due, and never a timer. */
 import { describe, expect, it, vi } from 'vitest';
 import type { DeviceTestLink } from '../../support/workerd/links.ts';
 import {
@@ -11,8 +11,14 @@ import {
   START_MS,
   setClock,
 } from '../../support/workerd/site-clock.ts';
-import { connectListening, nthCommand, sendAck, sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { numberOf } from '../../support/workerd/site-rows.ts';
+import {
+  answerPings,
+  connectListening,
+  nthCommand,
+  sendAck,
+  sendTelemetry,
+} from '../../support/workerd/site-devices.ts';
+import { evictSite, numberOf, rowsOf } from '../../support/workerd/site-rows.ts';
 import { newKeyedSite } from '../../support/workerd/site-scenes.ts';
 import { batch, batteryCommand, type Submitter, submission } from '../../support/workerd/site-submissions.ts';
 import { createOrganization, createPlant, type Plant } from '../../support/workerd/world.ts';
@@ -63,29 +69,54 @@ describe('an idle site', () => {
     const link = await runLoop(plant, partner);
     link.socket.close(1000, 'bye');
     for (let minute = 0; minute < 30; minute++) await passTime(plant.id, MINUTE);
-    expect(await alarmAt(plant.id)).toBeNull();
     expect(await numberOf(plant.id, 'SELECT count(*) FROM outbox')).toBe(0);
     expect([...timers.values()]).toEqual([]);
-    expect(await passTime(plant.id, DAY)).toBe(0);
+    // Nothing is due but the end of what it remembers: messageIds after seven days.
+    expect(await passTime(plant.id, 6 * DAY)).toBe(0);
+    expect(await passTime(plant.id, 2 * DAY)).toBe(1);
+    expect(await alarmAt(plant.id)).toBeNull();
   });
 
-  it('holds a timer for its next telemetry event alone, one, and of at most 15 s [rule 10]', async () => {
-    const { plant } = await newKeyedSite();
+  it('holds no timer, whatever waits to be told: it may leave memory between any two messages [rule 10]', async () => {
+    const { plant, partner } = await newKeyedSite();
     const timers = siteTimers();
     const link = await connectListening(plant);
-    await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
-    expect([...timers.values()]).toEqual([]);
-    setClock(START_MS + 4 * SECOND);
-    await sendTelemetry(link, plant.gateway, { gridPowerKw: 2 });
-    await sendTelemetry(link, plant.gateway, { gridPowerKw: 3 });
-    expect([...timers.values()]).toEqual([6 * SECOND]);
-    setClock(START_MS + 10 * SECOND);
-    await sendTelemetry(link, plant.gateway, { gridPowerKw: 4 });
+    for (const [second, gridPowerKw] of [0, 4, 5, 10, 12].entries()) {
+      setClock(START_MS + second * SECOND);
+      await sendTelemetry(link, plant.gateway, { gridPowerKw });
+      expect([...timers.values()]).toEqual([]);
+    }
+    await partner.submit(submission('device', batch(batteryCommand(5))));
+    await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'COMPLETED');
+    await passTime(plant.id, 10 * SECOND);
     expect([...timers.values()]).toEqual([]);
 
     const slow = await createPlant(await createOrganization({ telemetryIntervalSeconds: 300 }));
     const slowLink = await connectListening(slow);
     for (const gridPowerKw of [1, 2, 3]) await sendTelemetry(slowLink, slow.gateway, { gridPowerKw });
     expect([...timers.values()]).toEqual([]);
+  });
+
+  it('that is evicted before each of its alarms does not ring more often than once a minute [rule 10]', async () => {
+    const { plant } = await newKeyedSite();
+    const link = await connectListening(plant);
+    await answerPings(plant.id);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 1, 'BESS-1/powerKw': 1 });
+    let alarms = 0;
+    for (let second = 0; second < 600; second += 20) {
+      await evictSite(plant.id);
+      alarms += await passTime(plant.id, 20 * SECOND);
+    }
+    // The pulse each minute, and a look at the sub-device and the session now and then.
+    expect(alarms).toBeLessThanOrEqual(25);
+    expect(alarms).toBeGreaterThanOrEqual(9);
+  });
+
+  it('whose device never showed life since it connected does not spin, though the site was evicted [rule 10]', async () => {
+    const { plant } = await newKeyedSite();
+    await connectListening(plant);
+    await rowsOf(plant.id, 'UPDATE device SET connected_at_ms = NULL');
+    await evictSite(plant.id);
+    expect(await passTime(plant.id, 10 * MINUTE)).toBeLessThanOrEqual(12);
   });
 });

@@ -4,6 +4,7 @@ import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
+import { LINK_VERSION } from '../../../protocol/link/proof.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import type { CommandFamily } from '../../../protocol/routing-keys.ts';
 import {
@@ -70,6 +71,8 @@ interface DialOptions {
   boot?: string;
   connection?: string;
   expiresAtMs?: number | null;
+  /** The version of the frames that the bridge speaks. */
+  link?: number;
 }
 
 /** Dials a site for a device as the Worker does, and returns the site's answer. */
@@ -86,6 +89,7 @@ export async function dialSite(
     bridge: options.bridge ?? 'bridge-1',
     boot: options.boot ?? 'boot-1',
     expiresAtMs: options.expiresAtMs ?? null,
+    link: options.link ?? LINK_VERSION,
   };
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   return await siteOf(siteId).fetch('https://site/link', { headers });
@@ -104,6 +108,7 @@ export async function dialVhost(keyId: string, options: DialOptions = {}): Promi
     bridge: options.bridge ?? 'bridge-1',
     boot: options.boot ?? 'boot-1',
     address: '192.0.2.7',
+    link: options.link ?? 1,
   };
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   return await vhostOf(keyId).fetch('https://vhost/link', { headers });

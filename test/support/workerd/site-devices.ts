@@ -1,5 +1,7 @@
 /** What devices do on their links, in one call each. */
+import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
+import { vi } from 'vitest';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import type { DeviceAckStatus, DeviceReportedStatus } from '../../../protocol/enums.ts';
 import { statusSigningString, telemetrySigningString } from '../../../protocol/signing.ts';
@@ -176,4 +178,15 @@ function isCommand(frame: { kind: string }): boolean {
 export async function droppedOf(siteId: string, deviceId: string): Promise<Record<string, number>> {
   const { dropped } = await siteOf(siteId).diagnostics(deviceId);
   return Object.fromEntries(dropped.map(({ reason, count }) => [reason, count]));
+}
+
+/**
+ * Every bridge pings, from here on until `vi.restoreAllMocks()`: the runtime answers pings by itself, and stamps them
+ * with the true time, which is long before a test's.
+ */
+export async function answerPings(siteId: string): Promise<void> {
+  await runInDurableObject(siteOf(siteId), (_site, state) => {
+    const prototype = Object.getPrototypeOf(state) as DurableObjectState;
+    vi.spyOn(prototype, 'getWebSocketAutoResponseTimestamp').mockImplementation(() => new Date());
+  });
 }

@@ -22,6 +22,8 @@ export interface FactsOptions {
   /** External ids of sub-devices. */
   offline?: readonly string[];
   inFault?: readonly string[];
+  /** For how long serving devices have been connected. */
+  connectedForMs?: number;
 }
 
 export function subDevice(
@@ -58,13 +60,15 @@ export function siteFacts(options: FactsOptions = {}): SiteFacts {
   const isActive = (id: string) => id === gatewayId || (options.active ?? []).includes(id);
   const isLive = (id: string) => isActive(id) && !(options.away ?? []).includes(id);
   return {
+    exists: true,
     subDevices: options.subDevices ?? DEFAULT_SUB_DEVICES,
     constraints: limits(options.constraints),
     hardLimits: limits(options.hardLimits),
     gatewayId,
     servingDevice: ({ linkedDeviceId }) => {
       const id = linkedDeviceId !== null && isActive(linkedDeviceId) ? linkedDeviceId : gatewayId;
-      return id === undefined ? undefined : { id, live: isLive(id) };
+      const { connectedForMs = 3_600_000 } = options;
+      return id === undefined ? undefined : { id, live: isLive(id), connectedForMs };
     },
     isActive,
     isLive,

@@ -12,9 +12,13 @@ export interface PartnerEvent {
 
 export class Listener {
   readonly link: VhostTestLink;
+  readonly #queue: string;
+  #asked = 1_000;
 
-  constructor(link: VhostTestLink) {
+  /** `queue`: one that is there, to ask about. */
+  constructor(link: VhostTestLink, queue: string) {
     this.link = link;
+    this.#queue = queue;
   }
 
   events(kind: EventKind): PartnerEvent[] {
@@ -32,6 +36,23 @@ export class Listener {
         (JSON.parse(one.delivery.body) as PartnerEvent).payload.status === status,
     );
     return JSON.parse(frame.kind === 'deliver' ? frame.delivery.body : '') as PartnerEvent;
+  }
+
+  /** Returns when all that was due before has been sent: what the first question set free precedes the second's answer. */
+  async quiet(): Promise<void> {
+    const asPassive = {
+      passive: true,
+      durable: true,
+      exclusive: false,
+      autoDelete: false,
+      argumentNames: [],
+    };
+    for (let question = 0; question < 2; question++) {
+      this.#asked += 1;
+      const seq = this.#asked;
+      this.link.send({ kind: 'declare', seq, queue: this.#queue, ...asPassive });
+      await this.link.next((frame) => frame.kind === 'ok' && frame.seq === seq);
+    }
   }
 
   statuses(kind: EventKind): unknown[] {
@@ -56,5 +77,5 @@ export async function listen(organization: Organization, key: Key): Promise<List
     });
   }
   await link.next((frame) => frame.kind === 'ok' && frame.seq === queues.length);
-  return new Listener(link);
+  return new Listener(link, fullQueueName(organization.slug, EVENT_QUEUES.alarm));
 }

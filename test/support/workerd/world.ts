@@ -27,8 +27,9 @@ export interface Organization {
   adminId: string;
 }
 
-/** An organization with an admin, and a slug that no other has. */
-export async function createOrganization(settings: Record<string, unknown> = {}): Promise<Organization> {
+/** An organization with an admin, a slug that no other has, and rates that no test meets unless it sets its own. */
+export async function createOrganization(changes: Record<string, unknown> = {}): Promise<Organization> {
+  const settings = { deviceRatePerSecond: 1_000, publishRatePerSecond: 10_000, ...changes };
   const id = crypto.randomUUID();
   const adminId = crypto.randomUUID();
   const slug = `org-${id.slice(0, 8)}`;

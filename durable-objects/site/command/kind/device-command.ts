@@ -6,8 +6,9 @@ import { assetTypeOf, type BatteryLimit, deviceCommandRule } from '../../../../p
 import type { DeviceCommand, DeviceCommandItem } from '../../../../protocol/command.ts';
 import { signableJson } from '../../../../protocol/compact-json.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
+import type { DispatchRow } from '../../dispatch/rows.ts';
 import { findSubDevice, type SiteFacts } from '../../site-facts.ts';
-import { overLimit } from '../checks.ts';
+import { isLimited, overLimit } from '../checks.ts';
 import { type Refusal, refusal } from '../refusal.ts';
 import type { JudgedItem, Kind, PlannedDispatch, Stage } from './kind.ts';
 
@@ -18,7 +19,9 @@ const checkTarget: ItemCheck = (item, facts) => {
   if (!subDevice) return refusal('DEVICE_OFFLINE', `${item.deviceId} is not in the site's topology`);
   const serving = facts.servingDevice(subDevice);
   if (!serving) return refusal('DEVICE_OFFLINE', `no device serves ${item.deviceId}`);
-  if (!serving.live || !facts.isOffline(subDevice)) return undefined;
+  // Until its serving device has had time to tell of it, silence of before says nothing.
+  if (!serving.live || serving.connectedForMs < LIMIT.offlineGraceMs) return undefined;
+  if (!facts.isOffline(subDevice)) return undefined;
   return refusal('DEVICE_OFFLINE', `${item.deviceId} is offline`);
 };
 
@@ -35,7 +38,10 @@ function demandOf(
 
 const checkConstraint: ItemCheck = (item, facts) => {
   const demand = demandOf(item, facts);
-  return demand && overLimit(facts, demand.limit, demand.powerKw, item.deviceId);
+  if (demand) return overLimit(facts, demand.limit, demand.powerKw, item.deviceId);
+  const { limit } = deviceCommandRule(item.command);
+  if (!limit || !isLimited(facts, limit)) return undefined;
+  return refusal('INVALID_PAYLOAD', `${item.deviceId}: powerKw is needed, its rated power is unknown`);
 };
 
 const checkAsset: ItemCheck = (item, facts) => {
@@ -112,6 +118,13 @@ function plan(items: readonly JudgedItem[], facts: SiteFacts): PlannedDispatch[]
   });
 }
 
+/** Those of a batch that a dispatch carries. */
+function carriedItems(commands: readonly DeviceCommandItem[], dispatch: DispatchRow): DeviceCommandItem[] {
+  const { targets = [] } = JSON.parse(dispatch.payload) as { targets?: { deviceId: string }[] };
+  const carried = new Set(targets.map((target) => target.deviceId));
+  return commands.filter((item) => item.command === dispatch.action && carried.has(item.deviceId));
+}
+
 export const deviceCommandKind: Kind<DeviceCommand> = {
   stages: [judgeItems, judgeSums, judgeWhole],
   window: () => ({ waitsMs: LIMIT.deviceCommandWaitMs }),
@@ -121,11 +134,13 @@ export const deviceCommandKind: Kind<DeviceCommand> = {
     target_value_kw: null,
   }),
   plan: (_payload, items, facts) => plan(items, facts),
+  replan: ({ commands }, dispatch, facts) =>
+    plan(
+      carriedItems(commands, dispatch).map((item) => ({ item, refusal: undefined })),
+      facts,
+    ),
   recheck: ({ commands }, dispatch, facts) => {
-    const { targets = [] } = JSON.parse(dispatch.payload) as { targets?: { deviceId: string }[] };
-    const carried = new Set(targets.map((target) => target.deviceId));
-    for (const item of commands) {
-      if (item.command !== dispatch.action || !carried.has(item.deviceId)) continue;
+    for (const item of carriedItems(commands, dispatch)) {
       const why = checkTarget(item, facts) ?? checkConstraint(item, facts);
       if (why) return why;
     }

@@ -49,10 +49,12 @@ export interface Kind<Payload> {
   stages: readonly Stage<Payload>[];
   window(payload: Payload): Window;
   logColumns(payload: Payload): Pick<CommandRow, 'priority' | 'target' | 'target_value_kw'>;
-  /** What it does to the site itself. */
+  /** What it does to the site itself, once its device has taken it [C-7.7]. */
   effect?(turn: Turn, site: EffectSite, payload: Payload): void;
   /** What it becomes for the plant. */
   plan(payload: Payload, items: readonly JudgedItem[], facts: SiteFacts): PlannedDispatch[];
+  /** What one that has waited becomes now: whoever serves it by now gets it. None: it stays as it was planned. */
+  replan(payload: Payload, dispatch: DispatchRow, facts: SiteFacts): PlannedDispatch[];
   /** Why one that has waited may not go out now [C-7.6]. */
   recheck(payload: Payload, dispatch: DispatchRow, facts: SiteFacts): Refusal | undefined;
   end: End;

@@ -29,6 +29,7 @@ export const modeChangeKind: Kind<ModeChange> = {
     });
   },
   plan: (payload, _items, facts) => toDevices([facts.gatewayId], 'MODE_CHANGE', payload),
+  replan: (payload, _dispatch, facts) => toDevices([facts.gatewayId], 'MODE_CHANGE', payload),
   recheck: () => undefined,
   end: { by: 'ack' },
 };

@@ -8,11 +8,18 @@ import type { SiteFacts } from '../../site-facts.ts';
 import { checkGateway, checkTopology, overLimit } from '../checks.ts';
 import { toDevices } from '../plan.ts';
 import type { Refusal } from '../refusal.ts';
-import type { Kind } from './kind.ts';
+import type { Kind, PlannedDispatch } from './kind.ts';
 
 function checkConstraint(setpoint: SiteSetpoint, facts: SiteFacts): Refusal | undefined {
   const name = setpoint.direction === 'IMPORT' ? 'maxImportKw' : 'maxExportKw';
   return overLimit(facts, name, Math.abs(targetSignedKw(setpoint)));
+}
+
+function plan(payload: SiteSetpoint, facts: SiteFacts): PlannedDispatch[] {
+  return toDevices([facts.gatewayId], 'SITE_SETPOINT', {
+    ...payload,
+    targetSignedKw: targetSignedKw(payload),
+  });
 }
 
 export const siteSetpointKind: Kind<SiteSetpoint> = {
@@ -30,8 +37,8 @@ export const siteSetpointKind: Kind<SiteSetpoint> = {
     target: 'SITE',
     target_value_kw: targetSignedKw(payload),
   }),
-  plan: (payload, _items, facts) =>
-    toDevices([facts.gatewayId], 'SITE_SETPOINT', { ...payload, targetSignedKw: targetSignedKw(payload) }),
+  plan: (payload, _items, facts) => plan(payload, facts),
+  replan: (payload, _dispatch, facts) => plan(payload, facts),
   recheck: (payload, _dispatch, facts) => checkConstraint(payload, facts),
   end: {
     by: 'verdict',

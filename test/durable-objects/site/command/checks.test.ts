@@ -1,15 +1,20 @@
 /** The checks of a submission, in their order: target, constraint, asset, topology, fault [C-7.4]. */
 import { describe, expect, it } from 'vitest';
+import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
-import { UNLIMITED } from '../../../../protocol/site-config.ts';
+import { type Constraints, UNLIMITED } from '../../../../protocol/site-config.ts';
 import { holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
 import {
   addLinkedSubDevice,
   connectListening,
   connectTo,
+  nthCommand,
   sendStatus,
   sendTelemetry,
+  stayConnected,
 } from '../../../support/workerd/site-devices.ts';
+import { newestCommand } from '../../../support/workerd/site-reads.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
 import { newSite } from '../../../support/workerd/site-scenes.ts';
 import {
   batch,
@@ -67,6 +72,79 @@ describe('a target', () => {
     expect(await rejectionOf(partner, 'device', item)).toBe('DEVICE_OFFLINE');
     await passTime(plant.id, 2 * MINUTE);
     expect(await rejectionOf(partner, 'device', item)).toBe('QUEUED');
+  });
+});
+
+describe('a target that is silent when its device comes back', () => {
+  /** A plant that was told of once, then away for so long that all of it counts as OFFLINE; its gateway is back. */
+  async function newReturnedSite(before: (partner: Submitter) => Promise<unknown> = async () => {}) {
+    const scene = await newSite();
+    const { plant } = scene;
+    const first = await connectListening(plant);
+    await passTime(plant.id, 2_000);
+    await sendTelemetry(first, plant.gateway, { 'BESS-1/powerKw': 1 });
+    first.socket.close(1000, 'away');
+    await passTime(plant.id, 30 * MINUTE);
+    await before(scene.partner);
+    return { ...scene, link: await connectListening(plant) };
+  }
+
+  it('gets what waited for it: an outage fails no command that was queued over it [C-7.4]', async () => {
+    const { plant, link } = await newReturnedSite((partner) =>
+      partner.submit(submission('device', batch(batteryCommand(5)))),
+    );
+    await nthCommand(link, 1);
+    expect(await newestCommand(plant.id)).toMatchObject({ status: 'PENDING' });
+  });
+
+  it('is OFFLINE once its device has been connected for 60 s, and not before [C-7.4]', async () => {
+    const { plant, partner, link } = await newReturnedSite();
+    const item = batch(batteryCommand(5));
+    await stayConnected(plant, link, MINUTE - 1);
+    expect(await rejectionOf(partner, 'device', item)).toBe('ACCEPTED');
+    await passTime(plant.id, 1);
+    expect(await rejectionOf(partner, 'device', item)).toBe('DEVICE_OFFLINE');
+    await passTime(plant.id, 2_000);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/powerKw': 1 });
+    expect(await rejectionOf(partner, 'device', item)).toBe('ACCEPTED');
+  });
+
+  it('counts the seconds of the device that serves it, over evictions too [C-7.4]', async () => {
+    const { plant, partner, link } = await newReturnedSite();
+    await stayConnected(plant, link, 40_000);
+    await evictSite(plant.id);
+    expect(await rejectionOf(partner, 'device', batch(batteryCommand(5)))).toBe('ACCEPTED');
+    await stayConnected(plant, link, 20_000);
+    await evictSite(plant.id);
+    expect(await rejectionOf(partner, 'device', batch(batteryCommand(5)))).toBe('DEVICE_OFFLINE');
+  });
+});
+
+describe('a device command without powerKw', () => {
+  const UNRATED: SubDeviceOptions = { externalId: 'BESS-9', assetType: 'BESS' };
+  const site = (constraints: Partial<Constraints>) =>
+    newSite({ subDevices: [UNRATED], config: { ...LIMITED, constraints: { ...UNLIMITED, ...constraints } } });
+  const item = (command: DeviceCommandItem['command']) =>
+    batch(batteryCommand(undefined, { deviceId: 'BESS-9', command }));
+
+  it.each([
+    ['BESS_CHARGE', { maxChargeKw: 50 }, 'INVALID_PAYLOAD'],
+    ['BESS_DISCHARGE', { maxDischargeKw: 50 }, 'INVALID_PAYLOAD'],
+    ['BESS_CHARGE', { maxDischargeKw: 50 }, 'QUEUED'],
+    ['BESS_CHARGE', {}, 'QUEUED'],
+    ['BESS_STOP', { maxChargeKw: 50, maxDischargeKw: 50 }, 'QUEUED'],
+  ] as const)(
+    'for a battery of unknown rated power: %s under %j is %s [C-7.4]',
+    async (command, constraints, expected) => {
+      const { partner } = await site(constraints);
+      expect(await rejectionOf(partner, 'device', item(command))).toBe(expected);
+    },
+  );
+
+  it('is judged by the hard limits too [C-7.4]', async () => {
+    const config = { ...LIMITED, constraints: null, hardLimits: { ...UNLIMITED, maxChargeKw: 50 } };
+    const { partner } = await newSite({ subDevices: [UNRATED], config });
+    expect(await rejectionOf(partner, 'device', item('BESS_CHARGE'))).toBe('INVALID_PAYLOAD');
   });
 });
 

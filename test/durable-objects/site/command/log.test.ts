@@ -125,7 +125,7 @@ describe('a payload that nobody should have sent', () => {
 
   it('never makes a page of the log unreadable: rows from before are shown cut [spec: Command-log page]', async () => {
     const { plant, partner } = await newSite();
-    await partner.submit(...Array.from({ length: 30 }, () => submission('site-setpoint', powerSetpoint(1))));
+    await partner.submit(...Array.from({ length: 30 }, () => submission('mode', { mode: 'STANDARD' })));
     // As they could be written before: 30 times 256 KiB, and one that nests ten thousand levels.
     const filler = `'{"a":"' || replace(hex(zeroblob(131000)), '0', 'x') || '"}'`;
     await rowsOf(plant.id, `UPDATE command SET payload = ${filler}`);

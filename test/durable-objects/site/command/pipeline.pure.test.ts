@@ -1,11 +1,13 @@
 /** The stages of a submission in order, and what each says before its kind is asked [C-7.4]. */
 import { describe, expect, it } from 'vitest';
 import type { SignatureVerdict, Submission } from '../../../../durable-objects/rpc.ts';
+import { publishDigest } from '../../../../durable-objects/site/command/message-ids.ts';
 import {
   type EarlierMessage,
   type Judgement,
   judge,
 } from '../../../../durable-objects/site/command/pipeline.ts';
+import { compact } from '../../../../protocol/compact-json.ts';
 import { COMMAND_FAMILIES, type CommandFamily } from '../../../../protocol/routing-keys.ts';
 import {
   chargeItem,
@@ -21,8 +23,13 @@ const LATER = '2030-03-05T10:00:00.000Z';
 const TOLERANCE_MS = 300_000;
 const ACCEPTED = { status: 'ACCEPTED', commandType: 'MODE_CHANGE' } as const;
 
-function earlierOf(one: Submission, changes: Partial<EarlierMessage> = {}): EarlierMessage {
-  return { routingKey: one.routingKey, payloadText: one.payloadText, acknowledgement: ACCEPTED, ...changes };
+/** What is known of a publish like this one, but for what is changed about it. */
+function earlierOf(
+  one: Submission,
+  changes: Partial<Pick<Submission, 'routingKey' | 'payloadText'>> = {},
+): EarlierMessage {
+  const { routingKey, payloadText } = { ...one, ...changes };
+  return { digest: publishDigest(routingKey, compact(payloadText)), acknowledgement: ACCEPTED };
 }
 
 function judgeNow(one: Submission, options: FactsOptions = {}, earlier?: EarlierMessage): Judgement {

@@ -1,5 +1,6 @@
 /** Nonces seen: a re-send, a replay or new, per device, and for exactly how long [C-3.8]. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
 import {
   type NonceUse,
   REPLAY_HORIZON_MS,
@@ -85,28 +86,64 @@ describe('a nonce', () => {
     expect(guard.judge(use(T + WINDOW_MS, { digest: 'e' }))).toBe('replay');
   });
 
-  it('leaves memory with its end: a purge each half minute, with the next message of anybody [rule 9]', () => {
-    const guard = new ReplayGuard();
-    const forgotten = vi.spyOn(Map.prototype, 'delete');
-    /** What a message at that moment makes the guard forget: nonces, and devices without any. */
-    const forgottenAt = (receivedMs: number) => {
-      forgotten.mockClear();
-      guard.remember(use(receivedMs, { deviceId: 'device-9', nonce: `at ${receivedMs}` }));
-      return forgotten.mock.calls.map(([key]) => key);
-    };
-    for (const nonce of ['a', 'b']) guard.remember(use(T, { nonce }));
-    guard.remember(use(T + 1_000, { deviceId: 'device-2', nonce: 'c' }));
-    expect(forgottenAt(T + WINDOW_MS)).toEqual([]);
-    expect(forgottenAt(T + WINDOW_MS + 29_999)).toEqual([]);
-    expect(forgottenAt(T + WINDOW_MS + 30_000)).toEqual(['a', 'b', 'device-1', 'c', 'device-2']);
-    expect(forgottenAt(T + WINDOW_MS + 60_000)).toEqual([]);
-  });
-
   it('is asked for in blocks of the last ten minutes: none older can count [C-3.8]', () => {
     expect(REPLAY_HORIZON_MS).toBe(600_000);
     const latest = use(T, { ts: T + WINDOW_MS });
     const guard = guardThatSaw(latest);
     expect(guard.judge(use(T + REPLAY_HORIZON_MS, { digest: 'e' }))).toBe('replay');
     expect(guard.judge(use(T + REPLAY_HORIZON_MS + 1, { digest: 'e' }))).toBe('new');
+  });
+});
+
+describe('the memory of nonces', () => {
+  /** The sizes of the tables that were made, in bytes, in order. */
+  function tablesMade(): number[] {
+    const made: number[] = [];
+    const Table = Uint32Array;
+    vi.stubGlobal(
+      'Uint32Array',
+      class extends Table {
+        constructor(...given: [size: number]) {
+          super(...given);
+          if (typeof given[0] === 'number') made.push(4 * given[0]);
+        }
+      },
+    );
+    return made;
+  }
+
+  it('is filled to its cap in 16 bytes each and as much again of room, the table it grew out of included [rule 9]', () => {
+    const tables = tablesMade();
+    const guard = new ReplayGuard();
+    const count = SITE_BOUNDS.nonces;
+    for (let n = 0; n < count; n++) {
+      if (guard.isFull(T)) throw new Error(`it is full at ${n}`);
+      guard.remember(use(T, { nonce: `n-${n}` }));
+    }
+    expect(guard.isFull(T)).toBe(true);
+    const asked = tables.length;
+    for (let n = 0; n < 10; n++) expect(guard.isFull(T + n)).toBe(true);
+    vi.unstubAllGlobals();
+    // Who waits asks again and again: the answer must not cost a table each time.
+    expect(tables.length - asked).toBeLessThanOrEqual(1);
+    const atOnce = tables.map((bytes, index) => bytes + (tables[index - 1] ?? 0));
+    expect(Math.max(...atOnce) / count).toBeLessThanOrEqual(64);
+    expect((tables.at(-1) ?? 0) / count).toBeLessThanOrEqual(32);
+    for (const n of [0, 1, count / 2, count - 1]) {
+      expect(guard.judge(use(T + 1, { nonce: `n-${n}`, digest: 'e' }))).toBe('replay');
+    }
+    expect(guard.isFull(T + WINDOW_MS + 1_000)).toBe(false);
+  }, 60_000);
+
+  it('does not grow with time: what is over makes room for what comes [rule 9]', () => {
+    const tables = tablesMade();
+    const guard = new ReplayGuard();
+    for (let second = 0; second < 24 * 3_600; second++) {
+      guard.remember(use(T + second * 1_000, { nonce: `n-${second}` }));
+    }
+    vi.unstubAllGlobals();
+    // At any moment 301 of them count.
+    expect(Math.max(...tables)).toBeLessThanOrEqual(32 * 1_024);
+    expect(guard.judge(use(T + 24 * 3_600_000, { nonce: 'n-86399', digest: 'e' }))).toBe('replay');
   });
 });

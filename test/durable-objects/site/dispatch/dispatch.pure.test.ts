@@ -10,6 +10,7 @@ import {
   isHeld,
   outcomeOf,
   waitingDue,
+  wasTold,
   windowOf,
 } from '../../../../durable-objects/site/dispatch/dispatch.ts';
 import type { DispatchRow, DispatchState } from '../../../../durable-objects/site/dispatch/rows.ts';
@@ -119,23 +120,31 @@ describe('the window of a command', () => {
 });
 
 describe('a dispatch is looked at again', () => {
-  it.each<[string, number, number | null, number | null]>([
+  it.each<[string, number, number | null, number]>([
     ['when its window opens', NOW_MS + 1, NOW_MS + 9, NOW_MS + 1],
     ['when its window opens, though nothing ends it', NOW_MS + 1, null, NOW_MS + 1],
     ['when it expires, once its window is open', NOW_MS, NOW_MS + 9, NOW_MS + 9],
     ['when it expires, where it had no beginning', 0, NOW_MS + 9, NOW_MS + 9],
-    ['never, where it is open and nothing ends it', NOW_MS - 1, null, null],
+    ['once a day, where it is open and nothing ends it', NOW_MS - 1, null, NOW_MS + 86_400_000],
+    ['at its end, where that is before its window', NOW_MS + 9, NOW_MS + 5, NOW_MS + 5],
     ['at once, where it has expired', 0, NOW_MS - 1, NOW_MS - 1],
   ])('while it waits, %s [C-7.6]', (_when, not_before_ms, expires_at_ms, expected) => {
     expect(waitingDue({ not_before_ms, expires_at_ms }, NOW_MS)).toBe(expected);
   });
 
-  it.each<[string, number | null, number]>([
-    ['30 s later', null, NOW_MS + 30_000],
-    ['30 s later, where it lives longer', NOW_MS + 30_001, NOW_MS + 30_000],
-    ['at its end, where that is sooner', NOW_MS + 29_999, NOW_MS + 29_999],
-  ])('once it was sent, %s [C-7.8]', (_when, expiresAtMs, expected) => {
-    expect(ackDue(expiresAtMs, NOW_MS)).toBe(expected);
+  it('once it was sent, 30 s later, whenever it ends [C-7.8]', () => {
+    expect(ackDue(NOW_MS)).toBe(NOW_MS + 30_000);
+  });
+
+  it.each<[DispatchState, number, boolean]>([
+    ['WAITING', 0, false],
+    ['WAITING', 1, true],
+    ['SENT', 1, true],
+    ['SENT', 0, true],
+    ['RECEIVED', 1, true],
+    ['IN_PROGRESS', 1, true],
+  ])('and its device may know of it: %s after %i tries is %s [C-7.8]', (state, tries, expected) => {
+    expect(wasTold(dispatch({ state, tries }))).toBe(expected);
   });
 
   it.each<[number | null, boolean]>([

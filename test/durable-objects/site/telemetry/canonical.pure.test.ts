@@ -117,6 +117,24 @@ describe('a sum', () => {
     expect(canonical(values, subDevices)[name]).toBe(expected);
   });
 
+  it.each<[string, keyof CanonicalTelemetry, SubDevice[], Record<string, number>]>([
+    ['grid meters', 'gridPowerKw', [GRID, { ...GRID, externalId: 'METER-9' }], { 'METER-1/powerKw': 5 }],
+    ['plants', 'fvePowerKw', [FVE_1, FVE_2], { 'FVE-2/powerKw': 7, 'FVE-1/regulationPercent': 1 }],
+    ['batteries', 'batteryPowerKw', [BESS_1, BESS_2], { 'BESS-1/powerKw': 5 }],
+    [
+      'consumption meters',
+      'consumptionPowerKw',
+      [HOUSE, { ...HOUSE, externalId: 'METER-9' }],
+      { 'METER-2/powerKw': 5 },
+    ],
+    ['stored energy', 'availableBatteryEnergyKwh', [BESS_1, BESS_2], { 'BESS-2/availableCapacityKwh': 7 }],
+  ])(
+    'of %s with a missing part is null: half of it is no value [C-3.13]',
+    (_what, name, subDevices, values) => {
+      expect(canonical(values, subDevices)[name]).toBeNull();
+    },
+  );
+
   it('takes in its own asset type alone [C-3.13]', () => {
     const role = { BESS: 'batteryPowerKw', FVE: 'fvePowerKw' } as const;
     for (const assetType of ASSET_TYPES) {
@@ -165,6 +183,26 @@ describe('consumption', () => {
       13,
     ],
     ['unknown without the grid', { fvePowerKw: 20, batteryPowerKw: 5 }, [], null],
+    ['unknown where a PV of the plant says nothing', { gridPowerKw: 5 }, [FVE_1], null],
+    ['unknown where a battery of the plant says nothing', { gridPowerKw: 5 }, [BESS_1], null],
+    [
+      'unknown where one PV of two says nothing',
+      { gridPowerKw: 5, 'FVE-1/powerKw': 1 },
+      [FVE_1, FVE_2],
+      null,
+    ],
+    [
+      'unknown where one grid meter of two says nothing',
+      { 'METER-1/powerKw': 5 },
+      [GRID, { ...GRID, externalId: 'METER-9' }],
+      null,
+    ],
+    [
+      'the balance where the site speaks for a PV that is silent',
+      { gridPowerKw: 5, fvePowerKw: 2 },
+      [FVE_1, FVE_2],
+      7,
+    ],
     ['of six decimals', { gridPowerKw: 0.1, fvePowerKw: 0.2 }, [], 0.3],
   ])('is %s [C-3.13]', (_what, values, subDevices, expected) => {
     expect(canonical(values, subDevices).consumptionPowerKw).toBe(expected);
@@ -238,17 +276,8 @@ describe('the samples of the sub-devices', () => {
   });
 });
 
-describe('the quality and the mode', () => {
-  it.each([
-    [0, 'GOOD'],
-    [5 * 60_000 - 1, 'GOOD'],
-    [5 * 60_000, 'STALE'],
-    [86_400_000, 'STALE'],
-  ])('of data that is %d ms old is %s [C-4.5]', (ageMs, expected) => {
-    expect(canonical({ consumptionPowerKw: 1 }, [], ageMs).dataQuality).toBe(expected);
-  });
-
-  it.each(OPERATING_MODES)('say the mode in force, %s (spec: Canonical telemetry payload)', (mode) => {
+describe('the mode', () => {
+  it.each(OPERATING_MODES)('is the one in force, %s (spec: Canonical telemetry payload)', (mode) => {
     expect(canonicalTelemetry(new Snapshot(() => true), [], mode, NOW_MS).currentOperatingMode).toBe(mode);
   });
 });

@@ -2,8 +2,14 @@
 import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '../../../support/workerd/links.ts';
 import { holdClock, passTime, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import { connectListening, sendAck, sendTelemetry } from '../../../support/workerd/site-devices.ts';
+import {
+  answerPings,
+  connectListening,
+  sendAck,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
 import { type Listener, listen } from '../../../support/workerd/site-listener.ts';
+import { evictSite, rowsOf } from '../../../support/workerd/site-rows.ts';
 import {
   createKey,
   createOrganization,
@@ -79,12 +85,54 @@ describe("a plant's values", () => {
     expect(timestamp).toBe(new Date(START_MS + 180 * SECOND).toISOString());
   });
 
-  it('that wait for a long interval come with the agenda, also when nothing follows [C-8.2]', async () => {
-    const all = await scene({ telemetryIntervalSeconds: 30 });
+  it.each([10, 30])(
+    'that came within an interval of %d s go with the next message that is due, or with the pulse [C-8.2]',
+    async (telemetryIntervalSeconds) => {
+      const all = await scene({ telemetryIntervalSeconds });
+      await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 1 });
+      await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 2 });
+      await passQuietly(all, [all.listener], 59 * SECOND);
+      expect(all.listener.events('telemetry')).toHaveLength(1);
+      await passQuietly(all, [all.listener], SECOND);
+      expect(await told(all.listener, 2)).toEqual([1, 2]);
+    },
+  );
+
+  it('that wait are told with the pulse though the site was evicted meanwhile [C-8.2]', async () => {
+    const all = await scene();
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 1 });
+    setClock(START_MS + 5 * SECOND);
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 2 });
-    await passQuietly(all, [all.listener], 30 * SECOND);
+    await evictSite(all.plant.id);
+    await passQuietly(all, [all.listener], 55 * SECOND);
     expect(await told(all.listener, 2)).toEqual([1, 2]);
+  });
+
+  it('keep their pulse over evictions: each minute one, whatever wakes the site [C-8.2]', async () => {
+    const all = await scene();
+    await answerPings(all.plant.id);
+    await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
+    for (let tick = 1; tick <= 12; tick++) {
+      await evictSite(all.plant.id);
+      await passQuietly(all, [all.listener], 15 * SECOND);
+    }
+    const events = await told(all.listener, 4);
+    expect(events).toEqual([7, 7, 7, 7]);
+  });
+
+  it('told twice in one millisecond are two events: each has a messageId of its own [C-8.1]', async () => {
+    const all = await scene();
+    const { plant, link, listener } = all;
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 });
+    // Within the same millisecond a wake forgets, or a restored site does, when it told last.
+    for (const gridPowerKw of [2, 3]) {
+      await rowsOf(plant.id, 'UPDATE journal_block SET event_at_ms = 0');
+      await evictSite(plant.id);
+      await sendTelemetry(link, plant.gateway, { gridPowerKw });
+    }
+    expect(await told(listener, 3)).toEqual([1, 2, 3]);
+    const ids = listener.events('telemetry').map((event) => event.messageId);
+    expect(new Set(ids).size).toBe(3);
   });
 });
 

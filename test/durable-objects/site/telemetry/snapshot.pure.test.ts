@@ -13,10 +13,13 @@ const GATEWAY: SignalOrigin = { deviceId: 'gateway-1', servesSite: true, subDevi
 const LINKED: SignalOrigin = { deviceId: 'inverter-1', servesSite: false, subDeviceId: 'BESS-1' };
 const SENSOR: SignalOrigin = { deviceId: 'sensor-1', servesSite: false, subDeviceId: undefined };
 
+/** A message that was received as it was made, unless told otherwise. */
+const at = (ts: number, receivedMs = ts) => ({ ts, receivedMs });
+
 /** A snapshot that took in these messages, each by a gateway. */
 function snapshotOf(...messages: [atMs: number, data: Record<string, number>][]): Snapshot {
   const snapshot = new Snapshot(isSubDevice);
-  for (const [atMs, data] of messages) snapshot.apply(GATEWAY, atMs, data);
+  for (const [atMs, data] of messages) snapshot.apply(GATEWAY, at(atMs), data);
   return snapshot;
 }
 
@@ -46,14 +49,14 @@ describe('a signal', () => {
     ],
   ])('%s [C-3.13]', (_what, origin, name, metric) => {
     const snapshot = new Snapshot(isSubDevice);
-    snapshot.apply(origin, T, { [name]: 5 });
-    expect(snapshot.toJSON()).toEqual({ [metric]: { value: 5, atMs: T } });
-    expect(snapshot.get(metric)).toEqual({ value: 5, atMs: T });
+    snapshot.apply(origin, at(T), { [name]: 5 });
+    expect(snapshot.toJSON()).toEqual({ [metric]: { value: 5, atMs: T, heardMs: T } });
+    expect(snapshot.get(metric)).toMatchObject({ value: 5, atMs: T });
   });
 
   it("of a sensor is never the site's nor a sub-device's [C-3.13]", () => {
     const snapshot = new Snapshot(isSubDevice);
-    snapshot.apply(SENSOR, T, { gridPowerKw: 1 });
+    snapshot.apply(SENSOR, at(T), { gridPowerKw: 1 });
     expect(snapshot.get('gridPowerKw')).toBeUndefined();
     expect(snapshot.lastSampleAtMs('sensor-1')).toBeUndefined();
   });
@@ -64,12 +67,12 @@ describe('a signal', () => {
     ['an older one does not', T - 1, 1],
   ])('%s [C-3.13]', (_what, atMs, expected) => {
     const snapshot = snapshotOf([T, { gridPowerKw: 1 }], [atMs, { gridPowerKw: 2 }]);
-    expect(snapshot.get('gridPowerKw')).toEqual({ value: expected, atMs: Math.max(T, atMs) });
+    expect(snapshot.get('gridPowerKw')).toMatchObject({ value: expected, atMs: Math.max(T, atMs) });
   });
 
   it('stands for itself: a message without it leaves it as it was [C-3.13]', () => {
     const snapshot = snapshotOf([T, { a: 1, b: 2 }], [T + 1, { b: 3 }]);
-    expect(snapshot.toJSON()).toEqual({ a: { value: 1, atMs: T }, b: { value: 3, atMs: T + 1 } });
+    expect(snapshot.toJSON()).toMatchObject({ a: { value: 1, atMs: T }, b: { value: 3, atMs: T + 1 } });
   });
 
   it.each(['__proto__', 'constructor', 'toString', '__proto__/powerKw', ' ', 'č/😀'])(
@@ -77,7 +80,7 @@ describe('a signal', () => {
     (name) => {
       const data = JSON.parse(`{${JSON.stringify(name)}:5}`) as Record<string, number>;
       const snapshot = readBack(snapshotOf([T, data]));
-      expect(snapshot.get(name)).toEqual({ value: 5, atMs: T });
+      expect(snapshot.get(name)).toMatchObject({ value: 5, atMs: T });
       expect(snapshotOf([T, { a: 1 }]).get(name)).toBeUndefined();
       expect(Object.getPrototypeOf({})).toBe(Object.prototype);
     },
@@ -93,22 +96,22 @@ describe('the number of signals', () => {
     const snapshot = new Snapshot(() => true);
     snapshot.apply(
       GATEWAY,
-      T,
+      at(T),
       named(SIGNALS_PER_SITE, (index) => `D-${index}/powerKw`),
     );
-    snapshot.apply(GATEWAY, T + 1, { 'D-0/powerKw': 1 });
+    snapshot.apply(GATEWAY, at(T + 1), { 'D-0/powerKw': 1 });
     snapshot.apply(
       GATEWAY,
-      T + 2,
+      at(T + 2),
       named(100, (index) => `E-${index}/powerKw`),
     );
     expect(names(snapshot)).toHaveLength(SIGNALS_PER_SITE);
     expect(names(snapshot).filter((name) => name.startsWith('E-'))).toHaveLength(100);
-    expect(snapshot.get('D-0/powerKw')).toEqual({ value: 1, atMs: T + 1 });
+    expect(snapshot.get('D-0/powerKw')).toMatchObject({ value: 1, atMs: T + 1 });
     const one = new Snapshot(() => true);
     one.apply(
       GATEWAY,
-      T,
+      at(T),
       named(2_500, (index) => `D-${index}/powerKw`),
     );
     expect(names(one)).toHaveLength(SIGNALS_PER_SITE);
@@ -126,7 +129,7 @@ describe('the number of signals', () => {
       for (let round = 0; round < 3; round++) {
         kept.apply(
           GATEWAY,
-          T + 1 + round,
+          at(T + 1 + round),
           named(400, (index) => nameOf(index + 400 * round)),
         );
       }
@@ -144,8 +147,8 @@ describe('when a sub-device was last heard of', () => {
       [T, { 'BESS-1/powerKw': 1, 'FVE-1/powerKw': 1 }],
       [T + 1, { 'BESS-1/fault': 0 }],
     );
-    snapshot.apply(LINKED, T + 2, { powerKw: 3 });
-    snapshot.apply(GATEWAY, T + 3, { 'B/powerKw': 3 });
+    snapshot.apply(LINKED, at(T + 2), { powerKw: 3 });
+    snapshot.apply(GATEWAY, at(T + 3), { 'B/powerKw': 3 });
     expect(snapshot.lastSampleAtMs('BESS-1')).toBe(T + 2);
     expect(snapshot.lastSampleAtMs('FVE-1')).toBe(T);
     expect(snapshot.lastSampleAtMs('B')).toBe(T + 3);
@@ -167,6 +170,30 @@ describe('when a sub-device was last heard of', () => {
   });
 });
 
+describe('a sub-device whose messages come late', () => {
+  /** A reading, then one that was made before it and came after it. */
+  const late = () => {
+    const snapshot = new Snapshot(isSubDevice);
+    snapshot.apply(GATEWAY, at(T, T), { 'BESS-1/powerKw': 1, 'FVE-1/powerKw': 1 });
+    snapshot.apply(GATEWAY, at(T - 60_000, T + 60_000), { 'BESS-1/powerKw': 2 });
+    snapshot.apply(GATEWAY, at(T - 60_000, T + 60_000), { 'FVE-1/fault': 0 });
+    return snapshot;
+  };
+
+  it('was heard of when they came, whatever they are dated, and keeps its newer value [C-2.5]', () => {
+    expect(late().lastSampleAtMs('BESS-1')).toBe(T + 60_000);
+    expect(late().lastSampleAtMs('FVE-1')).toBe(T + 60_000);
+    expect(late().get('BESS-1/powerKw')?.value).toBe(1);
+  });
+
+  it.each(['BESS-1', 'FVE-1'])(
+    'was heard of then after a wake too: presence does not flap, %s [C-2.5]',
+    (id) => {
+      expect(readBack(late()).lastSampleAtMs(id)).toBe(T + 60_000);
+    },
+  );
+});
+
 describe('a snapshot', () => {
   it('is as fresh as its latest signal; an empty one is not [C-4.1]', () => {
     expect(new Snapshot(isSubDevice).latestAtMs()).toBeUndefined();
@@ -184,8 +211,8 @@ describe('a snapshot', () => {
         const whole = snapshotOf(...before);
         const again = readBack(whole);
         for (const [atMs, data] of after) {
-          whole.apply(GATEWAY, atMs + 9, data);
-          again.apply(GATEWAY, atMs + 9, data);
+          whole.apply(GATEWAY, at(atMs + 9), data);
+          again.apply(GATEWAY, at(atMs + 9), data);
         }
         expect(again.toJSON()).toEqual(whole.toJSON());
         expect(again.latestAtMs()).toBe(whole.latestAtMs());

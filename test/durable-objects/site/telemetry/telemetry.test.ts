@@ -199,7 +199,7 @@ describe('what is kept of a device message', () => {
       batteryPowerKw: -5,
       consumptionPowerKw: 14,
       socPercent: 55,
-      dataQuality: 'GOOD',
+      dataQuality: 'INTERPOLATED',
     });
     expect(payload.devices).toContainEqual({
       deviceId: 'BESS-1',

@@ -1,7 +1,7 @@
 /** How much a consumer gets at once: its prefetch, its channel's limit, its connection's bytes, its turn. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { DELIVERY_WINDOW_BYTES, deliveryBytes } from '../../../../protocol/link/vhost.ts';
+import { DELIVERY_WINDOW_BYTES, messageBytes } from '../../../../protocol/link/vhost.ts';
 import { hand, numbers, range } from '../../../support/workerd/outbox-events.ts';
 import { Partner } from '../../../support/workerd/partner.ts';
 import { openPartner } from '../../../support/workerd/partner-scenes.ts';
@@ -126,7 +126,7 @@ describe('the byte credit of a connection', () => {
       await partner.consume('event.status', { noAck });
       await hand(key, siteId, 1, 40, { chars });
       await partner.quiet();
-      const first = partner.deliveries().map(deliveryBytes);
+      const first = partner.deliveries().map(messageBytes);
       const total = first.reduce((sum, bytes) => sum + bytes, 0);
       expect(total).toBeGreaterThanOrEqual(DELIVERY_WINDOW_BYTES);
       expect(total - (first.at(-1) ?? 0)).toBeLessThan(DELIVERY_WINDOW_BYTES);

@@ -118,6 +118,13 @@ describe('the constraint of an item', () => {
     expect(codesOf([unrated], { constraints: { maxDischargeKw: 1 } })).toEqual(['ok']);
   });
 
+  it('cannot be judged where neither powerKw nor rated power is known: INVALID_PAYLOAD [C-7.4]', () => {
+    const unrated = chargeItem(undefined, { deviceId: 'BESS-3' });
+    expect(codesOf([unrated], CHARGE_50)).toEqual(['INVALID_PAYLOAD']);
+    expect(codesOf([unrated], { hardLimits: { maxChargeKw: 50 } })).toEqual(['INVALID_PAYLOAD']);
+    expect(codesOf([chargeItem(0, { deviceId: 'BESS-3' })], CHARGE_50)).toEqual(['ok']);
+  });
+
   it('holds whether the item respects limits or not [C-7.4]', () => {
     for (const respectLimits of [true, false]) {
       const item = chargeItem(undefined, { params: { powerKw: 51, respectLimits } });

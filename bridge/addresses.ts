@@ -1,0 +1,131 @@
+/**
+ * What one client address may cost: so many dials at once, the others in line, and so many refused logins a minute, of
+ * one credential and ten times that of all. Beyond these the bridge answers by itself, so that no address fills the
+ * edge, the audit log or another's way in; and who comes from the same address with another credential is not kept
+ * out by one that loops [C-3.11], [C-6.5].
+ */
+import ipaddr from 'ipaddr.js';
+import { LIMIT } from '../protocol/limits.ts';
+import type { DialResult } from './link.ts';
+import type { NoLink } from './refusal.ts';
+
+const MINUTE_MS = 60_000;
+/** Dials of one address under way, and in line behind them. */
+const DIALS_AT_ONCE = 8;
+const MAX_IN_LINE = 512;
+/** Addresses remembered; beyond it, the oldest that has no dial under way makes room. */
+const MAX_ADDRESSES = 10_000;
+/** Refused logins a minute of all credentials, and how many credentials are told apart. */
+const REFUSED_OF_ALL = 10 * LIMIT.refusedLoginsPerMinute;
+const MAX_CREDENTIALS = 64;
+
+interface Known {
+  dials: number;
+  line: (() => void)[];
+  /** Refused logins since then, in all and by credential, of so many at most. */
+  refused: number;
+  refusedBy: Map<string, number>;
+  sinceMs: number;
+}
+
+export class Addresses {
+  readonly #known = new Map<string, Known>();
+  #isStopped = false;
+
+  /** Those in line are told no, and none is dialled any more. */
+  stop(): void {
+    this.#isStopped = true;
+    for (const { line } of this.#known.values()) for (const go of line.splice(0)) go();
+  }
+
+  /**
+   * Dials for an address when its turn comes and its client is still there, or answers in the edge's place.
+   * `credential` stands for what the client logs in with: the same for the same, and nothing of it.
+   */
+  async dial<Up, Down>(
+    address: string,
+    work: () => Promise<DialResult<Up, Down>>,
+    { isGone = () => false, credential = '' }: { isGone?: () => boolean; credential?: string } = {},
+  ): Promise<DialResult<Up, Down>> {
+    const known = this.#of(address);
+    if (this.#isThrottled(known, credential)) return throttled();
+    if (known.dials >= DIALS_AT_ONCE) {
+      if (known.line.length >= MAX_IN_LINE) return { outcome: 'trouble', reason: 'too many dials at once' };
+      await new Promise<void>((resolve) => known.line.push(resolve));
+      const answer = this.#isThrottled(known, credential)
+        ? throttled()
+        : isGone() || this.#isStopped
+          ? left()
+          : undefined;
+      if (answer) {
+        known.line.shift()?.();
+        return answer;
+      }
+    }
+    known.dials += 1;
+    try {
+      const result = await work();
+      if (result.outcome === 'refused') noteRefused(known, credential);
+      return result;
+    } finally {
+      known.dials -= 1;
+      known.line.shift()?.();
+    }
+  }
+
+  #isThrottled(known: Known, credential: string): boolean {
+    const now = Date.now();
+    if (now - known.sinceMs >= MINUTE_MS) {
+      known.refused = 0;
+      known.refusedBy.clear();
+      known.sinceMs = now;
+    }
+    const ofCredential = known.refusedBy.get(credential) ?? 0;
+    return ofCredential >= LIMIT.refusedLoginsPerMinute || known.refused >= REFUSED_OF_ALL;
+  }
+
+  #of(clientAddress: string): Known {
+    const address = networkOf(clientAddress);
+    let known = this.#known.get(address);
+    if (!known) {
+      if (this.#known.size >= MAX_ADDRESSES) this.#makeRoom();
+      known = { dials: 0, line: [], refused: 0, refusedBy: new Map(), sinceMs: Date.now() };
+      this.#known.set(address, known);
+    }
+    return known;
+  }
+
+  #makeRoom(): void {
+    for (const [address, { dials, line }] of this.#known) {
+      if (dials > 0 || line.length > 0) continue;
+      this.#known.delete(address);
+      return;
+    }
+  }
+}
+
+function noteRefused(known: Known, credential: string): void {
+  known.refused += 1;
+  const before = known.refusedBy.get(credential);
+  if (before === undefined && known.refusedBy.size >= MAX_CREDENTIALS) return;
+  known.refusedBy.set(credential, (before ?? 0) + 1);
+}
+
+/** A client has all addresses of an IPv6 network of 64 bits. */
+function networkOf(address: string): string {
+  if (!ipaddr.IPv6.isValid(address)) return address;
+  return ipaddr.IPv6.parse(address).parts.slice(0, 4).join(':');
+}
+
+function left(): NoLink {
+  return { outcome: 'trouble', reason: 'the client went while it waited in line' };
+}
+
+function throttled(): NoLink {
+  return {
+    outcome: 'refused',
+    status: 401,
+    code: 'UNAUTHORIZED',
+    message: 'too many refused logins from this address',
+  };
+}

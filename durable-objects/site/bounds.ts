@@ -1,0 +1,32 @@
+/**
+ * What a site may grow to, in one place: every table and every memory of it that a partner, a device or time can fill.
+ * What partners and devices meet of these stands in `protocol/limits.ts` (rates, waiting commands, signals); these are
+ * our own. At a budget nothing is refused: the oldest leaves, by the agenda (`retention.ts`).
+ */
+import { LIMIT } from '../../protocol/limits.ts';
+
+const KIB = 1_024;
+const MIB = 1_024 * KIB;
+
+export interface RetentionBounds {
+  journalBytes: number;
+  commandLogBytes: number;
+  messageIdBytes: number;
+  outboxRows: number;
+}
+
+export const SITE_BOUNDS = {
+  /** Budgets of storage, of 10 GB that an object has. */
+  journalBytes: 1_024 * MIB,
+  commandLogBytes: 512 * MIB,
+  messageIdBytes: 256 * MIB,
+  /** What destinations that do not answer may leave behind: as much as a queue of theirs holds. */
+  outboxRows: LIMIT.queueMessages,
+  /** A journal block is closed at this size or age; its row is never longer than the size and one message. */
+  blockChars: 8 * KIB,
+  blockMs: 5 * 60_000,
+  /** Nonces remembered, of all devices together, at 16 bytes each and as much again of room. */
+  nonces: 1_024 * 1_024,
+  /** Rows that one alarm trims of each table; the rest follows at once. */
+  rowsPerAlarm: 500,
+} as const satisfies RetentionBounds & Record<string, number>;

@@ -1,0 +1,92 @@
+/** The one effect of each messageId [C-7.3]: what it was, and the acknowledgement that it got. */
+import { EMPTY, type Extent } from '../../object/extent.ts';
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+import { sha256Hex } from '../../secrets/hmac.ts';
+import type { Kept } from '../retention.ts';
+
+export type MessageIdRow = {
+  command_id: string;
+  command_sequence: number;
+  /** See `publishDigest`. */
+  digest: string;
+  acknowledgement: string;
+};
+
+/** What a row takes beside its texts. */
+const ROW_BYTES = 200;
+
+/** Stands for routing key and payload: two publishes are the same when theirs is. */
+export function publishDigest(routingKey: string, compactPayload: string): string {
+  return sha256Hex(`${routingKey}\n${compactPayload}`);
+}
+
+export class MessageIdRows implements Kept {
+  readonly #sql: Sql;
+  #extent: Extent | undefined;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  find(keyId: string, messageId: string): MessageIdRow | undefined {
+    return this.#sql.one<MessageIdRow>(
+      `SELECT command_id, command_sequence, digest, acknowledgement FROM message_id
+       WHERE key_id = ? AND message_id = ?`,
+      keyId,
+      messageId,
+    );
+  }
+
+  remember(turn: Turn, keyId: string, messageId: string, row: MessageIdRow): void {
+    const extent = this.extent();
+    const bytes = ROW_BYTES + row.acknowledgement.length;
+    turn.undo(() => {
+      this.#extent = undefined;
+    });
+    turn.write(
+      `INSERT INTO message_id (key_id, message_id, command_id, command_sequence, digest, acknowledgement,
+         received_at_ms, starts_at, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      keyId,
+      messageId,
+      row.command_id,
+      row.command_sequence,
+      row.digest,
+      row.acknowledgement,
+      turn.now,
+      extent.endsAt,
+      bytes,
+    );
+    this.#extent = { ...extent, endsAt: extent.endsAt + bytes, oldestMs: extent.oldestMs ?? turn.now };
+  }
+
+  extent(): Extent {
+    this.#extent ??= this.#readExtent();
+    return this.#extent;
+  }
+
+  trim(turn: Turn, place: number, beforeMs: number, limit: number): number {
+    this.#extent = undefined;
+    return turn.write(
+      `DELETE FROM message_id WHERE sequence IN (SELECT sequence FROM message_id ORDER BY sequence LIMIT ?)
+         AND (starts_at < ? OR received_at_ms <= ?)`,
+      limit,
+      place,
+      beforeMs,
+    );
+  }
+
+  #readExtent(): Extent {
+    const end = (order: 'ASC' | 'DESC') =>
+      this.#sql.one<{ starts_at: number; size: number; received_at_ms: number }>(
+        `SELECT starts_at, size, received_at_ms FROM message_id ORDER BY sequence ${order} LIMIT 1`,
+      );
+    const [oldest, newest] = [end('ASC'), end('DESC')];
+    if (!oldest || !newest) return EMPTY;
+    return {
+      startsAt: oldest.starts_at,
+      endsAt: newest.starts_at + newest.size,
+      oldestMs: oldest.received_at_ms,
+    };
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Commands that wait for the plant: how many may, which of them is still wanted, and who serves them when they go
+ * out [C-7.6].
+ */
+import { parseCommand } from '../../../protocol/command.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { commandFamily } from '../../../protocol/routing-keys.ts';
+import type { Turn } from '../../object/turn.ts';
+import { kindOf } from '../command/kind/kinds.ts';
+import type { CommandRow } from '../command/rows.ts';
+import type { SiteParts } from '../parts.ts';
+import { wasTold } from './dispatch.ts';
+import { failWaiting } from './ends.ts';
+import type { DispatchRow, WaitingCommand } from './rows.ts';
+
+/**
+ * Of the setpoints that are due, one of each priority waits: the newest says what is wanted. Beyond so many commands
+ * the oldest that is no emergency ends.
+ */
+export function makeRoom(turn: Turn, site: SiteParts): void {
+  const due = site.dispatches.waitingCommands(turn.now, 'due');
+  const newest = new Map<string | null, WaitingCommand>();
+  for (const command of due) if (isSetpoint(command)) newest.set(command.priority, command);
+  const isOver = (command: WaitingCommand) =>
+    isSetpoint(command) && newest.get(command.priority)?.sequence !== command.sequence;
+  for (const command of due.filter(isOver)) {
+    const by = site.commands.find(newest.get(command.priority)?.sequence ?? 0)?.id;
+    failWaiting(turn, site, command.sequence, `SUPERSEDED by ${by}`);
+  }
+  endOldest(
+    turn,
+    site,
+    due.filter((command) => !isOver(command)),
+    LIMIT.waitingCommands,
+  );
+  endOldest(turn, site, site.dispatches.waitingCommands(turn.now, 'ahead'), LIMIT.commandsAhead);
+}
+
+function endOldest(turn: Turn, site: SiteParts, waiting: readonly WaitingCommand[], limit: number): void {
+  const surplus = waiting.length - limit;
+  if (surplus <= 0) return;
+  const ends = waiting.filter((command) => command.command_type !== 'EMERGENCY').slice(0, surplus);
+  for (const { sequence } of ends) failWaiting(turn, site, sequence, 'QUEUE_FULL');
+}
+
+function isSetpoint({ command_type }: WaitingCommand): boolean {
+  return command_type === 'SITE_SETPOINT';
+}
+
+/**
+ * Serving devices are found anew when a waiting command goes out: it may by now be for another, or for several. One
+ * that its device was told may have been obeyed: it goes to no other, unless it is an emergency.
+ */
+export function findServing(
+  turn: Turn,
+  site: SiteParts,
+  command: CommandRow,
+  row: DispatchRow,
+): DispatchRow[] {
+  const parsed = readCommand(command);
+  if (!parsed || (wasTold(row) && parsed.commandType !== 'EMERGENCY')) return [row];
+  const planned = kindOf(parsed).replan(parsed.payload, row, site.facts(turn));
+  if (planned.length === 0) return [row];
+  return planned.map(({ deviceId, payloadText }, index) => {
+    if (index === 0 && deviceId === row.device_id && payloadText === row.payload) return row;
+    const change = { device_id: deviceId, payload: payloadText };
+    if (index === 0) return site.dispatches.update(turn, row, change);
+    const another = { ...row, ...change, cmd_id: crypto.randomUUID() };
+    site.dispatches.insert(turn, another);
+    return another;
+  });
+}
+
+/** Why a command that waited may no longer go out, or undefined when it may. */
+export function recheck(
+  turn: Turn,
+  site: SiteParts,
+  command: CommandRow,
+  row: DispatchRow,
+): string | undefined {
+  const parsed = readCommand(command);
+  if (!parsed) return 'INVALID_PAYLOAD';
+  return kindOf(parsed).recheck(parsed.payload, row, site.facts(turn))?.rejectionCode;
+}
+
+/** A command out of its log row. */
+export function readCommand(command: CommandRow) {
+  const family = commandFamily(command.routing_key.split('.')[0] ?? '', command.routing_key);
+  const parsed = family.ok ? parseCommand(family.value, command.payload) : undefined;
+  return parsed?.ok ? parsed.value : undefined;
+}

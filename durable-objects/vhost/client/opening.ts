@@ -1,0 +1,38 @@
+/**
+ * connection.open: a client's connection begins when it names the vhost of its key, not when its link does. A wrong
+ * name is an attempt that was refused, and told to the audit log like a refused login [C-6.3].
+ */
+
+import type { Turn } from '../../object/turn.ts';
+import { writeConnected, writeRefusedConnection } from '../../registry/audit-events.ts';
+import { markUsed } from '../../registry/key-use.ts';
+import { reasonOf } from '../../registry/reason.ts';
+import type { VhostParts } from '../parts.ts';
+
+/** `named`: the vhost in the client's connection.open. */
+export function openConnection(turn: Turn, vhost: VhostParts, connectionId: string, named: string): void {
+  const { key, sockets, database, keepAlive } = vhost;
+  const { record } = key;
+  if (!record) return;
+  const { keyId, keyPrefix, organizationId, slug } = record;
+  const address = sockets.addressOf(connectionId);
+  const isRight = named === record.vhost;
+  if (isRight) key.noteConnection(turn);
+  turn.send(() => {
+    const told = isRight
+      ? writeConnected(database, { organizationId, keyId, keyPrefix }, address, turn.now)
+      : writeRefusedConnection(
+          database,
+          { organizationId, username: slug, address, reason: 'vhost' },
+          turn.now,
+        );
+    keepAlive(told.catch((error: unknown) => warn('audit row not written', keyId, error)));
+    if (!isRight) return;
+    const used = markUsed(database, { id: keyId, lastUsedAtMs: null }, turn.now);
+    keepAlive(used.catch((error: unknown) => warn('lastUsedAt not written', keyId, error)));
+  });
+}
+
+function warn(what: string, keyId: string, error: unknown): void {
+  console.warn(what, { keyId, error: reasonOf(error) });
+}

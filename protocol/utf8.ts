@@ -1,0 +1,13 @@
+/** How many bytes a text is in UTF-8, without making them. */
+export function utf8Length(text: string): number {
+  let length = text.length;
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code < 0x80) continue;
+    // A pair of surrogates is two units and four bytes; a lone one is written as the three of U+FFFD.
+    const isPair = code >= 0xd800 && code < 0xdc00 && (text.charCodeAt(index + 1) & 0xfc00) === 0xdc00;
+    length += code < 0x800 ? 1 : 2;
+    if (isPair) index++;
+  }
+  return length;
+}

@@ -1,0 +1,42 @@
+/** A partner's flood over its rate: every publish taken once, in its order, and every confirm arrives [C-6.4, C-6.5]. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
+import { openPublisher } from '../../support/bridge-amqp.ts';
+import { publishFrames } from '../../support/bridge-amqp-frames.ts';
+import type { AmqpPeer } from '../../support/bridge-amqp-peer.ts';
+import { TestEdge } from '../../support/bridge-edge.ts';
+import { takeAtRate } from '../../support/bridge-rated.ts';
+
+const FLOOD = 1_500;
+
+let edge: TestEdge;
+
+beforeAll(async () => {
+  edge = await TestEdge.start();
+});
+afterAll(() => edge.stop());
+
+/** Takes confirms until all tags up to `last` are acknowledged; what came twice or as a nack throws. */
+async function takeConfirms(peer: AmqpPeer, last: number): Promise<void> {
+  const open = new Set(Array.from({ length: last }, (_, index) => index + 1));
+  while (open.size > 0) {
+    const { deliveryTag, multiple } = await peer.takeMethod(METHOD.basicAck);
+    const tag = Number(deliveryTag);
+    if (!open.delete(tag)) throw new Error(`${tag} was confirmed twice`);
+    if (multiple) for (const one of open) if (one < tag) open.delete(one);
+  }
+}
+
+describe('a flood', () => {
+  it.each([
+    ['a little at a time', { burst: 200, perMessage: 3, ms: 1 }],
+    ['one by one', { burst: 1, perMessage: 1, ms: 1 }],
+    ['nearly all', { burst: 200, perMessage: 60, ms: 2 }],
+  ])('of which the object takes %s reaches it whole, in order, and is confirmed', async (_title, rate) => {
+    const { peer, link } = await openPublisher(edge);
+    for (let count = 0; count < FLOOD; count++) peer.write(publishFrames(`${count}`));
+    const [taken] = await Promise.all([takeAtRate(link, FLOOD, rate), takeConfirms(peer, FLOOD)]);
+    expect(taken.map(({ body }) => Number(body))).toEqual(Array.from({ length: FLOOD }, (_, index) => index));
+    peer.stream.destroy();
+  });
+});

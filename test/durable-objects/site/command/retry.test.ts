@@ -1,0 +1,138 @@
+/** What a lane sends again, or too late: one answer however often it comes, and nothing once its partner was told no. */
+import { describe, expect, it } from 'vitest';
+import type { Submission } from '../../../../durable-objects/rpc.ts';
+import { watchRegistry } from '../../../support/workerd/registry-reads.ts';
+import { holdClock, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { commandsOf, nthCommand } from '../../../support/workerd/site-devices.ts';
+import { readCommands } from '../../../support/workerd/site-reads.ts';
+import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
+import { newListeningSite, newSite } from '../../../support/workerd/site-scenes.ts';
+import { charge, submission } from '../../../support/workerd/site-submissions.ts';
+import { siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const OLD_MS = START_MS - 301 * SECOND;
+
+describe('a rejection that binds no messageId, retried by its lane', () => {
+  const cases: [string, (publishId: string) => Submission][] = [
+    ['a missing signature', (publishId) => charge(5, { signature: 'missing', publishId })],
+    ['a wrong signature', (publishId) => charge(5, { signature: 'mismatch', publishId })],
+    ['a timestamp outside tolerance', (publishId) => charge(5, { timestampMs: OLD_MS, publishId })],
+  ];
+
+  it.each(cases)('for %s has one acknowledgement id and one log row [rule 5]', async (_what, make) => {
+    const { plant, partner } = await newSite();
+    const one = make(crypto.randomUUID());
+    const first = await partner.acknowledgeEvent(one);
+    expect(JSON.parse(first.payloadText)).toMatchObject({ status: 'REJECTED' });
+    setClock(START_MS + SECOND);
+    const again = await partner.acknowledgeEvent(one);
+    await evictSite(plant.id);
+    const late = await partner.acknowledgeEvent(one);
+    for (const event of [again, late]) {
+      expect([event.messageId, event.payloadText]).toEqual([first.messageId, first.payloadText]);
+    }
+    expect((await readCommands(plant.id)).total).toBe(1);
+  });
+
+  it('for a messageId that is taken likewise, and the first effect of that id stands [C-7.3]', async () => {
+    const { plant, link, partner } = await newListeningSite();
+    const one = charge(5, { publishId: crypto.randomUUID() });
+    const first = await partner.acknowledgeEvent(one);
+    const reused = charge(6, { messageId: one.messageId, publishId: crypto.randomUUID() });
+    const refusals = [await partner.acknowledgeEvent(reused), await partner.acknowledgeEvent(reused)];
+    expect(refusals.map((event) => JSON.parse(event.payloadText).message)).toEqual(
+      Array(2).fill('messageId reused'),
+    );
+    expect(refusals[0]?.messageId).toBe(refusals[1]?.messageId);
+    expect(refusals[0]?.messageId).not.toBe(first.messageId);
+    expect((await readCommands(plant.id)).total).toBe(2);
+    expect((await partner.acknowledgeEvent(one)).messageId).toBe(first.messageId);
+    await nthCommand(link, 1);
+    expect(commandsOf(link)).toHaveLength(1);
+  });
+
+  it('is told apart from another publish of the same text: that has a row and an id of its own [C-7.3]', async () => {
+    const { plant, partner } = await newSite();
+    const one = charge(5, { signature: 'missing', publishId: crypto.randomUUID() });
+    const first = await partner.acknowledgeEvent(one);
+    const other = await partner.acknowledgeEvent({ ...one, publishId: crypto.randomUUID() });
+    expect(other.messageId).not.toBe(first.messageId);
+    expect((await readCommands(plant.id)).total).toBe(2);
+  });
+
+  it('stays refused when its time would be right by then: what was told no is not done [rule 5]', async () => {
+    const { plant, link, partner } = await newListeningSite();
+    const one = charge(5, { timestampMs: START_MS + 301 * SECOND, publishId: crypto.randomUUID() });
+    const first = await partner.acknowledgeEvent(one);
+    expect(JSON.parse(first.payloadText)).toMatchObject({ status: 'REJECTED' });
+    setClock(START_MS + 3 * SECOND);
+    const again = await partner.acknowledgeEvent(one);
+    expect([again.messageId, again.payloadText]).toEqual([first.messageId, first.payloadText]);
+    expect((await readCommands(plant.id)).total).toBe(1);
+    expect(commandsOf(link)).toEqual([]);
+  });
+
+  it('does not take the messageId for its publishId: the true sender still has it [C-7.3]', async () => {
+    const { partner } = await newListeningSite();
+    const publishId = crypto.randomUUID();
+    const forged = charge(49, { signature: 'mismatch', publishId });
+    await partner.submit(forged);
+    const honest = charge(5, { messageId: forged.messageId, publishId: crypto.randomUUID() });
+    expect(await partner.acknowledge(honest)).toMatchObject({ status: 'ACCEPTED' });
+  });
+
+  it('of a Vhost that knows no publishId is answered as before: each time anew [rule 5]', async () => {
+    const { plant, partner } = await newSite();
+    const one = charge(5, { signature: 'missing' });
+    await partner.submit(one);
+    await partner.submit(one);
+    expect((await readCommands(plant.id)).total).toBe(2);
+  });
+});
+
+describe('a batch that comes too late', () => {
+  it('is not recorded: its publishes were answered basic.nack meanwhile [C-6.4]', async () => {
+    const { plant, link, partner } = await newListeningSite();
+    const batch = partner.batchOf([
+      charge(),
+      submission('emergency', { type: 'STOP' }),
+      charge(5, { signature: 'missing' }),
+    ]);
+    const { outcomes, events } = await siteOf(plant.id).submit({ ...batch, notAfterMs: START_MS - 1 });
+    expect(outcomes).toEqual(['failed', 'failed', 'failed']);
+    expect(events).toEqual([]);
+    for (const table of ['command', 'dispatch', 'message_id', 'outbox']) {
+      const where = table === 'outbox' ? `WHERE lane <> 'registry'` : '';
+      expect([table, await numberOf(plant.id, `SELECT count(*) FROM ${table} ${where}`)]).toEqual([table, 0]);
+    }
+    await partner.submit(charge());
+    await nthCommand(link, 1);
+    expect(commandsOf(link)).toHaveLength(1);
+  });
+
+  it('is recorded until that moment, and what is sent again later is a publish like any [C-6.4]', async () => {
+    const { plant, partner } = await newSite();
+    const one = charge();
+    const notAfterMs = START_MS + 8 * SECOND;
+    setClock(notAfterMs + 1);
+    const late = await siteOf(plant.id).submit({ ...partner.batchOf([one]), notAfterMs });
+    expect(late.outcomes).toEqual(['failed']);
+    const again = await siteOf(plant.id).submit({
+      ...partner.batchOf([one]),
+      notAfterMs: notAfterMs + 8 * SECOND,
+    });
+    expect(again.outcomes).toEqual(['recorded']);
+    expect((await readCommands(plant.id)).total).toBe(1);
+  });
+
+  it('that waited for the registry is judged when it is recorded, not when it came [C-6.4]', async () => {
+    const { plant, partner } = await newSite();
+    const notAfterMs = START_MS + 8 * SECOND;
+    watchRegistry(() => setClock(notAfterMs + 1));
+    const { outcomes } = await siteOf(plant.id).submit({ ...partner.batchOf([charge()]), notAfterMs });
+    expect(outcomes).toEqual(['failed']);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(0);
+  });
+});

@@ -1,0 +1,284 @@
+/** What a Site keeps is bounded in bytes and rows: the agenda trims the oldest, and nothing new is ever refused for it [rule 9]. */
+import { describe, expect, it, vi } from 'vitest';
+import { boundSite, restoreBounds } from '../../support/workerd/site-bounds.ts';
+import {
+  alarmAt,
+  DAY,
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../support/workerd/site-clock.ts';
+import {
+  answerPings,
+  connectListening,
+  nthCommand,
+  publish,
+  publishAll,
+  rawTelemetry,
+  sendAck,
+  sendTelemetry,
+} from '../../support/workerd/site-devices.ts';
+import { newestCommand, readCommands } from '../../support/workerd/site-reads.ts';
+import { breakWrites, evictSite, numberOf, repair, rowsOf } from '../../support/workerd/site-rows.ts';
+import {
+  newConnectedSite,
+  newHeardSite,
+  newListeningSite,
+  newSite,
+} from '../../support/workerd/site-scenes.ts';
+import { charge, powerSetpoint, type Submitter, submission } from '../../support/workerd/site-submissions.ts';
+import { type Plant, siteOf } from '../../support/workerd/world.ts';
+
+holdClock();
+restoreBounds();
+
+const KIB = 1024;
+const journalBytes = 'SELECT coalesce(sum(length(CAST(data AS BLOB))), 0) FROM journal_block';
+const commandBytes =
+  'SELECT coalesce(sum(length(CAST(payload AS BLOB)) + length(id) + length(message_id) + length(routing_key)), 0) FROM command';
+
+const FILLER = JSON.stringify(
+  Object.fromEntries(Array.from({ length: 250 }, (_none, index) => [`signal-${index}`, index])),
+);
+
+/** Some ten blocks of telemetry, oldest first, told apart by a value. */
+async function fillJournal(
+  { plant, link, gateway }: Awaited<ReturnType<typeof newConnectedSite>>,
+  rounds: number,
+  from = 0,
+): Promise<void> {
+  for (let round = from; round < from + rounds; round++) {
+    setClock(START_MS + round * MINUTE);
+    const messages = Array.from({ length: 10 }, () => rawTelemetry(gateway, { data: FILLER }));
+    messages.push(rawTelemetry(gateway, { data: `{"gridPowerKw":${round}}` }));
+    expect(await publishAll(link, messages)).toEqual(Array(11).fill(true));
+    expect(plant.id).toBeTruthy();
+  }
+}
+
+/** Alarms until none comes for a while: all that is to be trimmed is. */
+async function settle(plant: Plant): Promise<void> {
+  for (let round = 0; round < 10; round++) await passTime(plant.id, MINUTE);
+}
+
+const refused = (index: number) => submission('site-setpoint', { nonsense: 'x'.repeat(3_000), index });
+
+describe('the journal at its budget', () => {
+  it('gives its oldest blocks back, by the agenda, until it is within it, and keeps the newest [rule 9]', async () => {
+    const scene = await newConnectedSite();
+    const { plant } = scene;
+    await boundSite(plant.id, { journalBytes: 200 * KIB });
+    await fillJournal(scene, 20);
+    await settle(plant);
+    const kept = await numberOf(plant.id, journalBytes);
+    expect(kept).toBeLessThanOrEqual(200 * KIB);
+    expect(kept).toBeGreaterThan(100 * KIB);
+    const text = `SELECT count(*) FROM journal_block WHERE data LIKE '%"gridPowerKw":`;
+    expect(await numberOf(plant.id, `${text}0}%'`)).toBe(0);
+    expect(await numberOf(plant.id, `${text}19}%'`)).toBe(1);
+    const [ends] = await rowsOf<{ blocks: number; span: number }>(
+      plant.id,
+      'SELECT count(*) AS blocks, max(id) - min(id) + 1 AS span FROM journal_block',
+    );
+    expect(ends?.span).toBe(ends?.blocks);
+  });
+
+  it('takes every reading meanwhile, in a turn that trims nothing: a trim that fails costs none [rule 9]', async () => {
+    const scene = await newConnectedSite();
+    const { plant, link, gateway } = scene;
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    await answerPings(plant.id);
+    await boundSite(plant.id, { journalBytes: 50 * KIB });
+    await breakWrites(plant.id, 'DELETE ON journal_block');
+    await fillJournal(scene, 10);
+    await settle(plant);
+    expect(await numberOf(plant.id, journalBytes)).toBeGreaterThan(200 * KIB);
+    expect(link.closed).toBeUndefined();
+    await repair(plant.id);
+    expect(await sendTelemetry(link, gateway, { gridPowerKw: 99 })).toBe(true);
+    await settle(plant);
+    expect(await numberOf(plant.id, journalBytes)).toBeLessThanOrEqual(50 * KIB);
+    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(99);
+  });
+
+  it('is counted anew at a wake: what was written before an eviction counts too [rule 9]', async () => {
+    const scene = await newConnectedSite();
+    const { plant, link, gateway } = scene;
+    await fillJournal(scene, 20);
+    await boundSite(plant.id, { journalBytes: 100 * KIB });
+    await sendTelemetry(link, gateway, { gridPowerKw: 5 });
+    await settle(plant);
+    expect(await numberOf(plant.id, journalBytes)).toBeLessThanOrEqual(100 * KIB);
+  });
+
+  it('never loses the block that is being filled, nor the nonces of the last ten minutes [C-3.8]', async () => {
+    const scene = await newConnectedSite();
+    const { plant, link, gateway } = scene;
+    await boundSite(plant.id, { journalBytes: 1 });
+    const message = rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":1}' });
+    await publish(link, message);
+    await passTime(plant.id, 30 * SECOND);
+    await evictSite(plant.id);
+    expect(await publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":2}' }))).toBe(true);
+    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(1);
+  });
+});
+
+describe('the command log at its budget', () => {
+  async function fillLog(partner: Submitter, count: number): Promise<void> {
+    for (let at = 0; at < count; at += 50) {
+      await partner.submit(
+        ...Array.from({ length: Math.min(50, count - at) }, (_none, index) => refused(at + index)),
+      );
+    }
+  }
+
+  it('gives its oldest rows back, and its pages and total stay true [C-4.3]', async () => {
+    const { plant, partner } = await newSite();
+    await boundSite(plant.id, { commandLogBytes: 200 * KIB });
+    await fillLog(partner, 300);
+    await settle(plant);
+    expect(await numberOf(plant.id, commandBytes)).toBeLessThanOrEqual(200 * KIB);
+    const { items, total } = await readCommands(plant.id, 1, 500);
+    expect(items.length).toBe(total);
+    expect(total).toBeGreaterThan(20);
+    expect(items.map((row) => row.payload.index)).toEqual(
+      Array.from({ length: total }, (_none, index) => 299 - index),
+    );
+    await partner.submit(charge());
+    expect((await readCommands(plant.id)).total).toBe(total + 1);
+  });
+
+  it('keeps what is open, though it is the oldest: its end is still told and logged [C-7.8]', async () => {
+    const { plant, listener, partner } = await newHeardSite();
+    const link = await connectListening(plant);
+    await answerPings(plant.id);
+    await boundSite(plant.id, { commandLogBytes: 50 * KIB });
+    await partner.submit(charge());
+    const open = await newestCommand(plant.id);
+    await fillLog(partner, 100);
+    await passTime(plant.id, SECOND);
+    await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
+    await passTime(plant.id, 20 * SECOND);
+    await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'COMPLETED');
+    await listener.event('execution', 'COMPLETED');
+    expect(listener.statuses('execution')).toEqual(['EXECUTING', 'COMPLETED']);
+    const ended = await rowsOf<{ id: string; status: string }>(
+      plant.id,
+      `SELECT id, status FROM command WHERE id = '${open.id}'`,
+    );
+    expect(ended).toEqual([{ id: open.id, status: 'COMPLETED' }]);
+    const kept = await numberOf(plant.id, 'SELECT count(*) FROM command');
+    expect((await readCommands(plant.id, 1, 500)).total).toBe(kept);
+  });
+
+  it('lets emergencies, acknowledgements and verdicts through while nothing can be trimmed [rule 9]', async () => {
+    const { plant, link, partner } = await newListeningSite();
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    await boundSite(plant.id, {
+      commandLogBytes: 10 * KIB,
+      journalBytes: 1,
+      messageIdBytes: 1,
+      outboxRows: 1,
+    });
+    await breakWrites(plant.id, 'DELETE ON command');
+    await fillLog(partner, 100);
+    await passTime(plant.id, SECOND);
+    expect(await partner.acknowledge(submission('emergency', { type: 'STOP' }))).toMatchObject({
+      status: 'ACCEPTED',
+    });
+    expect(await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)))).toMatchObject({
+      status: 'ACCEPTED',
+    });
+    const [stop, setpoint] = [await nthCommand(link, 1), await nthCommand(link, 2)];
+    expect(await sendAck(link, plant.gateway, stop.cmdId, 'COMPLETED')).toBe(true);
+    expect(await sendAck(link, plant.gateway, setpoint.cmdId, 'RECEIVED')).toBe(true);
+    await passTime(plant.id, 5 * MINUTE);
+    const { items } = await readCommands(plant.id, 1, 2);
+    expect(items.map((row) => row.status)).toEqual(['COMPLETED', 'COMPLETED']);
+  });
+
+  it('is trimmed some hundred rows at a time, so that no turn is long [rule 9]', async () => {
+    const { plant, partner } = await newSite();
+    await fillLog(partner, 2_000);
+    await boundSite(plant.id, { commandLogBytes: 100 * KIB });
+    const total = async () => (await readCommands(plant.id)).total;
+    let before = await total();
+    let largest = 0;
+    for (let runs = 0; runs < 200 && (await alarmAt(plant.id)) !== null; runs++) {
+      await passTime(plant.id, 1);
+      const now = await total();
+      largest = Math.max(largest, before - now);
+      if (now === before) await passTime(plant.id, MINUTE);
+      before = await total();
+    }
+    expect(await numberOf(plant.id, commandBytes)).toBeLessThanOrEqual(100 * KIB);
+    expect(largest).toBeLessThanOrEqual(1_000);
+  });
+});
+
+describe('messageIds', () => {
+  const known = 'SELECT count(*) FROM message_id';
+
+  it('go after seven days by the alarm, though no telemetry ever comes [C-7.3]', async () => {
+    const { plant, partner } = await newSite();
+    await partner.submit(charge(), submission('site-setpoint', { nonsense: true }));
+    await passTime(plant.id, 7 * DAY - MINUTE);
+    await partner.submit(charge());
+    expect(await numberOf(plant.id, known)).toBe(3);
+    await passTime(plant.id, HOUR);
+    expect(await numberOf(plant.id, known)).toBe(1);
+    await evictSite(plant.id);
+    await passTime(plant.id, 8 * DAY);
+    expect(await numberOf(plant.id, known)).toBe(0);
+    expect(await alarmAt(plant.id)).toBeNull();
+  });
+
+  it('go within their budget too, the oldest first [rule 9]', async () => {
+    const { plant, partner } = await newSite();
+    const sent = Array.from({ length: 600 }, (_none, index) => refused(index));
+    for (let at = 0; at < sent.length; at += 50) {
+      setClock(START_MS + at * SECOND);
+      await partner.submit(...sent.slice(at, at + 50));
+    }
+    const bytes = 'SELECT sum(length(key_id) + length(message_id) + length(acknowledgement)) FROM message_id';
+    const budget = Math.floor((await numberOf(plant.id, bytes)) / 3);
+    await boundSite(plant.id, { messageIdBytes: budget });
+    await partner.submit(charge());
+    await settle(plant);
+    expect(await numberOf(plant.id, bytes)).toBeLessThanOrEqual(budget);
+    const kept = await numberOf(plant.id, known);
+    expect(kept).toBeGreaterThan(20);
+    const newest = sent.slice(-20).map((one) => `'${one.messageId}'`);
+    expect(await numberOf(plant.id, `${known} WHERE message_id IN (${newest})`)).toBe(20);
+  });
+});
+
+describe('the outbox of a key that takes nothing', () => {
+  it('keeps the newest of its events, in order, and the site goes on [rule 9]', async () => {
+    const { plant, link, partner } = await newListeningSite();
+    const { Vhost } = await import('../../../durable-objects/vhost.ts');
+    vi.spyOn(console, 'warn').mockReturnValue(undefined);
+    vi.spyOn(Vhost.prototype, 'receive').mockResolvedValue({ received: 0, gone: false });
+    await answerPings(plant.id);
+    await boundSite(plant.id, { outboxRows: 100 });
+    for (let at = 0; at < 10; at++) {
+      await siteOf(plant.id).submit({
+        ...partner.batchOf(Array.from({ length: 50 }, (_none, index) => refused(at * 50 + index))),
+        received: 0,
+      });
+    }
+    await settle(plant);
+    const lane = `FROM outbox WHERE lane = '${partner.keyId}'`;
+    expect(await numberOf(plant.id, `SELECT count(*) ${lane}`)).toBeLessThanOrEqual(100);
+    expect(await numberOf(plant.id, `SELECT count(*) ${lane}`)).toBeGreaterThan(50);
+    expect(await sendTelemetry(link, plant.gateway, { gridPowerKw: 1 })).toBe(true);
+    const again = await connectListening(plant);
+    await partner.submit(charge());
+    await nthCommand(again, 1);
+  });
+});

@@ -1,0 +1,82 @@
+/** The quality of the canonical payload: of the signals that it shows, and of no others [C-4.5]. */
+import { describe, expect, it } from 'vitest';
+import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
+import { canonicalTelemetry } from '../../../../durable-objects/site/telemetry/canonical.ts';
+import { Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
+import { subDevice } from '../../../support/workerd/site-facts.ts';
+
+const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
+
+const HOUSE = subDevice('METER-2', 'METER', { meterRole: 'CONSUMPTION' });
+const BESS_1 = subDevice('BESS-1', 'BESS', { capacityKwh: 100 });
+const FVE_1 = subDevice('FVE-1', 'FVE');
+
+describe('the quality', () => {
+  const STALE_MS = 5 * 60_000;
+  /** As `canonical`, each value with an age of its own. */
+  const qualityOf = (ages: Record<string, number>, subDevices: readonly SubDevice[] = []) => {
+    const samples = Object.fromEntries(
+      Object.entries(ages).map(([name, ageMs]) => [name, { value: 1, atMs: NOW_MS - ageMs }]),
+    );
+    return canonicalTelemetry(new Snapshot(() => true, samples), subDevices, 'STANDARD', NOW_MS).dataQuality;
+  };
+
+  it.each([
+    [0, 'GOOD'],
+    [STALE_MS - 1, 'GOOD'],
+    [STALE_MS, 'STALE'],
+    [86_400_000, 'STALE'],
+  ])('of data that is %d ms old is %s [C-4.5]', (ageMs, expected) => {
+    expect(qualityOf({ consumptionPowerKw: ageMs })).toBe(expected);
+  });
+
+  it.each<[string, string, Record<string, number>, SubDevice[]]>([
+    [
+      'one value that is shown is old, whatever else is fresh',
+      'STALE',
+      { gridPowerKw: STALE_MS, consumptionPowerKw: 0 },
+      [],
+    ],
+    [
+      'a part of a sum that is shown is old',
+      'STALE',
+      { 'BESS-1/powerKw': STALE_MS, consumptionPowerKw: 0 },
+      [BESS_1],
+    ],
+    [
+      'a value that no sum shows is old',
+      'GOOD',
+      { 'FVE-1/productionRegisterKwh': STALE_MS, consumptionPowerKw: 0 },
+      [FVE_1],
+    ],
+    ['a signal that means nothing here is old', 'GOOD', { nonsense: STALE_MS, consumptionPowerKw: 0 }, []],
+    [
+      'a sub-device that the plant no longer has is old',
+      'GOOD',
+      { 'BESS-9/powerKw': STALE_MS, consumptionPowerKw: 0 },
+      [BESS_1],
+    ],
+    [
+      'a part is old that the site speaks over',
+      'GOOD',
+      { 'METER-2/powerKw': STALE_MS, consumptionPowerKw: 0 },
+      [],
+    ],
+    ['the consumption comes from the balance', 'INTERPOLATED', { gridPowerKw: 0 }, []],
+    [
+      'the consumption comes from the balance of something old',
+      'STALE',
+      { gridPowerKw: 0, fvePowerKw: STALE_MS },
+      [],
+    ],
+    ['the consumption is metered', 'GOOD', { gridPowerKw: 0, 'METER-2/powerKw': 0 }, [HOUSE]],
+    [
+      'only signals are known that no field shows',
+      'MISSING',
+      { nonsense: 0, 'FVE-1/productionRegisterKwh': 0 },
+      [FVE_1],
+    ],
+  ])('where %s is %s [C-4.5]', (_what, expected, ages, subDevices) => {
+    expect(qualityOf(ages, subDevices)).toBe(expected);
+  });
+});

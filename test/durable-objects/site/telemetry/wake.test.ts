@@ -1,0 +1,185 @@
+/** What a wake reads of the journal: nothing until a message comes, then the last ten minutes, and all where it must. */
+import { describe, expect, it, vi } from 'vitest';
+import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import {
+  connectListening,
+  droppedOf,
+  publish,
+  publishAll,
+  rawTelemetry,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
+import { newestCommand, readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
+import { breakWrites, evictSite, numberOf, repair, rowsOf } from '../../../support/workerd/site-rows.ts';
+import { newConnectedSite, newListeningSite, newSite } from '../../../support/workerd/site-scenes.ts';
+import { noteStatements } from '../../../support/workerd/site-statements.ts';
+import { charge } from '../../../support/workerd/site-submissions.ts';
+import { siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+/** Those that read messages, not only where blocks begin and end. */
+const ofJournal = (statements: readonly string[]) =>
+  statements.filter((one) => /journal_block/.test(one) && /^SELECT (\*|data\b|.*, data\b)/.test(one));
+
+async function latest(siteId: string) {
+  return (await siteOf(siteId).readLatestTelemetry(siteId)).payload;
+}
+
+describe('a wake', () => {
+  it('leaves the journal alone, with a device connected too: it is read when somebody needs it [rule 9]', async () => {
+    const { plant, link, gateway } = await newListeningSite();
+    await sendTelemetry(link, gateway, { gridPowerKw: 7 });
+    const statements = await noteStatements(plant.id);
+    await evictSite(plant.id);
+    statements.length = 0;
+    await siteOf(plant.id).diagnostics(gateway.id);
+    expect(statements.length).toBeGreaterThan(0);
+    expect(ofJournal(statements)).toEqual([]);
+    vi.restoreAllMocks();
+    expect((await latest(plant.id)).gridPowerKw).toBe(7);
+  });
+
+  it.each<[string, (siteId: string) => Promise<unknown>]>([
+    ['the command log', (siteId) => readCommands(siteId)],
+    ['the configuration', (siteId) => readConfig(siteId)],
+  ])('for %s alone never looks into it [rule 9]', async (_what, read) => {
+    const { plant, link, gateway } = await newConnectedSite();
+    await sendTelemetry(link, gateway, { gridPowerKw: 7 });
+    const statements = await noteStatements(plant.id);
+    await evictSite(plant.id);
+    statements.length = 0;
+    await read(plant.id);
+    expect(ofJournal(statements)).toEqual([]);
+  });
+
+  it('never takes more than one block at a time, and no more blocks than hold the last ten minutes [rule 9]', async () => {
+    const { plant, link, gateway } = await newConnectedSite();
+    const filler = JSON.stringify(
+      Object.fromEntries(Array.from({ length: 300 }, (_none, index) => [`signal-${index}`, index])),
+    );
+    for (let minute = 0; minute < 40; minute++) {
+      setClock(START_MS + minute * MINUTE);
+      await publishAll(
+        link,
+        [1, 2, 3].map(() => rawTelemetry(gateway, { data: filler })),
+      );
+    }
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBeGreaterThan(40);
+    const lengths: number[] = [];
+    const parse = JSON.parse;
+    const statements = await noteStatements(plant.id);
+    await evictSite(plant.id);
+    statements.length = 0;
+    vi.spyOn(JSON, 'parse').mockImplementation((text: string, reviver?: Parameters<typeof parse>[1]) => {
+      if (text.startsWith('[')) lengths.push(text.length);
+      return parse(text, reviver) as unknown;
+    });
+    await sendTelemetry(link, gateway, { gridPowerKw: 1 });
+    vi.restoreAllMocks();
+    // Of 120 messages those of some ten minutes, not all.
+    expect(lengths.length).toBeLessThanOrEqual(60);
+    expect((await latest(plant.id)).gridPowerKw).toBe(1);
+  });
+});
+
+describe('the latest values of a plant', () => {
+  it('that is new stand over its first wake, however long after its last message that is [C-4.1]', async () => {
+    const { plant, link, gateway } = await newConnectedSite();
+    await sendTelemetry(link, gateway, { gridPowerKw: 7, 'BESS-1/socPercent': 50 });
+    for (const afterMs of [11 * MINUTE, HOUR, 30 * 24 * HOUR]) {
+      setClock(START_MS + afterMs);
+      await evictSite(plant.id);
+      expect(await latest(plant.id)).toMatchObject({ gridPowerKw: 7, socPercent: 50, dataQuality: 'STALE' });
+    }
+  });
+
+  it('are read from its first block where no snapshot is stored [C-4.1]', async () => {
+    const { plant, link, gateway } = await newConnectedSite();
+    await sendTelemetry(link, gateway, { 'BESS-1/socPercent': 50 });
+    for (let minute = 6; minute <= 60; minute += 6) {
+      setClock(START_MS + minute * MINUTE);
+      await sendTelemetry(link, gateway, { gridPowerKw: minute });
+    }
+    await rowsOf(plant.id, `DELETE FROM fact WHERE name = 'snapshot'`);
+    await evictSite(plant.id);
+    expect(await latest(plant.id)).toMatchObject({ gridPowerKw: 60, socPercent: 50 });
+  });
+
+  it('are stored by the clock, not by the block: every five minutes of data, and no more often [rule 9]', async () => {
+    const { plant, link, gateway } = await newConnectedSite();
+    const filler = 'x'.repeat(100);
+    const large = JSON.stringify(
+      Object.fromEntries(Array.from({ length: 90 }, (_none, index) => [`${filler}${index}`, 1])),
+    );
+    await rowsOf(plant.id, 'CREATE TABLE snapshot_writes (at INTEGER)');
+    await rowsOf(
+      plant.id,
+      `CREATE TRIGGER counted AFTER INSERT ON fact WHEN NEW.name = 'snapshot' BEGIN INSERT INTO snapshot_writes VALUES (1); END`,
+    );
+    for (let second = 0; second <= 20 * 60; second += 10) {
+      setClock(START_MS + second * SECOND);
+      await publish(link, rawTelemetry(gateway, { data: large }));
+    }
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBeGreaterThan(50);
+    const writes = await numberOf(plant.id, 'SELECT count(*) FROM snapshot_writes');
+    expect(writes).toBeGreaterThanOrEqual(3);
+    expect(writes).toBeLessThanOrEqual(6);
+  });
+
+  it('that cannot be stored cost no reading: all are there, and after a wake too [rule 9]', async () => {
+    const { plant, link, gateway } = await newConnectedSite();
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    await breakWrites(plant.id, 'INSERT ON fact', `NEW.name = 'snapshot'`);
+    for (let minute = 0; minute <= 30; minute += 5) {
+      setClock(START_MS + minute * MINUTE);
+      expect(await sendTelemetry(link, gateway, { gridPowerKw: minute })).toBe(true);
+    }
+    expect(link.closed).toBeUndefined();
+    await evictSite(plant.id);
+    expect((await latest(plant.id)).gridPowerKw).toBe(30);
+    await repair(plant.id);
+    expect(await sendTelemetry(link, gateway, { fvePowerKw: 1 })).toBe(true);
+  });
+});
+
+describe('the nonces of the last ten minutes', () => {
+  it('are known at a wake, each block of them, and a nonce of another message is none of them [C-3.8]', async () => {
+    const { plant, link, gateway } = await newConnectedSite();
+    const filler = JSON.stringify(
+      Object.fromEntries(Array.from({ length: 100 }, (_none, index) => [`signal-${index}`, index])),
+    );
+    const sent: string[] = [];
+    for (let second = 0; second < 300; second += 5) {
+      setClock(START_MS + second * SECOND);
+      const message = rawTelemetry(gateway, { data: filler });
+      sent.push(message);
+      await publish(link, message);
+    }
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBeGreaterThan(5);
+    await evictSite(plant.id);
+    const before = await numberOf(plant.id, 'SELECT sum(size) FROM journal_block');
+    // The same bytes again: known, and stored once.
+    expect(await publishAll(link, sent)).toEqual(Array(sent.length).fill(true));
+    expect(await numberOf(plant.id, 'SELECT sum(size) FROM journal_block')).toBe(before);
+    const forged = sent.map((message) =>
+      rawTelemetry(gateway, { nonce: JSON.parse(message).nonce, data: '{"gridPowerKw":666}' }),
+    );
+    await publishAll(link, forged);
+    expect(await droppedOf(plant.id, gateway.id)).toEqual({ NONCE: sent.length });
+    expect(await publish(link, rawTelemetry(gateway, { data: '{"gridPowerKw":1}' }))).toBe(true);
+    expect((await latest(plant.id)).gridPowerKw).toBe(1);
+  });
+
+  it('are known to a wake that an acknowledgement brought, before telemetry comes [C-3.8]', async () => {
+    const { plant, partner } = await newSite();
+    const link = await connectListening(plant);
+    const first = rawTelemetry(plant.gateway, { nonce: 'n', data: '{"gridPowerKw":1}' });
+    await publish(link, first);
+    await evictSite(plant.id);
+    await partner.submit(charge());
+    await publish(link, rawTelemetry(plant.gateway, { nonce: 'n', data: '{"gridPowerKw":2}' }));
+    expect(await droppedOf(plant.id, plant.gateway.id)).toEqual({ NONCE: 1 });
+    expect(await newestCommand(plant.id)).toMatchObject({ status: 'PENDING' });
+  });
+});

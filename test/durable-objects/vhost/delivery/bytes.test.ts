@@ -1,0 +1,180 @@
+/** What a delivery counts as is what travels: body in UTF-8, routing key, properties and headers, and 64 (rule 9). */
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { DELIVERY_WINDOW_BYTES, type Delivery, type VhostLinkDown } from '../../../../protocol/link/vhost.ts';
+import { outboxEvents } from '../../../support/workerd/outbox-events.ts';
+import { type Partner, publishOf, vhostRows } from '../../../support/workerd/partner.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '../../../support/workerd/world.ts';
+
+const OWN_BYTES = 64;
+/** A content header of 16 KiB, as the bridge hands it on. */
+const PROPERTIES_BYTES = 15 * 1024;
+const RAW_PROPERTIES = btoa('\x7f'.repeat(PROPERTIES_BYTES));
+/** [C-6.4] */
+const DEAD_LETTER_BYTES = 16 * 1024 * 1024;
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+interface Counted {
+  bytes: number;
+  delivery: Delivery;
+}
+
+/** A client whose bridge reckons by all that travels, and one that publishes as fast as it likes: of before. */
+async function openReader() {
+  const scene = await openPartner();
+  return { ...scene, publisher: scene.partner, partner: await scene.connect({ link: 2 }) };
+}
+
+/** The deliveries so far, with what each counts as. */
+function counted(partner: Partner): Counted[] {
+  return partner.link.received.flatMap((frame) => {
+    if (frame.kind !== 'deliver' && frame.kind !== 'got') return [];
+    const delivery = frame.delivery as (Delivery & { bytes?: number }) | null;
+    return delivery ? [{ delivery, bytes: delivery.bytes ?? 0 }] : [];
+  });
+}
+
+/** The least that a delivery travels as. */
+function leastBytes({ body, routingKey, properties }: Delivery): number {
+  const utf8 = (text: string) => new TextEncoder().encode(text).length;
+  const raw = properties.raw === undefined ? 0 : atob(properties.raw).length;
+  const headers = properties.headers === undefined ? 0 : utf8(JSON.stringify(properties.headers)) / 2;
+  return utf8(body) + utf8(routingKey) + raw + headers + OWN_BYTES;
+}
+
+/** Fills the dead-letter queue with small bodies under large properties. */
+async function deadLetters(partner: Partner, count: number): Promise<void> {
+  const malformed = publishOf(partner.routingKey('mode'), 'x', { properties: RAW_PROPERTIES });
+  for (let sent = 0; sent < count; sent += 50) {
+    await partner.askAll(...Array.from({ length: Math.min(50, count - sent) }, () => malformed));
+  }
+}
+
+/** Alarms whose text takes three bytes a character. */
+async function wideAlarms(key: Key, siteId: string, count: number, chars: number): Promise<void> {
+  const events = outboxEvents(1, count, { kind: 'alarm' }).map((event) => ({
+    ...event,
+    payloadText: JSON.stringify({ message: '€'.repeat(chars) }),
+  }));
+  await vhostOf(key.id).receive(siteId, events);
+}
+
+describe('a delivery', () => {
+  it('says what it counts as, consumed and got: no less than its bytes [C-6.4]', async () => {
+    const { key, siteId, publisher, partner } = await openReader();
+    await deadLetters(publisher, 2);
+    await wideAlarms(key, siteId, 2, 1_000);
+    await partner.get('dead-letter');
+    await partner.get('event.alarm');
+    await partner.consume('dead-letter');
+    await partner.consume('event.alarm');
+    await partner.delivered(2);
+    const all = counted(partner);
+    expect(all).toHaveLength(4);
+    for (const { bytes, delivery } of all) {
+      expect(bytes).toBeGreaterThanOrEqual(leastBytes(delivery));
+      // Base64 and quotes are the link's own.
+      expect(bytes).toBeLessThanOrEqual(1.5 * leastBytes(delivery) + 500);
+    }
+  });
+
+  it('says the same again when it is delivered again [C-6.4]', async () => {
+    const { key, siteId, partner } = await openReader();
+    await wideAlarms(key, siteId, 1, 1_000);
+    await partner.consume('event.alarm');
+    partner.settle('requeue', await partner.delivered(1));
+    await partner.delivered(2);
+    const [first, second] = counted(partner).map(({ bytes }) => bytes);
+    expect(first).toBeGreaterThan(3_000);
+    expect(second).toBe(first);
+  });
+});
+
+describe('the window of a connection', () => {
+  async function expectWindowHolds(partner: Partner, total: number): Promise<void> {
+    await partner.quiet();
+    const all = counted(partner);
+    const sent = all.reduce((sum, { delivery }) => sum + leastBytes(delivery), 0);
+    const largest = Math.max(...all.map(({ delivery }) => leastBytes(delivery)));
+    expect(sent).toBeGreaterThan(DELIVERY_WINDOW_BYTES / 2);
+    expect(sent).toBeLessThanOrEqual(DELIVERY_WINDOW_BYTES + largest);
+    expect(all.length).toBeLessThan(total);
+  }
+
+  it('is filled by properties too: small bodies under large ones stop at a mebibyte (rule 9)', async () => {
+    const { publisher, partner } = await openReader();
+    await deadLetters(publisher, 150);
+    await partner.consume('dead-letter');
+    await expectWindowHolds(partner, 150);
+  });
+
+  it('is filled by bytes, not characters (rule 9)', async () => {
+    const { key, siteId, partner } = await openReader();
+    await wideAlarms(key, siteId, 60, 10_000);
+    await partner.consume('event.alarm');
+    await expectWindowHolds(partner, 60);
+  });
+
+  it('opens by what the client drained of just those bytes [C-6.4]', async () => {
+    const { key, siteId, partner } = await openReader();
+    await wideAlarms(key, siteId, 60, 10_000);
+    await partner.consume('event.alarm', { noAck: true });
+    await partner.quiet();
+    for (let rounds = 0; partner.deliveries().length < 60 && rounds < 10; rounds++) {
+      const before = partner.deliveries().length;
+      const drainedBytes = counted(partner).reduce((sum, { bytes }) => sum + bytes, 0);
+      partner.link.send({ kind: 'credit', drainedBytes });
+      await partner.delivered(before + 1);
+      await partner.quiet();
+    }
+    expect(partner.deliveries()).toHaveLength(60);
+  });
+});
+
+describe('a queue', () => {
+  it('is full by bytes that travel: properties count in the dead letters’ 16 MiB [C-6.4]', async () => {
+    const { key, publisher } = await openReader();
+    const count = Math.ceil((1.1 * DEAD_LETTER_BYTES) / PROPERTIES_BYTES);
+    await deadLetters(publisher, count);
+    const [queue] = await vhostRows<{ byte_count: number; message_count: number; dropped_count: number }>(
+      key,
+      `SELECT byte_count, message_count, dropped_count FROM queue WHERE name = 'dead-letter'`,
+    );
+    expect(queue?.byte_count).toBeLessThanOrEqual(DEAD_LETTER_BYTES);
+    expect(queue?.byte_count).toBeGreaterThan(0.9 * DEAD_LETTER_BYTES);
+    expect(queue?.dropped_count).toBeGreaterThan(0);
+    expect((queue?.message_count ?? 0) + (queue?.dropped_count ?? 0)).toBe(count);
+  });
+
+  it('counts the same in and out: emptied, it counts nothing [C-6.4]', async () => {
+    const { key, siteId, publisher, partner } = await openReader();
+    await deadLetters(publisher, 3);
+    await wideAlarms(key, siteId, 3, 100);
+    await partner.consume('dead-letter');
+    await partner.consume('event.alarm');
+    partner.settle('ack', await partner.delivered(6));
+    await partner.quiet();
+    await wideAlarms(key, crypto.randomUUID(), 1, 10);
+    await partner.delivered(7);
+    const rows = await vhostRows<{ name: string; byte_count: number }>(
+      key,
+      'SELECT name, byte_count FROM queue WHERE message_count = 0 AND byte_count <> 0',
+    );
+    expect(rows).toEqual([]);
+    expect(counted(partner).every(({ bytes }) => bytes > OWN_BYTES)).toBe(true);
+  });
+});
+
+describe('a frame that delivers', () => {
+  it('still reads as one to a bridge of version 1 (rule: additive)', async () => {
+    const { key, siteId, partner } = await openReader();
+    await wideAlarms(key, siteId, 1, 1);
+    await partner.consume('event.alarm');
+    await partner.delivered(1);
+    const frame = partner.link.received.find(({ kind }) => kind === 'deliver') as VhostLinkDown;
+    expect(Object.keys(frame).sort()).toEqual(expect.arrayContaining(['channel', 'delivery', 'kind', 'tag']));
+  });
+});

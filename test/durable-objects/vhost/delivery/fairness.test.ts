@@ -1,0 +1,34 @@
+/** Queues of one connection share its window: a backlog in one holds up no event of another (rule 9). */
+import { describe, expect, it } from 'vitest';
+import { hand } from '../../../support/workerd/outbox-events.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+
+const CREDIT_STEP_BYTES = 128 * 1024;
+const MIB = 1024 * 1024;
+
+describe('a backlog of telemetry that its client is reading', () => {
+  it('lets an acknowledgement and an alarm through with what the client drains next [C-6.4]', async () => {
+    const { key, siteId, connect } = await openPartner();
+    const partner = await connect({ link: 2 });
+    // Six windows full.
+    for (let from = 1; from <= 600; from += 50) {
+      await hand(key, siteId, from, 50, { kind: 'telemetry', chars: 10_000 });
+    }
+    for (const queue of ['event.telemetry', 'event.status', 'event.alarm'] as const) {
+      await partner.consume(queue, { noAck: true });
+    }
+    await partner.quiet();
+    await hand(key, siteId, 1_001, 1);
+    await hand(key, siteId, 1_002, 1, { kind: 'alarm' });
+    const arrived = () =>
+      (['event.status', 'event.alarm'] as const).filter((queue) => partner.deliveries(queue).length > 0);
+    let drainedBytes = 0;
+    for (let step = 0; step < (2 * MIB) / CREDIT_STEP_BYTES && arrived().length < 2; step++) {
+      drainedBytes += CREDIT_STEP_BYTES;
+      partner.link.send({ kind: 'credit', drainedBytes });
+      await partner.quiet();
+    }
+    expect(arrived()).toEqual(['event.status', 'event.alarm']);
+    expect(partner.deliveries('event.telemetry').length).toBeLessThan(600);
+  });
+});

@@ -1,0 +1,84 @@
+/** A pump hands out so much and no more in one turn: what is left follows in turns of its own (rule 9). */
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { Turns } from '../../../../durable-objects/object/turn.ts';
+import { hand, numbers, range } from '../../../support/workerd/outbox-events.ts';
+import type { Partner } from '../../../support/workerd/partner.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+
+const EVENTS = 2_000;
+/** Deliveries that one turn may hand out. */
+const IN_ONE_TURN = 512;
+/** What a turn writes beside a row for each delivery. */
+const OTHER_ROWS = 20;
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** The most rows that any turn of any object has written since: each lease is one. */
+function watchTurns(): { most: number; turns: number } {
+  const seen = { most: 0, turns: 0 };
+  const { run } = Turns.prototype;
+  vi.spyOn(Turns.prototype, 'run').mockImplementation(function (this: Turns, ...work) {
+    const before = this.rowsWritten;
+    const value = run.apply(this, work);
+    seen.most = Math.max(seen.most, this.rowsWritten - before);
+    seen.turns += 1;
+    return value as never;
+  });
+  return seen;
+}
+
+async function fill(scene: { key: Parameters<typeof hand>[0]; siteId: string }): Promise<void> {
+  for (let from = 1; from <= EVENTS; from += 250) await hand(scene.key, scene.siteId, from, 250);
+}
+
+/** Grants credit as a bridge whose client reads, until all is there. */
+async function readAll(...partners: Partner[]): Promise<void> {
+  const count = () => partners.reduce((sum, partner) => sum + partner.deliveries().length, 0);
+  await vi.waitFor(
+    () => {
+      for (const partner of partners) partner.link.send({ kind: 'credit', drainedBytes: 100_000_000 });
+      expect(count()).toBe(EVENTS);
+    },
+    { timeout: 10_000 },
+  );
+}
+
+describe('two thousand messages that wait', () => {
+  it('are handed to a consumer without prefetch in turns of 512 at most, in order (rule 9)', async () => {
+    const scene = await openPartner();
+    const { partner } = scene;
+    await fill(scene);
+    const seen = watchTurns();
+    await partner.consume('event.status');
+    await readAll(partner);
+    expect(seen.most).toBeLessThanOrEqual(IN_ONE_TURN + OTHER_ROWS);
+    expect(seen.turns).toBeGreaterThanOrEqual(EVENTS / IN_ONE_TURN);
+    expect(numbers(partner)).toEqual(range(1, EVENTS));
+  });
+
+  it('follow without anybody asking: no frame of a client is needed (rule 9)', async () => {
+    const scene = await openPartner();
+    const { partner } = scene;
+    await fill(scene);
+    await partner.consume('event.status', { noAck: true });
+    await partner.delivered(EVENTS);
+    expect(numbers(partner)).toEqual(range(1, EVENTS));
+  });
+
+  it('are shared by two consumers of one message of the link, each once, turn by turn (rule 9)', async () => {
+    const scene = await openPartner();
+    const { partner } = scene;
+    await fill(scene);
+    const seen = watchTurns();
+    const settings = { channel: 1, noAck: false, exclusive: false, prefetch: 0 };
+    const queue = partner.queueName('event.status');
+    await partner.askAll(...['a', 'b'].map((tag) => ({ kind: 'consume', queue, tag, ...settings }) as const));
+    await readAll(partner);
+    expect(seen.most).toBeLessThanOrEqual(IN_ONE_TURN + OTHER_ROWS);
+    expect(numbers(partner)).toEqual(range(1, EVENTS));
+    expect(numbers(partner, 'a')).toHaveLength(EVENTS / 2);
+    expect(numbers(partner, 'b')).toHaveLength(EVENTS / 2);
+  });
+});

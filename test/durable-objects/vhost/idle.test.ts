@@ -1,0 +1,192 @@
+/** A vhost that has nothing to do rests: no timer outlives a handler, the alarm stands for what is due, and it sleeps. */
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { hand, numbers, range, told } from '../../support/workerd/outbox-events.ts';
+import { type Partner, publishOf, vhostRows } from '../../support/workerd/partner.ts';
+import { openPartner, openPartnerWithPlant } from '../../support/workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '../../support/workerd/world.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+/** Timers of the objects that are running: how long each was to wait. */
+function timersOfObjects(): Map<unknown, number | undefined> {
+  const running = new Map<unknown, number | undefined>();
+  const { setTimeout: start, clearTimeout: stop } = globalThis;
+  vi.spyOn(globalThis, 'setTimeout').mockImplementation(((callback: () => void, ms?: number) => {
+    const isOurs = /durable-objects\//.test(new Error('who asks').stack?.replaceAll('/test/', '') ?? '');
+    const id = start(() => {
+      running.delete(id);
+      callback();
+    }, ms);
+    if (isOurs) running.set(id, ms);
+    return id;
+  }) as typeof setTimeout);
+  vi.spyOn(globalThis, 'clearTimeout').mockImplementation((id) => {
+    running.delete(id);
+    stop(id as Parameters<typeof stop>[0]);
+  });
+  return running;
+}
+
+async function alarmAt(key: Key): Promise<number | null> {
+  return await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
+}
+
+/** Moves the clock to the alarm, if it is due by then, and runs it; until none is. */
+async function passTime(key: Key, ms: number): Promise<number> {
+  const untilMs = Date.now() + ms;
+  for (let runs = 0; ; runs++) {
+    const dueMs = await alarmAt(key);
+    if (dueMs === null || dueMs > untilMs || runs > 200) {
+      vi.setSystemTime(untilMs);
+      return runs;
+    }
+    vi.setSystemTime(Math.max(dueMs, Date.now()));
+    await runDurableObjectAlarm(vhostOf(key.id));
+  }
+}
+
+/** Keeps clients from being taken for silent. */
+async function showLife(...partners: Partner[]): Promise<void> {
+  for (const partner of partners) await partner.quiet();
+}
+
+describe('no timer of a vhost runs', () => {
+  it('behind telemetry that nobody takes (rule 10)', async () => {
+    const { key, siteId } = await openPartner();
+    const timers = timersOfObjects();
+    await hand(key, siteId, 1, 10, { kind: 'telemetry' });
+    expect([...timers.values()]).toEqual([]);
+  });
+
+  it('behind telemetry that a client holds, or has acknowledged (rule 10)', async () => {
+    const { key, siteId, partner } = await openPartner();
+    const timers = timersOfObjects();
+    await partner.consume('event.telemetry', { prefetch: 5 });
+    await hand(key, siteId, 1, 10, { kind: 'telemetry' });
+    const held = await partner.delivered(5);
+    partner.settle('ack', held.slice(0, 3));
+    await partner.delivered(8);
+    // Each is part of the handler that began it: what it waits for is over in a second.
+    await vi.waitFor(() => expect([...timers.values()]).toEqual([]), 5_000);
+  });
+
+  it('behind acknowledgements and credit that change memory alone (rule 10)', async () => {
+    const { key, siteId, partner } = await openPartner();
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 10);
+    const held = await partner.delivered(10);
+    const timers = timersOfObjects();
+    partner.settle('ack', held.slice(0, 5));
+    partner.link.send({ kind: 'credit', drainedBytes: 10_000 });
+    await partner.quiet();
+    expect([...timers.values()]).toEqual([]);
+  });
+
+  it('behind publishes: stored, refused, malformed, or for no site (rule 10)', async () => {
+    const { partner, plant } = await openPartnerWithPlant();
+    const timers = timersOfObjects();
+    await partner.askAll(
+      partner.command(plant.id, 'mode', { mode: 'STANDARD' }),
+      partner.command(crypto.randomUUID(), 'mode', { mode: 'STANDARD' }),
+      publishOf(partner.routingKey('mode'), 'not JSON'),
+      publishOf('nobody.command.mode', '{}'),
+    );
+    await vi.waitFor(() => expect([...timers.values()]).toEqual([]));
+  });
+});
+
+describe('a moment after a handler', () => {
+  it('what a client holds of telemetry is stored, and no timer is left: a crash does not lose it [C-6.4]', async () => {
+    const { key, siteId, partner, connect } = await openPartner();
+    const timers = timersOfObjects();
+    await partner.consume('event.telemetry');
+    await hand(key, siteId, 1, 5, { kind: 'telemetry' });
+    await partner.delivered(5);
+    // Most clients acknowledge in milliseconds: it is part of the handler to see whether this one does.
+    for (const ms of timers.values()) expect(ms).toBeLessThanOrEqual(SECOND);
+    await vi.waitFor(
+      async () => {
+        expect(await vhostRows(key, 'SELECT 1 AS one FROM telemetry_chunk')).toHaveLength(1);
+        expect([...timers.values()]).toEqual([]);
+      },
+      { timeout: 3 * SECOND },
+    );
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    await again.consume('event.telemetry');
+    await again.delivered(5);
+    expect(told(again)).toEqual(['1*', '2*', '3*', '4*', '5*']);
+  });
+
+  it('what was acknowledged is written: after a crash it does not come again [C-6.4]', async () => {
+    const { key, siteId, partner, connect } = await openPartner();
+    for (const [index, kind] of (['ack', 'telemetry'] as const).entries()) {
+      await hand(key, siteId, 1 + index * 10, 4, { kind });
+    }
+    await partner.consume('event.status');
+    await partner.consume('event.telemetry');
+    await passTime(key, 2 * SECOND);
+    partner.settle('ack', await partner.delivered(8));
+    await partner.quiet();
+    await passTime(key, 2 * SECOND);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    expect(await again.readyCount('event.status')).toBe(0);
+    expect(await again.readyCount('event.telemetry')).toBe(0);
+  });
+});
+
+describe('the alarm of a vhost', () => {
+  it('stands for no work that is done: a minute of a client that shows life rings once or twice (rule 10)', async () => {
+    const { key, siteId, partner } = await openPartner();
+    await partner.consume('event.telemetry');
+    for (let round = 0; round < 6; round++) {
+      await hand(key, siteId, 1 + round, 1, { kind: 'telemetry' });
+      partner.settle('ack', (await partner.delivered(round + 1)).slice(-1));
+      await showLife(partner);
+      // What was settled at once leaves nothing to be done a second later but, at most, to see so.
+      expect(await passTime(key, 10 * SECOND)).toBeLessThanOrEqual(2);
+    }
+    expect(numbers(partner)).toEqual(range(1, 6));
+    expect(await vhostRows(key, 'SELECT 1 AS one FROM telemetry_chunk')).toEqual([]);
+  });
+
+  it('of a vhost where nobody is and nothing waits does not stand (rule 10)', async () => {
+    const { key, partner } = await openPartner();
+    partner.link.socket.close(1000, 'bye');
+    for (let minute = 0; minute < 3; minute++) await passTime(key, MINUTE);
+    expect(await alarmAt(key)).toBeNull();
+  });
+});
+
+describe('a vhost', () => {
+  it('sleeps though telemetry waits and is held, and acknowledgements are young (rule 8)', async () => {
+    vi.useRealTimers();
+    const { key, siteId, partner } = await openPartner();
+    await partner.consume('event.telemetry', { prefetch: 2 });
+    await partner.consume('event.status');
+    await hand(key, siteId, 1, 4, { kind: 'telemetry' });
+    await hand(key, siteId, 5, 2);
+    const all = await partner.delivered(4);
+    partner.settle('ack', all.slice(0, 1));
+    await partner.quiet();
+    const timers = timersOfObjects();
+    // The runtime waits for whatever still runs before it lets an object go.
+    await evictDurableObject(vhostOf(key.id));
+    expect([...timers.values()]).toEqual([]);
+    await partner.quiet();
+    expect(partner.link.closed).toBeUndefined();
+    expect(await partner.readyCount('event.telemetry')).toBeLessThanOrEqual(2);
+  });
+});

@@ -1,0 +1,136 @@
+/** A publish that was answered basic.nack is never recorded afterwards, and one that is tried again is one [C-6.4]. */
+import { runInDurableObject } from 'cloudflare:test';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { LIMIT } from '../../../../protocol/limits.ts';
+import { commandLog, eventOf, type Partner } from '../../../support/workerd/partner.ts';
+import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
+import { SiteCalls } from '../../../support/workerd/site-calls.ts';
+import { vhostOf } from '../../../support/workerd/world.ts';
+
+interface Dated {
+  notAfterMs?: number;
+}
+interface Named {
+  publishId?: string;
+}
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+async function openReader() {
+  const scene = await openPartnerWithPlant();
+  const { partner } = scene;
+  await partner.consume('event.status', { noAck: true });
+  // The registry is read, so that nothing but the site is waited for below.
+  await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
+  return { ...scene, siteId: scene.plant.id, calls: SiteCalls.watch() };
+}
+
+/** Until when each call so far said that its publishes may be recorded. */
+function deadlines(calls: SiteCalls, siteId: string): (number | undefined)[] {
+  return calls.of(siteId).map((batch) => (batch as unknown as Dated).notAfterMs);
+}
+
+function mode(partner: Partner, siteId: string) {
+  return partner.command(siteId, 'mode', { mode: 'STANDARD' });
+}
+
+describe('a call to a site', () => {
+  it('says until when its publishes may be recorded: no longer than they are waited for [C-6.4]', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { siteId, partner, calls } = await openReader();
+    const sentAtMs = Date.now();
+    await partner.askAll(mode(partner, siteId), mode(partner, siteId));
+    const [notAfterMs] = deadlines(calls, siteId);
+    expect(notAfterMs).toBeGreaterThan(sentAtMs);
+    expect(notAfterMs).toBeLessThanOrEqual(sentAtMs + LIMIT.confirmMs);
+  });
+
+  it('that waits behind another still says it of its oldest publish [C-6.4]', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { siteId, partner, calls } = await openReader();
+    const release = calls.hold(siteId);
+    const first = partner.ask(mode(partner, siteId));
+    await calls.arrived(siteId, 1);
+    const waitingSinceMs = Date.now();
+    const second = partner.ask(mode(partner, siteId));
+    await partner.quiet();
+    vi.setSystemTime(waitingSinceMs + 3_000);
+    const third = partner.ask(mode(partner, siteId));
+    await partner.quiet();
+    release();
+    expect(await Promise.all([first, second, third])).toMatchObject(Array(3).fill({ kind: 'stored' }));
+    const [, notAfterMs] = deadlines(calls, siteId);
+    expect(notAfterMs).toBeLessThanOrEqual(waitingSinceMs + LIMIT.confirmMs);
+  });
+
+  it('that arrives when its time is over records nothing, and is answered so [C-6.4]', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { siteId, partner, calls } = await openReader();
+    calls.before(siteId, (_batch, call) => {
+      if (call === 1) vi.setSystemTime(Date.now() + LIMIT.confirmMs + 1);
+    });
+    const answers = await partner.askAll(mode(partner, siteId), mode(partner, siteId));
+    expect(answers.map(({ kind }) => kind)).toEqual(['unstored', 'unstored']);
+    expect((await commandLog(siteId)).total).toBe(0);
+  });
+
+  it('that is given up on and arrives after that records nothing [C-6.4]', async () => {
+    const { key, siteId, partner, calls } = await openReader();
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
+    const release = calls.hold(siteId);
+    const given = partner.ask(mode(partner, siteId));
+    await calls.arrived(siteId, 1);
+    await runInDurableObject(vhostOf(key.id), () => vi.advanceTimersByTimeAsync(LIMIT.confirmMs + 1));
+    expect(await given).toMatchObject({ kind: 'unstored' });
+    release();
+    const later = mode(partner, siteId);
+    expect(await partner.ask(later)).toMatchObject({ kind: 'stored' });
+    const { items } = await commandLog(siteId);
+    expect(items.map(({ messageId }) => messageId)).toEqual([JSON.parse(later.body).messageId]);
+  });
+});
+
+describe('a publish that is tried again', () => {
+  it('has one name over all tries, and no other publish has it [C-7.3]', async () => {
+    const { siteId, partner, calls } = await openReader();
+    calls.before(siteId, (_batch, call) => {
+      if (call <= 2) throw new Error('the site is away');
+    });
+    await partner.askAll(...Array.from({ length: 3 }, () => mode(partner, siteId)));
+    const names = calls
+      .of(siteId)
+      .map(({ submissions }) => submissions.map((one) => (one as Named).publishId));
+    expect(names).toHaveLength(3);
+    expect(new Set(names[0]).size).toBe(3);
+    expect(names[0]).not.toContain(undefined);
+    for (const again of names) expect(again).toEqual(names[0]);
+  });
+
+  it('has another name when its partner sends it again [C-7.3]', async () => {
+    const { siteId, partner, calls } = await openReader();
+    const question = mode(partner, siteId);
+    await partner.ask(question);
+    await partner.ask(question);
+    const names = calls.of(siteId).flatMap(({ submissions }) => submissions as Named[]);
+    expect(new Set(names.map(({ publishId }) => publishId)).size).toBe(2);
+  });
+
+  it('and is rejected without binding its messageId has one acknowledgement and one row [C-7.3]', async () => {
+    const { siteId, partner, calls } = await openReader();
+    calls.after(siteId, (_batch, call) => {
+      if (call <= 2) throw new Error('the answer was lost');
+    });
+    const before = partner.deliveries().length;
+    const forged = partner.command(siteId, 'mode', { mode: 'STANDARD' }, { signingKey: 'ab'.repeat(32) });
+    expect(await partner.ask(forged)).toMatchObject({ kind: 'stored' });
+    await partner.quiet();
+    const acks = partner.deliveries().slice(before).map(eventOf);
+    expect(acks.length).toBeGreaterThan(0);
+    expect(new Set(acks.map(({ messageId }) => messageId)).size).toBe(1);
+    expect(acks[0]?.payload).toMatchObject({ status: 'REJECTED' });
+    expect((await commandLog(siteId)).total).toBe(1);
+  });
+});

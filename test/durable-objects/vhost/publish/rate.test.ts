@@ -1,0 +1,180 @@
+/** The publish rate of a key: over it publishes wait at the bridge, nothing is dropped, and emergencies pass [C-6.5]. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { allTold, sendPublishes, storedSeqs, waitsOf } from '../../../support/workerd/link-two.ts';
+import { commandLog, type Partner, type PublishQuestion } from '../../../support/workerd/partner.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
+
+/** [C-6.5] */
+const PER_SECOND = 50;
+const BURST = 200;
+/** More than the bridge ever sends in one message. */
+const IN_ONE_MESSAGE = 250;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A plant, and a key whose client is on a link of that version. The registry is read. */
+async function openPublisher(options: { link?: number; settings?: Record<string, unknown> } = {}) {
+  const { link = 2, settings = { publishRatePerSecond: PER_SECOND } } = options;
+  const organization = await createOrganization(settings);
+  const plant = await createPlant(organization);
+  const scene = await openPartner({ organization });
+  const connect = async () => {
+    const partner = await scene.connect({ link });
+    await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
+    return partner;
+  };
+  return { ...scene, plant, connect, partner: await connect() };
+}
+
+/** Publishes that cost a site the least: it refuses their payload, and so they are recorded. */
+function cheap(partner: Partner, siteId: string, count: number): PublishQuestion[] {
+  return Array.from({ length: count }, () => partner.command(siteId, 'site-setpoint', {}));
+}
+
+function range(from: number, count: number): number[] {
+  return Array.from({ length: count }, (_, index) => from + index);
+}
+
+/** So many after so long is the rate, or a little more: the object judges what comes. */
+function expectPace(wait: { ms: number; count: number } | undefined, perSecond: number): void {
+  const pace = ((wait?.count ?? 0) * 1_000) / (wait?.ms ?? 1);
+  expect(pace).toBeGreaterThanOrEqual(perSecond);
+  expect(pace).toBeLessThanOrEqual(1.25 * perSecond);
+}
+
+/** What a bridge does with what has to wait: `count` of them, oldest first, after each `ms`. Returns how often. */
+async function sendAgain(
+  partner: Partner,
+  publishes: readonly PublishQuestion[],
+  first: number,
+): Promise<number> {
+  for (let rounds = 0; ; rounds++) {
+    const stored = new Set(storedSeqs(partner));
+    const held = range(first, publishes.length).filter((seq) => !stored.has(seq));
+    const wait = waitsOf(partner).at(-1);
+    if (held.length === 0 || !wait) return rounds;
+    vi.setSystemTime(Date.now() + wait.ms);
+    const again = held.slice(0, wait.count);
+    const before = waitsOf(partner).length;
+    partner.link.send(...again.map((seq) => ({ ...(publishes[seq - first] as PublishQuestion), seq })));
+    await vi.waitFor(() => {
+      const waits = waitsOf(partner).slice(before);
+      const told = new Set([...storedSeqs(partner), ...waits.flatMap(({ seqs }) => seqs)]);
+      expect(again.filter((seq) => !told.has(seq))).toEqual([]);
+    });
+  }
+}
+
+describe('a key that publishes faster than its rate', () => {
+  it('has its burst taken, and the rest told to wait, the oldest first [C-6.5]', async () => {
+    const { plant, partner } = await openPublisher();
+    sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));
+    await allTold(partner, range(1, IN_ONE_MESSAGE));
+    expect(storedSeqs(partner).filter((seq) => seq <= IN_ONE_MESSAGE)).toEqual(range(1, BURST));
+    const waits = waitsOf(partner);
+    expect(waits.flatMap(({ seqs }) => seqs)).toEqual(range(BURST + 1, IN_ONE_MESSAGE - BURST));
+    for (const { ms, count } of waits) {
+      expect([ms, count].every((number) => Number.isInteger(number) && number > 0)).toBe(true);
+      expectPace({ ms, count }, PER_SECOND);
+    }
+    expect((await commandLog(plant.id)).total).toBe(BURST);
+  });
+
+  it('has each recorded once, in order, when its bridge sends them again at that pace [C-6.5]', async () => {
+    const { plant, partner } = await openPublisher();
+    const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
+    const startedAtMs = Date.now();
+    sendPublishes(partner, 1, publishes);
+    await allTold(partner, range(1, IN_ONE_MESSAGE));
+    expect(await sendAgain(partner, publishes, 1)).toBeGreaterThan(0);
+    const secondsTaken = (Date.now() - startedAtMs) / 1_000;
+    expect(secondsTaken).toBeGreaterThanOrEqual((IN_ONE_MESSAGE - BURST) / PER_SECOND - 0.1);
+    expect(secondsTaken).toBeLessThanOrEqual((IN_ONE_MESSAGE - BURST) / PER_SECOND + 1);
+    const { total, items } = await commandLog(plant.id);
+    expect(total).toBe(IN_ONE_MESSAGE);
+    const newest = publishes.slice(-items.length).map(({ body }) => JSON.parse(body).messageId);
+    expect(items.map(({ messageId }) => messageId).toReversed()).toEqual(newest);
+  });
+
+  it('gets an emergency through at once [C-6.5]', async () => {
+    const { plant, partner } = await openPublisher();
+    sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));
+    await allTold(partner, range(1, IN_ONE_MESSAGE));
+    for (let count = 0; count < 5; count++) {
+      const emergency = partner.command(plant.id, 'emergency', { type: 'STOP' });
+      expect(await partner.ask(emergency)).toMatchObject({ kind: 'stored' });
+    }
+    expect((await commandLog(plant.id)).items.slice(0, 5)).toMatchObject(
+      Array(5).fill({ commandType: 'EMERGENCY' }),
+    );
+  });
+
+  it('has no emergency count against the rest: burst after a hundred of them is whole [C-6.5]', async () => {
+    const { plant, partner } = await openPublisher();
+    const emergencies = Array.from({ length: 100 }, () =>
+      partner.command(plant.id, 'emergency', { type: 'STOP' }),
+    );
+    sendPublishes(partner, 1, emergencies);
+    await allTold(partner, range(1, 100));
+    sendPublishes(partner, 101, cheap(partner, plant.id, BURST));
+    await allTold(partner, range(101, BURST));
+    expect(waitsOf(partner)).toEqual([]);
+  });
+
+  it('is one over all its connections, and no other key [C-6.5]', async () => {
+    const { organization, plant, partner, connect } = await openPublisher();
+    const second = await connect();
+    const third = await openPartner({ organization });
+    const other = await third.connect({ link: 2 });
+    for (const one of [partner, second, other]) sendPublishes(one, 1, cheap(one, plant.id, 150));
+    for (const one of [partner, second, other]) await allTold(one, range(1, 150));
+    const taken = [partner, second].flatMap(storedSeqs).filter((seq) => seq <= 150);
+    expect(taken).toHaveLength(BURST);
+    expect(waitsOf(other)).toEqual([]);
+  });
+
+  it('is held to it also by what is malformed: the dead-letter queue is no way around [C-6.5]', async () => {
+    const { partner } = await openPublisher();
+    const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
+    sendPublishes(partner, 1, Array(IN_ONE_MESSAGE).fill(malformed));
+    await allTold(partner, range(1, IN_ONE_MESSAGE));
+    expect(await partner.readyCount('dead-letter')).toBe(BURST);
+  });
+
+  it('is told to wait by its organization’s own rate [C-1.1]', async () => {
+    const { plant, partner } = await openPublisher({ settings: { publishRatePerSecond: 10 } });
+    const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
+    sendPublishes(partner, 1, publishes);
+    await allTold(partner, range(1, IN_ONE_MESSAGE));
+    const [wait] = waitsOf(partner);
+    expectPace(wait, 10);
+  });
+
+  it('has its burst back after a while of silence, and not more [C-6.5]', async () => {
+    const { plant, partner } = await openPublisher();
+    const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
+    sendPublishes(partner, 1, publishes);
+    await allTold(partner, range(1, IN_ONE_MESSAGE));
+    await sendAgain(partner, publishes, 1);
+    vi.setSystemTime(Date.now() + 50_000);
+    sendPublishes(partner, 5_001, cheap(partner, plant.id, IN_ONE_MESSAGE));
+    await allTold(partner, range(5_001, IN_ONE_MESSAGE));
+    expect(storedSeqs(partner).filter((seq) => seq > 5_000)).toHaveLength(BURST);
+  });
+
+  it('is taken whole from a bridge that speaks version 1: nothing is dropped [C-6.5]', async () => {
+    const { plant, partner } = await openPublisher({ link: 1 });
+    const seqs = range(1, IN_ONE_MESSAGE);
+    sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));
+    await allTold(partner, seqs);
+    expect(storedSeqs(partner)).toEqual(expect.arrayContaining(seqs));
+    expect(waitsOf(partner)).toEqual([]);
+  });
+});

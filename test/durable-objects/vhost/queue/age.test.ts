@@ -1,0 +1,166 @@
+/** How old a message may get is looked at by the alarm, whether or not somebody consumes [C-6.4]. */
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { hand, numbers } from '../../../support/workerd/outbox-events.ts';
+import { publishOf, vhostRows } from '../../../support/workerd/partner.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '../../../support/workerd/world.ts';
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const MAX_RUNS = 200;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+/** Each alarm rings at its own moment, as on the platform; nobody is connected. */
+async function passTime(key: Key, ms: number): Promise<void> {
+  const untilMs = Date.now() + ms;
+  for (let runs = 0; runs < MAX_RUNS; runs++) {
+    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
+    if (dueMs === null || dueMs > untilMs) {
+      vi.setSystemTime(untilMs);
+      return;
+    }
+    vi.setSystemTime(Math.max(dueMs, Date.now()));
+    await runDurableObjectAlarm(vhostOf(key.id));
+  }
+  throw new Error('the alarm does not come to rest');
+}
+
+interface Left {
+  messages: number;
+  chunks: number;
+  dropped: number;
+}
+
+/** What is stored of messages, and what was dropped, over all queues. */
+async function left(key: Key): Promise<Left | undefined> {
+  const [row] = await vhostRows<{ messages: number; chunks: number; dropped: number }>(
+    key,
+    `SELECT (SELECT count(*) FROM message) AS messages, (SELECT count(*) FROM telemetry_chunk) AS chunks,
+      (SELECT coalesce(sum(dropped_count), 0) FROM queue) AS dropped`,
+  );
+  return row;
+}
+
+describe('messages that nobody consumes', () => {
+  it.each([
+    ['an acknowledgement', 'ack', 7 * DAY],
+    ['an alarm', 'alarm', 7 * DAY],
+    ['an execution', 'execution', 7 * DAY],
+    ['telemetry', 'telemetry', DAY],
+  ] as const)('%s is dropped and counted when its time is over [C-6.4]', async (_, kind, ageMs) => {
+    const { key, siteId, partner } = await openPartner();
+    await hand(key, siteId, 1, 3, { kind });
+    partner.link.socket.close();
+    await passTime(key, ageMs - HOUR);
+    const before = await left(key);
+    expect((before?.messages ?? 0) + (before?.chunks ?? 0)).toBeGreaterThan(0);
+    // Telemetry is dropped by the chunk: one is no longer than an hour.
+    await passTime(key, 2 * HOUR);
+    expect(await left(key)).toEqual({ messages: 0, chunks: 0, dropped: 3 });
+  });
+
+  it('a dead letter is dropped seven days after it died [C-6.4]', async () => {
+    const { key, partner } = await openPartner();
+    await partner.ask(publishOf(partner.routingKey('mode'), 'not JSON'));
+    partner.link.socket.close();
+    await passTime(key, 7 * DAY - HOUR);
+    expect(await left(key)).toMatchObject({ messages: 1 });
+    await passTime(key, 2 * HOUR);
+    expect(await left(key)).toMatchObject({ messages: 0 });
+  });
+
+  it('are dropped in an object that slept all the time [C-6.4]', async () => {
+    const { key, siteId, partner } = await openPartner();
+    await hand(key, siteId, 1, 2);
+    await hand(key, siteId, 3, 2, { kind: 'telemetry' });
+    partner.link.socket.close();
+    await partner.link.untilClosed();
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    await passTime(key, 8 * DAY);
+    expect(await left(key)).toEqual({ messages: 0, chunks: 0, dropped: 4 });
+  });
+
+  it('are no more than the old: what is younger stays and is delivered [C-6.4]', async () => {
+    const { key, siteId, partner, connect } = await openPartner();
+    await hand(key, siteId, 1, 2);
+    partner.link.socket.close();
+    await passTime(key, 4 * DAY);
+    await hand(key, siteId, 3, 2);
+    await passTime(key, 4 * DAY);
+    expect(await left(key)).toMatchObject({ messages: 2, dropped: 2 });
+    const again = await connect();
+    expect(await again.readyCount('event.status')).toBe(2);
+    await again.consume('event.status');
+    await again.delivered(2);
+    expect(numbers(again)).toEqual([3, 4]);
+  });
+});
+
+describe('a message that a client holds', () => {
+  it('is its own as long as it stays connected, however old it gets [C-6.4]', async () => {
+    const { key, siteId, partner } = await openPartner();
+    await partner.consume('event.status', { prefetch: 1 });
+    await hand(key, siteId, 1, 2);
+    const held = await partner.delivered(1);
+    for (let passed = 0; passed < 8 * DAY; passed += 12 * HOUR) {
+      vi.setSystemTime(Date.now() + 12 * HOUR);
+      await partner.quiet();
+      await runDurableObjectAlarm(vhostOf(key.id));
+    }
+    expect(await partner.readyCount('event.status')).toBe(0);
+    partner.settle('ack', held);
+    await partner.quiet();
+    expect(partner.link.closed).toBeUndefined();
+    expect(numbers(partner)).toEqual([1]);
+  });
+});
+
+describe('the alarm for what is too old', () => {
+  it('comes to rest while a client holds more of it than one alarm drops [C-6.4]', async () => {
+    const { key, siteId, partner } = await openPartner();
+    const held = 600;
+    for (let from = 1; from <= held; from += 200) await hand(key, siteId, from, 200);
+    await partner.consume('event.status', { prefetch: held });
+    await partner.delivered(held);
+    await hand(key, siteId, held + 1, 5);
+    vi.setSystemTime(Date.now() + 7 * DAY + 1);
+    await partner.quiet();
+    for (let runs = 0; runs < 10; runs++) await runDurableObjectAlarm(vhostOf(key.id));
+    expect(await partner.readyCount('event.status')).toBe(0);
+    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
+    expect(dueMs).toBeGreaterThan(Date.now() + 1_000);
+  });
+
+  it('that cannot write changes nothing, and does its work when it can [C-6.4]', async () => {
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    const { key, siteId, partner } = await openPartner();
+    await hand(key, siteId, 1, 5);
+    vi.setSystemTime(Date.now() + 7 * DAY + 1);
+    await partner.quiet();
+    const trigger = `CREATE TRIGGER broken BEFORE DELETE ON message WHEN OLD.position = 3
+      BEGIN SELECT RAISE(ABORT, 'broken'); END`;
+    await vhostRows(key, trigger);
+    await runDurableObjectAlarm(vhostOf(key.id));
+    expect(await left(key)).toMatchObject({ messages: 5, dropped: 0 });
+    await vhostRows(key, 'DROP TRIGGER broken');
+    // What is counted is what is there.
+    const [counts] = await vhostRows<{ message_count: number }>(
+      key,
+      `SELECT message_count FROM queue WHERE name = 'event.status'`,
+    );
+    expect([counts?.message_count, await partner.readyCount('event.status')]).toEqual([5, 5]);
+    vi.setSystemTime(Date.now() + 61_000);
+    await partner.quiet();
+    await runDurableObjectAlarm(vhostOf(key.id));
+    expect(await left(key)).toEqual({ messages: 0, chunks: 0, dropped: 5 });
+  });
+});

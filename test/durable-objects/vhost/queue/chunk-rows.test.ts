@@ -1,0 +1,177 @@
+/** Telemetry chunks in storage: lines that are appended and never changed; who holds what stands beside them, and is small. */
+import { evictDurableObject } from 'cloudflare:test';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { ChunkState } from '../../../../durable-objects/vhost/queue/rows.ts';
+import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
+import { vhostRows } from '../../../support/workerd/partner.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '../../../support/workerd/world.ts';
+
+const CHARS = 700;
+const EVENTS = 600;
+/** What a chunk's leases may be: its lines are up to 28 KB. */
+const STATE_CHARS = 4 * 1024;
+/** What an event may cost in rows that are written whole, on average. */
+const WRITTEN_CHARS = 16 * 1024;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Until storage knows what is held: at most a second later. */
+async function untilHeld(key: Key, count: number): Promise<void> {
+  await vi.waitFor(async () => expect(await heldOf(key)).toBe(count), 10_000);
+}
+
+/** How many events storage says are held. */
+async function heldOf(key: Key): Promise<number> {
+  const states = await statesOf(key);
+  const runs = states.flatMap((state) => (JSON.parse(state) as ChunkState).runs);
+  return runs.reduce((sum, [count, lease]) => sum + (lease > 0 ? count : 0), 0);
+}
+
+async function statesOf(key: Key): Promise<string[]> {
+  const rows = await vhostRows<{ state: string }>(key, 'SELECT state FROM telemetry_chunk ORDER BY position');
+  return rows.map(({ state }) => state);
+}
+
+/** Each chunk row's text of events, in order. */
+async function texts(key: Key): Promise<string[]> {
+  const rows = await vhostRows<{ data: string }>(key, 'SELECT data FROM telemetry_chunk ORDER BY position');
+  return rows.map(({ data }) => data);
+}
+
+/** A key with a backlog that nobody has taken, and its client. */
+async function backlog(count = EVENTS) {
+  const scene = await openPartner();
+  for (let from = 1; from <= count; from += 100) {
+    await hand(scene.key, scene.siteId, from, Math.min(100, count - from + 1), {
+      kind: 'telemetry',
+      chars: CHARS,
+    });
+  }
+  return scene;
+}
+
+describe('telemetry events that nobody takes', () => {
+  it('stand in storage when the call that brought them returns: a crash loses none [C-6.4]', async () => {
+    const { key, connect } = await backlog(250);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    expect(await again.readyCount('event.telemetry')).toBe(250);
+    await again.consume('event.telemetry', { noAck: true });
+    expect((await again.delivered(250)).map(numberOf)).toEqual(range(1, 250));
+  });
+
+  it('are appended: what stood in a row before stands there still (rule 9)', async () => {
+    const { key, siteId } = await openPartner();
+    let before: string[] = [];
+    for (let from = 1; from <= 401; from += 100) {
+      await hand(key, siteId, from, 100, { kind: 'telemetry', chars: CHARS });
+      const after = await texts(key);
+      for (const [index, text] of before.entries()) expect(after[index]?.startsWith(text)).toBe(true);
+      before = after;
+    }
+    expect(before.join('').length).toBeGreaterThan(400 * CHARS);
+  });
+});
+
+describe('an event that nobody takes', () => {
+  it('costs a few kilobytes of writing when it comes, not its whole chunk again (rule 9)', async () => {
+    const { key, siteId } = await openPartner();
+    await vhostRows(key, 'CREATE TABLE written (chars INTEGER NOT NULL)');
+    for (const event of ['INSERT', 'UPDATE']) {
+      await vhostRows(
+        key,
+        `CREATE TRIGGER count_${event} AFTER ${event} ON telemetry_chunk
+          BEGIN INSERT INTO written (chars) VALUES (length(NEW.data)); END`,
+      );
+    }
+    for (let number = 1; number <= 300; number++) {
+      await hand(key, siteId, number, 1, { kind: 'telemetry', chars: CHARS });
+    }
+    const [written] = await vhostRows<{ chars: number }>(key, 'SELECT sum(chars) AS chars FROM written');
+    expect((written?.chars ?? Number.POSITIVE_INFINITY) / 300).toBeLessThanOrEqual(WRITTEN_CHARS);
+  });
+});
+
+describe('the rows of a backlog', () => {
+  it('are not written again when their events are handed out, put back or acknowledged (rule 9)', async () => {
+    const { key, partner } = await backlog();
+    const before = await texts(key);
+    expect(before.join('').length).toBeGreaterThan(EVENTS * CHARS);
+    await partner.consume('event.telemetry', { prefetch: 300 });
+    const held = await partner.delivered(300);
+    await untilHeld(key, 300);
+    partner.settle('ack', held.slice(0, 10));
+    partner.settle('requeue', held.slice(20, 25));
+    partner.settle('discard', held.slice(30, 31));
+    // The sixteen make room for as many: the five that came back, and eleven more.
+    await partner.delivered(316);
+    await untilHeld(key, 300);
+    expect(await texts(key)).toEqual(before);
+  });
+
+  it('say nothing of leases in their lines: these stand beside them, and are small (rule 9)', async () => {
+    const { key, partner } = await backlog();
+    await partner.consume('event.telemetry');
+    await partner.delivered(EVENTS);
+    await untilHeld(key, EVENTS);
+    for (const state of await statesOf(key)) expect(state.length).toBeLessThanOrEqual(STATE_CHARS);
+    for (const text of await texts(key))
+      expect(text).not.toContain(partner.deliveries()[0]?.lease.toString());
+  });
+
+  it('go when all of their events are settled, and the leases with them (rule 9)', async () => {
+    const { key, partner } = await backlog();
+    await partner.consume('event.telemetry');
+    const all = await partner.delivered(EVENTS);
+    await untilHeld(key, EVENTS);
+    partner.settle('ack', all);
+    await vi.waitFor(async () => expect(await texts(key)).toEqual([]), 10_000);
+  });
+});
+
+describe('leases of a backlog', () => {
+  it('outlive a sleep: held is held, acknowledged is gone, put back comes again (rule 8)', async () => {
+    const { key, partner } = await backlog(20);
+    await partner.consume('event.telemetry', { prefetch: 10 });
+    const held = await partner.delivered(10);
+    partner.settle('ack', held.slice(0, 2));
+    await partner.delivered(12);
+    await untilHeld(key, 10);
+    await evictDurableObject(vhostOf(key.id));
+    await partner.quiet();
+    expect(partner.deliveries()).toHaveLength(12);
+    partner.settle('requeue', held.slice(2, 3));
+    await partner.delivered(13);
+    expect(told(partner).at(-1)).toBe('3*');
+    partner.settle('ack', [...held.slice(3), ...partner.deliveries().slice(10)]);
+    await partner.delivered(20);
+    await partner.quiet();
+    expect(new Set(partner.deliveries().map(numberOf)).size).toBe(20);
+  });
+
+  it('of a connection that died with the object are free: all comes again, in order, once (rule 8)', async () => {
+    const { key, partner, connect } = await backlog(50);
+    await partner.consume('event.telemetry', { prefetch: 30 });
+    const held = await partner.delivered(30);
+    partner.settle(
+      'ack',
+      [held[1], held[3], held[29]].flatMap((one) => one ?? []),
+    );
+    await partner.quiet();
+    await untilHeld(key, 30);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    const again = await connect();
+    await again.consume('event.telemetry');
+    const expected = range(1, 50).filter((number) => ![2, 4, 30].includes(number));
+    expect((await again.delivered(47)).map(numberOf)).toEqual(expected);
+    await again.quiet();
+    expect(again.deliveries()).toHaveLength(47);
+  });
+});

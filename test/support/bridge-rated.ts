@@ -1,0 +1,62 @@
+/** An object of a test that takes publishes at a rate and lets the others wait, none before one that waits already. */
+
+import type { DeviceLinkUp } from '../../protocol/link/device.ts';
+import type { VhostLinkUp } from '../../protocol/link/vhost.ts';
+import type { DeviceEdgeLink, VhostEdgeLink } from './bridge-edge.ts';
+
+type Publish<Up> = Extract<Up, { kind: 'publish' }>;
+
+/** So many at first, so many more with each message of the link. */
+export interface Rate {
+  burst: number;
+  perMessage: number;
+  ms: number;
+}
+
+/** The first `total` publishes that were taken, in the order in which they were. */
+export async function takeAtRate(
+  link: VhostEdgeLink,
+  total: number,
+  rate: Rate,
+): Promise<Publish<VhostLinkUp>[]>;
+export async function takeAtRate(
+  link: DeviceEdgeLink,
+  total: number,
+  rate: Rate,
+): Promise<Publish<DeviceLinkUp>[]>;
+export async function takeAtRate(
+  link: VhostEdgeLink | DeviceEdgeLink,
+  total: number,
+  { burst, perMessage, ms }: Rate,
+): Promise<Publish<VhostLinkUp | DeviceLinkUp>[]> {
+  const taken: Publish<VhostLinkUp | DeviceLinkUp>[] = [];
+  const waiting = new Map<number, string>();
+  let tokens = burst;
+  for (let message = 0; taken.length < total; message++) {
+    const batch = (await link.untilBatches(message + 1))[message] ?? [];
+    const stored: number[] = [];
+    const wait: number[] = [];
+    for (const frame of batch) {
+      if (frame.kind !== 'publish') continue;
+      const known = waiting.get(frame.seq);
+      const { seq, ...rest } = frame;
+      if (known !== undefined && known !== JSON.stringify(rest)) throw new Error(`${seq} came changed`);
+      const isBehind = [...waiting.keys()].some((other) => other < seq);
+      if (tokens > 0 && !isBehind) {
+        tokens -= 1;
+        waiting.delete(seq);
+        stored.push(seq);
+        taken.push(frame);
+      } else {
+        waiting.set(seq, JSON.stringify(rest));
+        wait.push(seq);
+      }
+    }
+    tokens = Math.min(burst, tokens + perMessage);
+    link.send(
+      ...(stored.length > 0 ? [{ kind: 'stored', seqs: stored } as const] : []),
+      ...(wait.length > 0 ? [{ kind: 'wait', seqs: wait, ms, count: perMessage + 1 } as const] : []),
+    );
+  }
+  return taken;
+}

@@ -1,0 +1,122 @@
+/**
+ * 64 MiB of telemetry that waited, read by a consumer without prefetch that acknowledges nothing: it costs the edge
+ * no memory to speak of, neither while it is handed out nor when the object wakes with all of it held (rule 9).
+ */
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { KeySeed } from '../../tools/seed.ts';
+import { openConnection } from '../support/returning-partner.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+import { VhostCaller } from '../support/vhost-caller.ts';
+
+/** [C-6.4] */
+const QUEUE_BYTES = 64 * 1024 * 1024;
+const BATCH_CHARS = 512 * 1024;
+const GROWTH_MIB = 100;
+const READ_WITHIN_MS = 60_000;
+
+describe('a backlog of 64 MiB', () => {
+  let stack: TestStack;
+
+  beforeAll(async () => {
+    stack = await TestStack.start({ bridgeProcess: true });
+  });
+  afterAll(async () => {
+    await stack.stop();
+  });
+
+  /** Of the edge's process: what of it is garbage the runtime may keep, so the bound is generous. */
+  const residentMib = () => {
+    const pid = stack.edge.pid();
+    if (pid === undefined) return 0;
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1_024;
+  };
+
+  /** The most that it is, seen while something goes on. */
+  const watch = () => {
+    const seen = { mostMib: residentMib() };
+    const timer = setInterval(() => {
+      seen.mostMib = Math.max(seen.mostMib, residentMib());
+    }, 50);
+    const stop = () => {
+      clearInterval(timer);
+      return Math.max(seen.mostMib, residentMib());
+    };
+    return { stop };
+  };
+
+  const consume = async (key: KeySeed) => {
+    const connection = await openConnection(stack.partnerOptions(key));
+    const channel = await connection.createChannel();
+    channel.on('error', () => {});
+    const queue = `vcp.${stack.credentials.organization.slug}.event.telemetry`;
+    const consumer = { connection, channel, queue, received: 0, redelivered: 0 };
+    const start = () =>
+      channel.consume(queue, (message) => {
+        if (!message) return;
+        consumer.received += 1;
+        if (message.fields.redelivered) consumer.redelivered += 1;
+      });
+    return { ...consumer, start, counts: consumer };
+  };
+
+  it.each([
+    ['of 16 KB', 16 * 1024],
+    ['of 1 KB', 1_024],
+  ])(
+    'in events %s is read in 100 MB, and held over a sleep and a crash in no more',
+    async (_, chars) => {
+      const key = await stack.addKey();
+      await (await openConnection(stack.partnerOptions(key))).close();
+      const vhost = await VhostCaller.of(stack, key.id);
+      const events = Math.floor(BATCH_CHARS / chars);
+      let sent = 0;
+      for (let filled = 0; filled < 0.9 * QUEUE_BYTES; filled += events * (chars + 700)) {
+        await vhost.telemetry(events, chars);
+        sent += events;
+      }
+      // A process anew: what it took to fill the queue is not what is measured, and nobody but clients holds the object.
+      await stack.killEdge();
+      await eventually(async () => (await stack.rest('/vcp/sites')).status === 200 || undefined);
+      const before = residentMib();
+
+      const reading = watch();
+      const first = await consume(key);
+      const { messageCount } = await first.channel.checkQueue(first.queue);
+      expect(messageCount).toBeGreaterThan(0.95 * sent);
+      sent = messageCount;
+      await first.start();
+      await eventually(() => first.counts.received === sent || undefined, READ_WITHIN_MS);
+      expect(reading.stop() - before).toBeLessThanOrEqual(GROWTH_MIB);
+
+      const asleep = watch();
+      await stack.putToSleep('Vhost', key.id);
+      expect((await first.channel.checkQueue(first.queue)).messageCount).toBe(0);
+      expect(first.counts.received).toBe(sent);
+      expect(asleep.stop() - before).toBeLessThanOrEqual(GROWTH_MIB);
+
+      await stack.killEdge();
+      const fresh = residentMib();
+      const waking = watch();
+      const second = await consume(key);
+      await second.start();
+      await eventually(() => second.counts.received === sent || undefined, READ_WITHIN_MS);
+      expect(second.counts.redelivered).toBe(sent);
+      expect(waking.stop() - fresh).toBeLessThanOrEqual(GROWTH_MIB);
+
+      const settling = watch();
+      second.channel.ackAll();
+      await eventually(async () => {
+        const left = await second.channel.checkQueue(second.queue);
+        return left.messageCount === 0 || undefined;
+      });
+      expect(settling.stop() - fresh).toBeLessThanOrEqual(GROWTH_MIB);
+      await second.connection.close();
+      const third = await consume(key);
+      expect((await third.channel.checkQueue(third.queue)).messageCount).toBe(0);
+      await third.connection.close();
+    },
+    240_000,
+  );
+});

@@ -1,0 +1,127 @@
+/** A body that is too large is answered, over a real socket: 413 and its envelope, never a reset [C-4.7]. */
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestStack } from '../support/stack.ts';
+
+const BYTES = 5_000_000;
+const CHUNK = 64 * 1024;
+const PATHS = ['/api/v1/vcp/sites', '/api/v1/unknown'];
+
+interface Answer {
+  head: string;
+  body: string;
+  error: string | undefined;
+}
+
+describe('a body of 5 MB', () => {
+  let stack: TestStack;
+
+  beforeAll(async () => {
+    stack = await TestStack.start();
+  });
+  afterAll(async () => {
+    await stack.stop();
+  });
+
+  /** A client that sends everything before it reads a word, as simple ones do. */
+  const send = async (head: string[], parts: Iterable<Buffer>): Promise<Answer> => {
+    const port = Number(new URL(stack.edge.url).port);
+    const socket = connect({ port, host: '127.0.0.1' });
+    await once(socket, 'connect');
+    const answer: Answer = { head: '', body: '', error: undefined };
+    socket.on('error', (error) => {
+      answer.error ??= error.message;
+    });
+    const closed = once(socket, 'close');
+    socket.write(`${head.join('\r\n')}\r\n\r\n`);
+    for (const part of parts) {
+      if (socket.destroyed) break;
+      if (!socket.write(part)) await Promise.race([once(socket, 'drain'), closed]);
+    }
+    let text = '';
+    const isWhole = new Promise<void>((resolve) => {
+      socket.on('data', (chunk) => {
+        text += chunk.toString('utf8');
+        const [first = '', rest] = text.split('\r\n\r\n');
+        const length = Number(/content-length: (\d+)/i.exec(first)?.[1] ?? Number.NaN);
+        if (rest !== undefined && Buffer.byteLength(rest) >= length) resolve();
+      });
+    });
+    await Promise.race([isWhole, closed]);
+    socket.destroy();
+    const [first = '', rest = ''] = text.split('\r\n\r\n');
+    return { ...answer, head: first, body: rest };
+  };
+
+  function* inParts(format: (part: Buffer) => Buffer, end?: Buffer): Generator<Buffer> {
+    for (let sent = 0; sent < BYTES; sent += CHUNK) {
+      yield format(Buffer.alloc(Math.min(CHUNK, BYTES - sent), 'x'));
+    }
+    if (end) yield end;
+  }
+
+  const headOf = (path: string, ...more: string[]) => [
+    `POST ${path} HTTP/1.1`,
+    'Host: sitewire.example',
+    'Content-Type: application/json',
+    ...more,
+  ];
+
+  const expectTooLarge = ({ head, body, error }: Answer) => {
+    expect(error).toBeUndefined();
+    expect(head.split('\r\n')[0]).toMatch(/^HTTP\/1\.1 413 /);
+    expect(head).toMatch(/x-request-id: \S/i);
+    expect(JSON.parse(body)).toMatchObject({ statusCode: 413, code: 'PAYLOAD_TOO_LARGE' });
+  };
+
+  it.each(PATHS)('whose length is announced is answered 413 on %s [C-4.7]', async (path) => {
+    const head = headOf(path, `Content-Length: ${BYTES}`);
+    expectTooLarge(
+      await send(
+        head,
+        inParts((part) => part),
+      ),
+    );
+  });
+
+  it.each(PATHS)('that comes chunked is answered 413 on %s [C-4.7]', async (path) => {
+    const head = headOf(path, 'Transfer-Encoding: chunked');
+    const chunk = (part: Buffer) =>
+      Buffer.concat([Buffer.from(`${part.length.toString(16)}\r\n`), part, Buffer.from('\r\n')]);
+    expectTooLarge(await send(head, inParts(chunk, Buffer.from('0\r\n\r\n'))));
+  });
+
+  it('is answered 413 to fetch as well, ten times over, and the next request is served [C-4.7]', async () => {
+    for (let attempt = 0; attempt < 10; attempt++) {
+      const response = await fetch(`${stack.edge.url}${PATHS[0]}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: 'x'.repeat(BYTES),
+      });
+      expect([response.status, await response.json()]).toMatchObject([413, { code: 'PAYLOAD_TOO_LARGE' }]);
+    }
+    expect((await stack.rest('/vcp/sites')).status).toBe(200);
+  });
+});
+
+describe('the header of an address', () => {
+  it('that a client sends itself opens no key whose addresses are restricted [C-4.2]', async () => {
+    const stack = await TestStack.start();
+    try {
+      const key = await stack.addKey();
+      const database = await stack.edge.miniflare.getD1Database('DB');
+      await database
+        .prepare('UPDATE api_keys SET allowed_ips = ? WHERE id = ?')
+        .bind('["203.0.113.7"]', key.id)
+        .run();
+      for (const name of ['cf-connecting-ip', 'CF-Connecting-IP', 'x-forwarded-for', 'x-real-ip']) {
+        const headers = { 'x-api-key': key.key, [name]: '203.0.113.7' };
+        const response = await fetch(`${stack.edge.url}/api/v1/vcp/sites`, { headers });
+        expect([name, response.status]).toEqual([name, 403]);
+      }
+    } finally {
+      await stack.stop();
+    }
+  });
+});

@@ -1,0 +1,130 @@
+/** A full disk is trouble: 503 to REST, no confirm and no PUBACK, and all is well again when there is room (rule 7). */
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { openDevice } from '../support/closable.ts';
+import { emptyDisk, fillDisk, surviveFullDisks } from '../support/full-disk.ts';
+import { ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+
+const ABORTING = join(import.meta.dirname, '..', 'support', 'workerd', 'aborting-worker.ts');
+
+describe('an object that starts over while it is asked', () => {
+  it('is 503 with when to come back, and everything else is answered (spec: 503)', async () => {
+    const stack = await TestStack.start({ entry: ABORTING });
+    try {
+      const { plantId, apiKey } = stack.credentials;
+      const url = `${stack.edge.url}/api/v1/vcp/sites/${plantId}/config`;
+      for (let repeat = 0; repeat < 3; repeat++) {
+        const response = await fetch(url, { headers: { 'x-api-key': apiKey.key } });
+        expect([response.status, await response.json()]).toMatchObject([
+          503,
+          { code: 'SERVICE_UNAVAILABLE' },
+        ]);
+        expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+        expect(response.headers.get('x-request-id')).toMatch(/\S/);
+        expect((await stack.rest(`/vcp/sites/${plantId}/commands`)).status).toBe(200);
+      }
+    } finally {
+      await stack.stop();
+    }
+  });
+});
+
+describe('a full disk', () => {
+  let stack: TestStack;
+  let runtime: { restore(): void };
+
+  beforeAll(async () => {
+    runtime = surviveFullDisks();
+    stack = await TestStack.start();
+  });
+  afterEach(() => emptyDisk(stack.edge.pid()));
+  afterAll(async () => {
+    await stack.stop();
+    runtime.restore();
+  });
+
+  const get = async (path: string) =>
+    await fetch(`${stack.edge.url}/api/v1${path}`, {
+      headers: { 'x-api-key': stack.credentials.apiKey.key },
+    });
+
+  /** A plant whose object has not been made: to answer for it, something must be written. */
+  const newborn = async (): Promise<string> => {
+    const id = crypto.randomUUID();
+    const database = await stack.edge.miniflare.getD1Database('DB');
+    await database
+      .prepare('INSERT INTO plants (id, organization_id, name, created_at_ms) VALUES (?, ?, ?, 1)')
+      .bind(id, stack.credentials.organization.id, 'Newborn')
+      .run();
+    return id;
+  };
+
+  it('answers what cannot be done without writing with 503, and then as ever (spec: 503)', async () => {
+    const siteId = await newborn();
+    const pid = stack.edge.pid();
+    fillDisk(pid);
+    const response = await get(`/vcp/sites/${siteId}/config`);
+    expect([response.status, await response.json()]).toEqual([
+      503,
+      {
+        statusCode: 503,
+        message: expect.stringMatching(/\S/),
+        error: 'Service Unavailable',
+        code: 'SERVICE_UNAVAILABLE',
+      },
+    ]);
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(response.headers.get('x-request-id')).toMatch(/\S/);
+    emptyDisk(pid);
+    await eventually(async () => (await get(`/vcp/sites/${siteId}/config`)).status === 200 || undefined);
+    expect(stack.edge.pid()).toBe(pid);
+  });
+
+  it('is never taken for a bug: each read is answered, or told to come back (rule 7)', async () => {
+    const { plantId } = stack.credentials;
+    fillDisk(stack.edge.pid());
+    for (const path of ['', `/${plantId}/config`, `/${plantId}/commands`, `/${plantId}/telemetry/latest`]) {
+      const response = await get(`/vcp/sites${path}`);
+      await response.arrayBuffer();
+      expect([200, 503]).toContain(response.status);
+    }
+  });
+
+  it('confirms no publish; each is recorded once when its partner sends it again [C-6.4]', async () => {
+    const plant = await stack.addPlant();
+    const partner = new ReturningPartner(stack.partnerOptions(await stack.addKey()), []);
+    await eventually(() => partner.connected || undefined);
+    expect(await partner.publish(setpointOrder(plant.id))).toBe(true);
+    const pid = stack.edge.pid();
+    fillDisk(pid);
+    const order = setpointOrder(plant.id);
+    expect(await partner.publish(order)).toBe(false);
+    emptyDisk(pid);
+    await eventually(async () => (await partner.publish(order)) || undefined);
+    const { body } = await stack.rest(`/vcp/sites/${plant.id}/commands`);
+    const logged = (body as { items: { messageId: string }[] }).items.map(({ messageId }) => messageId);
+    expect(logged.filter((id) => id === order.messageId)).toHaveLength(1);
+    await partner.stop();
+    expect(stack.edge.pid()).toBe(pid);
+  });
+
+  it('takes no reading for stored; the device comes back and goes on [C-3.6]', async () => {
+    const plant = await stack.addPlant();
+    const device = await openDevice(stack, plant.gateway, 'busy');
+    await eventually(() => device.taken > 3 || undefined);
+    const pid = stack.edge.pid();
+    fillDisk(pid);
+    const atTheFill = device.taken;
+    expect(await eventually(() => device.end, 15_000)).toBe('closed');
+    // One or two had been stored before.
+    expect(device.taken).toBeLessThanOrEqual(atTheFill + 2);
+    emptyDisk(pid);
+    const again = await eventually(
+      async () => await openDevice(stack, plant.gateway, 'busy').catch(() => undefined),
+    );
+    await eventually(() => again.taken > 3 || undefined);
+    again.stop();
+    expect(stack.edge.pid()).toBe(pid);
+  });
+});

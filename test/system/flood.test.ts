@@ -1,0 +1,161 @@
+/** One partner's flood is its own: another key's confirms, a device's PUBACKs and REST reads go on meanwhile [C-6.5]. */
+import type { ChannelModel } from 'amqplib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { EXCHANGE } from '../../protocol/routing-keys.ts';
+import type { KeySeed, PlantSeed } from '../../tools/seed.ts';
+import { envelopeOf, type Order, openConnection, setpointOrder } from '../support/returning-partner.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+
+/** As much as takes many seconds, whatever the machine. */
+const FLOOD = 30_000;
+const ROUNDS = 20;
+const FLOWING = 200;
+/** [C-6.5] */
+const BURST = 200;
+/** Fewer than the bridge holds before it stops reading. */
+const HELD = 150;
+/** More than any site allows: recorded, rejected, and nothing more. */
+const TOO_MUCH = { targetValueKw: 500 };
+
+describe('a key that publishes as fast as it can', () => {
+  let stack: TestStack;
+
+  beforeAll(async () => {
+    stack = await TestStack.start({ bridgeProcess: true });
+  });
+  afterAll(async () => {
+    await stack.stop();
+  });
+
+  const setRate = async (settings: Record<string, number>) => {
+    const database = await stack.edge.miniflare.getD1Database('DB');
+    await database
+      .prepare('UPDATE organizations SET settings = ? WHERE id = ?')
+      .bind(JSON.stringify(settings), stack.credentials.organization.id)
+      .run();
+  };
+
+  /** All of it is handed to the client at once; `confirmed` counts what comes back. */
+  const flood = async (plant: PlantSeed, key: KeySeed) => {
+    const options = stack.partnerOptions(key);
+    const bodies = Array.from({ length: FLOOD }, () =>
+      envelopeOf(options, setpointOrder(plant.id, TOO_MUCH)),
+    );
+    const connection = await openConnection(options);
+    const channel = await connection.createConfirmChannel();
+    channel.on('error', () => {});
+    const flooding = { confirmed: 0, refused: 0, closed: false, connection };
+    connection.on('close', () => {
+      flooding.closed = true;
+    });
+    for (const { routingKey, body } of bodies) {
+      channel.publish(EXCHANGE, routingKey, body, {}, (error) => {
+        if (error) flooding.refused += 1;
+        else flooding.confirmed += 1;
+      });
+    }
+    return flooding;
+  };
+
+  const drop = (connection: ChannelModel) =>
+    (connection.connection as unknown as { stream: { destroy(): void } }).stream.destroy();
+
+  it.each([
+    ['over its rate', {}],
+    ['within a rate that its organization has raised', { publishRatePerSecond: 10_000 }],
+  ])(
+    '%s leaves another key’s confirms, PUBACKs and REST reads flowing [C-6.5]',
+    async (_, settings) => {
+      await setRate(settings);
+      const [own, flooded] = [await stack.addPlant(), await stack.addPlant()];
+      const partner = await stack.partner(await stack.addKey());
+      const gateway = await stack.gateway(own.gateway);
+      await eventually(() => gateway.connected || undefined);
+      const flooding = await flood(flooded, await stack.addKey());
+      try {
+        await eventually(() => flooding.confirmed >= FLOWING || undefined);
+        for (let round = 0; round < ROUNDS; round++) {
+          const { payload } = setpointOrder(own.id, TOO_MUCH);
+          const [, , { status }] = await Promise.all([
+            partner.publish('site-setpoint', own.id, payload),
+            gateway.publishTelemetry({ gridPowerKw: round }),
+            stack.rest(`/vcp/sites/${own.id}/commands`),
+          ]);
+          expect(status).toBe(200);
+        }
+        // All that went on while the flood did: most of it is still to come.
+        expect(flooding.confirmed).toBeLessThan(FLOOD / 2);
+        expect(flooding).toMatchObject({ refused: 0, closed: false });
+      } finally {
+        drop(flooding.connection);
+        await gateway.stop();
+        await partner.close();
+      }
+    },
+    60_000,
+  );
+
+  it('has an emergency pass all that waits, on another connection of its own [C-6.5]', async () => {
+    await setRate({});
+    const plant = await stack.addPlant();
+    const key = await stack.addKey();
+    const flooding = await flood(plant, key);
+    try {
+      await eventually(() => flooding.confirmed >= FLOWING || undefined);
+      // The flooding socket is read no further: a second one is.
+      const other = await stack.partner(key);
+      await other.publish('emergency', plant.id, { type: 'STOP' }, { signed: false });
+      expect(flooding.confirmed).toBeLessThan(FLOOD / 2);
+      await other.close();
+    } finally {
+      drop(flooding.connection);
+    }
+  }, 60_000);
+});
+
+describe('a key over its rate', () => {
+  let stack: TestStack;
+
+  beforeAll(async () => {
+    stack = await TestStack.start();
+  });
+  afterAll(async () => {
+    await stack.stop();
+  });
+
+  it('has all of it recorded, each once and in order, emergencies first, and no connection closed [C-6.5]', async () => {
+    const database = await stack.edge.miniflare.getD1Database('DB');
+    await database.prepare(`UPDATE organizations SET settings = '{}'`).run();
+    const plant = await stack.addPlant();
+    const key = await stack.addKey();
+    const options = stack.partnerOptions(key);
+    const connection = await openConnection(options);
+    let isClosed = false;
+    connection.on('close', () => {
+      isClosed = true;
+    });
+    const channel = await connection.createConfirmChannel();
+    const orders = Array.from({ length: BURST + HELD }, () => setpointOrder(plant.id, TOO_MUCH));
+    const confirmed: string[] = [];
+    const publish = (order: Order) => {
+      const { routingKey, body } = envelopeOf(options, order);
+      channel.publish(EXCHANGE, routingKey, body, {}, (error) => {
+        if (!error) confirmed.push(order.messageId);
+      });
+    };
+    const stop: Order = { ...setpointOrder(plant.id), family: 'emergency', payload: { type: 'STOP' } };
+    for (const order of [...orders, stop]) publish(order);
+    await eventually(() => confirmed.includes(stop.messageId) || undefined);
+    // It was published last, and overtook those that the rate holds back.
+    expect(confirmed.length).toBeLessThan(orders.length);
+    await channel.waitForConfirms();
+    expect(confirmed).toHaveLength(orders.length + 1);
+    expect(isClosed).toBe(false);
+    const { body } = await stack.rest(`/vcp/sites/${plant.id}/commands?pageSize=500`);
+    const items = (body as { items: { messageId: string }[] }).items.toReversed();
+    const ids = items.map(({ messageId }) => messageId).filter((id) => id !== stop.messageId);
+    expect(ids).toEqual(orders.map(({ messageId }) => messageId));
+    expect(items).toHaveLength(orders.length + 1);
+    await connection.close();
+  });
+});
