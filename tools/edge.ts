@@ -22,6 +22,8 @@ export interface EdgeOptions {
   entry?: string;
   /** More bindings for such an entry. */
   bindings?: Record<string, string>;
+  /** Starts workerd's inspector: `miniflare.getInspectorURL()`. */
+  inspector?: boolean;
 }
 
 export interface Edge {
@@ -71,6 +73,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
         ...options.bindings,
       },
       ...(options.dataFolder ? { resourcePersistencePath: options.dataFolder } : {}),
+      ...(options.inspector ? { inspectorPort: 0 } : {}),
     }),
   );
   const url = String(await miniflare.ready).replace(/\/$/, '');

@@ -1,31 +1,60 @@
-/** A stack for a benchmark: edge and bridge as processes on one core, the load generator (this process) on the other. */
+/**
+ * A stack for a benchmark: edge and bridge as processes on one core, the load generator (this process) on the other.
+ * All of it is seeded through an edge of its own, which then ends: an object that a tool has called through Miniflare
+ * is held in memory by Miniflare's stub for as long as that edge lives, and would never hibernate.
+ */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
-import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type CertificateFiles, ensureCertificates } from '../certificates.ts';
-import { makeCredentials, type StackCredentials, signDeviceToken } from '../credentials.ts';
-import { type Edge, startEdge } from '../edge.ts';
-import { Partner } from '../partner.ts';
-import { type PlantSeed, seedApiKey, seedOrganization, seedPlant } from '../seed.ts';
+import { makeCredentials, signDeviceToken } from '../credentials.ts';
+import { type Edge, type EdgeOptions, startEdge } from '../edge.ts';
+import { Partner, type PartnerOptions } from '../partner.ts';
+import type { PlantSeed } from '../seed.ts';
+import { type OrganizationOptions, type SeededOrganization, seedBench } from './bench-seed.ts';
 
 const SYSTEM_CORE = '0';
 const GENERATOR_CORE = '1';
 /** More load than this before a run comes from something else. */
 const MAX_LOAD = 0.7;
 
+export interface BenchOptions {
+  /** One named acme when nothing is said; the first is whose `plants`, `partner` and `key` the stack names. */
+  organizations?: OrganizationOptions[];
+  /** Of the one organization. */
+  plants?: number;
+  /** System and generator on a core each; false lets the machine share. */
+  pinned?: boolean;
+  /** Another Worker entry, which may wrap the product's. */
+  entry?: string;
+  /** Starts workerd's inspector, which tells the JavaScript heap. */
+  inspector?: boolean;
+}
+
+export interface BenchPorts {
+  amqps: number;
+  mqtts: number;
+  metrics: number;
+}
+
 export interface BenchStack {
   edge: Edge;
-  credentials: StackCredentials;
+  /** Where the edge keeps D1 and the objects. */
+  dataFolder: string;
+  bridgeSecret: string;
   certificates: CertificateFiles;
   /** PEM text. */
   ca: string;
-  ports: { amqps: number; mqtts: number };
+  ports: BenchPorts;
   bridgePid: number;
-  addPlant(): Promise<PlantSeed>;
-  partner(): Promise<Partner>;
+  organizations: SeededOrganization[];
+  plants: PlantSeed[];
+  /** The first organization's API key. */
+  key: string;
+  partnerOptions(organization?: SeededOrganization): PartnerOptions;
+  partner(organization?: SeededOrganization): Promise<Partner>;
   token(deviceId: string): Promise<string>;
   stop(): Promise<void>;
 }
@@ -40,12 +69,11 @@ export function assertQuiet(): void {
   }
 }
 
-export async function startBenchStack(): Promise<BenchStack> {
+export async function startBenchStack(options: BenchOptions = {}): Promise<BenchStack> {
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-bench-'));
   const credentials = makeCredentials('acme');
   const certificates = await ensureCertificates(join(folder, 'certificates'));
-  pin(process.pid, SYSTEM_CORE);
-  const edge = await startEdge({
+  const edgeOptions: EdgeOptions = {
     dataFolder: join(folder, 'edge'),
     port: 0,
     secrets: {
@@ -53,45 +81,44 @@ export async function startBenchStack(): Promise<BenchStack> {
       dataKeys: credentials.dataKeys,
       tokenPublicKey: JSON.stringify(credentials.tokenPublicKey),
     },
+  };
+  const wanted = options.organizations ?? [{ slug: 'acme', plants: options.plants ?? 1 }];
+  const organizations = await seedBench(edgeOptions, wanted);
+  const [first] = organizations;
+  if (!first) throw new Error('a stack needs an organization');
+
+  const isPinned = options.pinned ?? true;
+  if (isPinned) pin(process.pid, SYSTEM_CORE);
+  const edge = await startEdge({
+    ...edgeOptions,
+    ...(options.entry ? { entry: options.entry } : {}),
+    ...(options.inspector ? { inspector: true } : {}),
   });
-  const { bridge, ports } = await startBridge(edge.url, credentials, certificates);
-  pin(process.pid, GENERATOR_CORE);
+  const { bridge, ports } = await startBridge(edge.url, credentials.bridgeSecret, certificates);
+  if (isPinned) pin(process.pid, GENERATOR_CORE);
 
-  await seedOrganization(edge.miniflare, credentials);
-  const { organization, apiKey } = credentials;
-  await seedApiKey(edge.miniflare, organization, credentials.admin.id, apiKey);
-
+  const partnerOptions = (organization = first): PartnerOptions => ({
+    host: 'localhost',
+    port: ports.amqps,
+    ca: certificates.ca,
+    slug: organization.slug,
+    vhost: `partner-${organization.apiKey.id}`,
+    key: organization.apiKey.key,
+    signingKey: organization.apiKey.signingKey,
+  });
   return {
     edge,
-    credentials,
+    dataFolder: join(folder, 'edge'),
+    bridgeSecret: credentials.bridgeSecret,
     certificates,
     ca: readFileSync(certificates.ca, 'utf8'),
     ports,
     bridgePid: bridge.pid ?? 0,
-    addPlant: async () => {
-      const id = randomUUID();
-      const digits = BigInt(`0x${id.replaceAll('-', '').slice(0, 12)}`) % 10n ** 11n;
-      const plant: PlantSeed = {
-        id,
-        name: `Plant ${id.slice(0, 8)}`,
-        eanCons: `8591824${String(digits).padStart(11, '0')}`,
-        eanProd: `8591825${String(digits).padStart(11, '0')}`,
-        externalPlantId: null,
-        gateway: { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') },
-      };
-      await seedPlant(edge.miniflare, organization.id, plant);
-      return plant;
-    },
-    partner: () =>
-      Partner.connect({
-        host: 'localhost',
-        port: ports.amqps,
-        ca: certificates.ca,
-        slug: organization.slug,
-        vhost: `partner-${apiKey.id}`,
-        key: apiKey.key,
-        signingKey: apiKey.signingKey,
-      }),
+    organizations,
+    plants: first.plants,
+    key: first.apiKey.key,
+    partnerOptions,
+    partner: (organization) => Partner.connect(partnerOptions(organization)),
     token: (deviceId) => signDeviceToken(credentials.tokenPrivateKey, deviceId, 86_400),
     stop: async () => {
       bridge.kill('SIGTERM');
@@ -104,15 +131,15 @@ export async function startBenchStack(): Promise<BenchStack> {
 
 async function startBridge(
   edgeUrl: string,
-  credentials: StackCredentials,
+  secret: string,
   certificates: CertificateFiles,
-): Promise<{ bridge: ChildProcess; ports: { amqps: number; mqtts: number } }> {
+): Promise<{ bridge: ChildProcess; ports: BenchPorts }> {
   const bridge = fork(join(import.meta.dirname, '..', '..', 'bridge', 'index.ts'), {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env: {
       ...process.env,
       SITEWIRE_EDGE_URL: edgeUrl,
-      SITEWIRE_BRIDGE_SECRET: credentials.bridgeSecret,
+      SITEWIRE_BRIDGE_SECRET: secret,
       SITEWIRE_BRIDGE_ID: 'bridge-bench',
       SITEWIRE_TLS_CERT: certificates.certificate,
       SITEWIRE_TLS_KEY: certificates.key,
@@ -122,7 +149,7 @@ async function startBridge(
       SITEWIRE_LOG_LEVEL: 'warn',
     },
   });
-  const [message] = (await once(bridge, 'message')) as [{ ports: { amqps: number; mqtts: number } }];
+  const [message] = (await once(bridge, 'message')) as [{ ports: BenchPorts }];
   return { bridge, ports: message.ports };
 }
 

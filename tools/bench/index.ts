@@ -1,14 +1,33 @@
-/** `npm run bench -- <id>`: prints a table, writes JSON under bench-results/. docs/performance.md quotes the figures. */
+/**
+ * `npm run bench -- <id> [minutes]`: prints a table, writes JSON under bench-results/. docs/performance.md quotes the
+ * figures. A number behind an id is how many minutes it runs, where it has a length.
+ */
 import { assertQuiet } from './bench-stack.ts';
+import { benchFlood } from './flood.ts';
 import { benchCommands } from './p1-command.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
+import { benchCost } from './p8-cost.ts';
+import { benchSoak } from './soak.ts';
 
-const BENCHES: Record<string, () => Promise<void>> = { p1: benchCommands, p2: benchTelemetry };
+const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
+  p1: benchCommands,
+  p2: benchTelemetry,
+  p8: benchCost,
+  soak: benchSoak,
+  flood: benchFlood,
+};
+/** Without an argument: those that take minutes, not an hour. */
+const SHORT = ['p1', 'p2'];
 
-const wanted = process.argv.slice(2);
-const ids = wanted.length > 0 ? wanted : Object.keys(BENCHES);
-const unknown = ids.filter((id) => !Object.hasOwn(BENCHES, id));
+const wanted: { id: string; minutes: number | undefined }[] = [];
+for (const word of process.argv.slice(2)) {
+  const last = wanted.at(-1);
+  if (/^\d+(\.\d+)?$/.test(word) && last) last.minutes = Number(word);
+  else wanted.push({ id: word, minutes: undefined });
+}
+if (wanted.length === 0) wanted.push(...SHORT.map((id) => ({ id, minutes: undefined })));
+const unknown = wanted.filter(({ id }) => !Object.hasOwn(BENCHES, id)).map(({ id }) => id);
 if (unknown.length > 0)
   throw new Error(`no such benchmark: ${unknown.join(', ')}; there are ${Object.keys(BENCHES).join(', ')}`);
 assertQuiet();
-for (const id of ids) await BENCHES[id]?.();
+for (const { id, minutes } of wanted) await BENCHES[id]?.(minutes);

@@ -6,7 +6,9 @@ import { deviceTopic } from '../../protocol/topics.ts';
 import type { PlantSeed } from '../seed.ts';
 import type { BenchStack } from './bench-stack.ts';
 
-export async function connectInstantDevice(stack: BenchStack, plant: PlantSeed): Promise<MqttClient> {
+export type DeviceSide = Pick<BenchStack, 'ca' | 'token'> & { ports: { mqtts: number } };
+
+export async function connectInstantDevice(stack: DeviceSide, plant: PlantSeed): Promise<MqttClient> {
   const { id, hmacSecret } = plant.gateway;
   const client = await connectAsync({
     protocol: 'mqtts',

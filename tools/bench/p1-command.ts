@@ -27,14 +27,10 @@ interface Samples {
 }
 
 export async function benchCommands(): Promise<void> {
-  const stack = await startBenchStack();
+  const stack = await startBenchStack({ plants: PLANTS });
   const devices: MqttClient[] = [];
-  const plants: PlantSeed[] = [];
-  for (let count = 0; count < PLANTS; count++) {
-    const plant = await stack.addPlant();
-    plants.push(plant);
-    devices.push(await connectInstantDevice(stack, plant));
-  }
+  const { plants } = stack;
+  for (const plant of plants) devices.push(await connectInstantDevice(stack, plant));
   const partner = await stack.partner();
   const figures = await measure(stack, partner, plants);
   await partner.close();

@@ -1,17 +1,20 @@
 /** P2: telemetry of eight metrics, signed, stored: over the link alone at fixed batch sizes, and over MQTT. */
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { connectAsync } from 'mqtt';
 import { dial, type Link, startPulse } from '../../bridge/link.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
-import { telemetrySigningString } from '../../protocol/signing.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import { siteOf } from '../objects.ts';
 import type { PlantSeed } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, report } from './figures.ts';
+import { telemetryText } from './plant-load.ts';
 
 const BATCHES = [1, 10, 100];
 const LINK_MESSAGES: Record<number, number> = { 1: 6_000, 10: 40_000, 100: 80_000 };
+/** Devices of the one plant, a link each: so many that none comes near its own rate. */
+const LINK_DEVICES: Record<number, number> = { 1: 4, 10: 16, 100: 64 };
+const MAX_LINK_DEVICES = 64;
 /** Batches under way at once: enough to keep the link busy, far from its answer timeout. */
 const OPEN_BATCHES = 4;
 const MQTT_DEVICES = 50;
@@ -19,63 +22,39 @@ const MQTT_MESSAGES_PER_DEVICE = 600;
 const MQTT_WINDOW = 10;
 
 export async function benchTelemetry(): Promise<void> {
-  const stack = await startBenchStack();
+  const organizations = [
+    { slug: 'acme', plants: BATCHES.length, moreDevices: MAX_LINK_DEVICES - 1 },
+    { slug: 'mqtt', plants: MQTT_DEVICES },
+  ];
+  const stack = await startBenchStack({ organizations });
   const stopPulse = startPulse();
   const figures: Figure[] = [];
-  for (const batch of BATCHES) figures.push(...(await overLink(stack, batch)));
-  figures.push(await overMqtt(stack));
+  for (const [index, batch] of BATCHES.entries()) {
+    figures.push(...(await overLink(stack, stack.plants[index] as PlantSeed, batch)));
+  }
+  figures.push(await overMqtt(stack, stack.organizations[1]?.plants ?? []));
   stopPulse();
   await stack.stop();
   report('p2', 'telemetry ingest, 8 metrics, HMAC and nonce checked, stored', figures);
 }
 
-function telemetry(plant: PlantSeed): string {
-  const { id, hmacSecret } = plant.gateway;
-  const ts = Date.now();
-  const nonce = randomUUID();
-  const reading = () => Math.round(Math.random() * 100_000) / 1_000;
-  const data = JSON.stringify({
-    gridPowerKw: reading(),
-    fvePowerKw: reading(),
-    'BESS-1/powerKw': reading(),
-    'BESS-1/socPercent': reading(),
-    'FVE-1/powerKw': reading(),
-    'METER-1/powerKw': reading(),
-    'METER-1/importRegisterKwh': reading(),
-    'METER-1/exportRegisterKwh': reading(),
-  });
-  const sig = createHmac('sha256', hmacSecret)
-    .update(telemetrySigningString(id, ts, nonce, data))
-    .digest('hex');
-  return `{"ts":${ts},"nonce":"${nonce}","data":${data},"sig":"${sig}"}`;
-}
-
-/** One device's link without the bridge's own batching: exactly `batch` frames to a message. */
-async function overLink(stack: BenchStack, batch: number): Promise<Figure[]> {
-  const plant = await stack.addPlant();
+/** Links of one plant's devices without the bridge's own batching: exactly `batch` frames to a message. */
+async function overLink(stack: BenchStack, plant: PlantSeed, batch: number): Promise<Figure[]> {
+  const devices = [plant.gateway, ...(stack.organizations[0]?.moreDevices.get(plant.id) ?? [])];
+  const boot = randomUUID();
+  const senders: Sender[] = [];
   const total = LINK_MESSAGES[batch] ?? 0;
-  const payloads = Array.from({ length: total }, () => telemetry(plant));
-  const dialed = await dial<DeviceLinkUp, DeviceLinkDown>(
-    {
-      url: stack.edge.url,
-      secret: stack.credentials.bridgeSecret,
-      bridge: 'bench-link',
-      boot: randomUUID(),
-    },
-    'mqtt',
-    {
-      username: plant.gateway.id,
-      password: await stack.token(plant.gateway.id),
-      address: '127.0.0.1',
-      fingerprint: '',
-    },
-    deviceLinkDown,
-  );
-  if (dialed.outcome !== 'accepted') throw new Error(`the link was not accepted: ${JSON.stringify(dialed)}`);
-  const before = await rowsWritten(stack, plant);
-  const seconds = await pour(dialed.link, payloads, batch);
-  const rows = (await rowsWritten(stack, plant)) - before;
-  dialed.link.close();
+  for (const device of devices.slice(0, LINK_DEVICES[batch])) {
+    senders.push({ link: await dialLink(stack, device, boot), device, payloads: [] });
+  }
+  for (let made = 0; made < total; made += batch) {
+    const sender = senders[(made / batch) % senders.length] as Sender;
+    for (let count = 0; count < batch; count++) sender.payloads.push(telemetryText(sender.device));
+  }
+  const before = await rowsWritten(stack, plant, devices);
+  const seconds = await pour(senders, total, batch);
+  const rows = (await rowsWritten(stack, plant, devices)) - before;
+  for (const { link } of senders) link.close();
   const figures: Figure[] = [
     {
       name: `link → Site, ${batch} per batch`,
@@ -93,50 +72,85 @@ async function overLink(stack: BenchStack, batch: number): Promise<Figure[]> {
   return figures;
 }
 
-function pour(
-  link: Link<DeviceLinkUp, DeviceLinkDown>,
-  payloads: readonly string[],
-  batch: number,
-): Promise<number> {
+interface Sender {
+  link: Link<DeviceLinkUp, DeviceLinkDown>;
+  device: PlantSeed['gateway'];
+  payloads: string[];
+}
+
+async function dialLink(
+  stack: BenchStack,
+  device: PlantSeed['gateway'],
+  boot: string,
+): Promise<Link<DeviceLinkUp, DeviceLinkDown>> {
+  const dialed = await dial<DeviceLinkUp, DeviceLinkDown>(
+    { url: stack.edge.url, secret: stack.bridgeSecret, bridge: 'bench-link', boot },
+    'mqtt',
+    {
+      username: device.id,
+      password: await stack.token(device.id),
+      address: '127.0.0.1',
+      fingerprint: '',
+    },
+    deviceLinkDown,
+  );
+  if (dialed.outcome !== 'accepted') throw new Error(`the link was not accepted: ${JSON.stringify(dialed)}`);
+  return dialed.link;
+}
+
+/** A batch goes out for each that is stored, from one link after the other. */
+function pour(senders: readonly Sender[], total: number, batch: number): Promise<number> {
   return new Promise((resolve, reject) => {
-    let next = 0;
+    let turn = 0;
     let stored = 0;
     const startedAt = performance.now();
     const sendBatch = () => {
-      for (const payload of payloads.slice(next, next + batch)) {
-        const seq = link.nextSeq();
-        link.send({ kind: 'publish', seq, topic: 'telemetry', payload }, seq);
+      const sender = senders[turn++ % senders.length] as Sender;
+      const payloads = sender.payloads.splice(0, batch);
+      if (payloads.length === 0) return;
+      for (const payload of payloads) {
+        const seq = sender.link.nextSeq();
+        sender.link.send({ kind: 'publish', seq, topic: 'telemetry', payload }, seq);
       }
-      next += batch;
-      link.flush();
+      sender.link.flush();
     };
-    link.attach({
-      frames: (frames) => {
-        for (const frame of frames) {
-          if (frame.kind === 'refused') reject(new Error(`refused: ${frame.reason}`));
-          if (frame.kind !== 'stored') continue;
-          stored += frame.seqs.length;
-          if (next < payloads.length) sendBatch();
-        }
-        if (stored === payloads.length) resolve((performance.now() - startedAt) / 1_000);
-      },
-      closed: (code, reason) => reject(new Error(`the link closed: ${code} ${reason}`)),
-    });
+    for (const { link } of senders) {
+      link.attach({
+        frames: (frames) => {
+          for (const frame of frames) {
+            if (frame.kind === 'refused') reject(new Error(`refused: ${frame.reason}`));
+            if (frame.kind === 'wait') reject(new Error('a device is over its rate'));
+            if (frame.kind !== 'stored') continue;
+            stored += frame.seqs.length;
+            sendBatch();
+          }
+          if (stored === total) resolve((performance.now() - startedAt) / 1_000);
+        },
+        closed: (code, reason) => reject(new Error(`the link closed: ${code} ${reason}`)),
+      });
+    }
     for (let open = 0; open < OPEN_BATCHES; open++) sendBatch();
   });
 }
 
-async function rowsWritten(stack: BenchStack, plant: PlantSeed): Promise<number> {
+async function rowsWritten(
+  stack: BenchStack,
+  plant: PlantSeed,
+  devices: readonly PlantSeed['gateway'][],
+): Promise<number> {
   const site = await siteOf(stack.edge.miniflare, plant.id);
-  const { rowsWritten: rows, dropped } = await site.diagnostics(plant.gateway.id);
-  if (dropped.length > 0) throw new Error(`messages were dropped: ${JSON.stringify(dropped)}`);
+  let rows = 0;
+  for (const { id } of devices) {
+    const { rowsWritten: written, dropped } = await site.diagnostics(id);
+    if (dropped.length > 0) throw new Error(`messages were dropped: ${JSON.stringify(dropped)}`);
+    rows = written;
+  }
   return rows;
 }
 
-async function overMqtt(stack: BenchStack): Promise<Figure> {
+async function overMqtt(stack: BenchStack, plants: readonly PlantSeed[]): Promise<Figure> {
   const clients = [];
-  for (let count = 0; count < MQTT_DEVICES; count++) {
-    const plant = await stack.addPlant();
+  for (const plant of plants) {
     const client = await connectAsync({
       protocol: 'mqtts',
       host: 'localhost',
@@ -147,7 +161,7 @@ async function overMqtt(stack: BenchStack): Promise<Figure> {
       password: await stack.token(plant.gateway.id),
       clean: true,
     });
-    const payloads = Array.from({ length: MQTT_MESSAGES_PER_DEVICE }, () => telemetry(plant));
+    const payloads = Array.from({ length: MQTT_MESSAGES_PER_DEVICE }, () => telemetryText(plant.gateway));
     clients.push({ client, payloads, topic: deviceTopic(plant.gateway.id, 'telemetry') });
   }
   const startedAt = performance.now();

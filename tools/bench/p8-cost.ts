@@ -1,0 +1,202 @@
+/**
+ * P8: what an hour of one plant at 5 s costs, with a partner who takes all its events: rows written, requests, and the
+ * seconds in which Site and Vhost could not hibernate, each through the product's Worker with meters around it.
+ *
+ * Cloudflare bills the duration of an object that runs or is held in memory by something that could not be woken
+ * again; not that of one that may hibernate, even before it does. A WebSocket message is a twentieth of a request, a
+ * `setAlarm` is a row written.
+ */
+import { join } from 'node:path';
+import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import { type Figure, report } from './figures.ts';
+import { connectInstantDevice } from './instant-device.ts';
+import { METERS_PATH, type MeterReport, type ObjectKind } from './meter-report.ts';
+import { CommandingPartner, publishTelemetry } from './plant-load.ts';
+
+const MINUTES = 60;
+const INTERVAL_MS = 5_000;
+const SETTLE_MS = 15_000;
+const COMMANDS = 40;
+const COMMAND_EVERY_MS = 500;
+/** Silences in which both objects must go: longer than the runtime's 10 s. */
+const SILENCES = 3;
+const SILENCE_MS = 25_000;
+
+const HOURS_PER_MONTH = 730;
+const PRICE = { row: 1 / 1e6, request: 0.15 / 1e6, gigabyteSecond: 12.5 / 1e6 };
+const OBJECT_GIGABYTES = 0.128;
+const MESSAGES_PER_REQUEST = 20;
+const KINDS: ObjectKind[] = ['Site', 'Vhost'];
+
+type Meters = Record<ObjectKind, MeterReport>;
+
+export async function benchCost(minutes: number = MINUTES): Promise<void> {
+  const entry = join(import.meta.dirname, 'workerd', 'metered-worker.ts');
+  const stack = await startBenchStack({ entry });
+  const [plant] = stack.plants;
+  if (!plant) throw new Error('there is no plant');
+  const device = await connectInstantDevice(stack, plant);
+  const partner = await CommandingPartner.start(await stack.partner(), 'acme');
+  await pause(SETTLE_MS);
+
+  const messages = Math.round((minutes * 60_000) / INTERVAL_MS);
+  const before = await readMeters(stack);
+  const eventsBefore = partner.eventCount;
+  const startedAt = performance.now();
+  for (let sent = 0; sent < messages; sent++) {
+    await publishTelemetry(device, plant);
+    await pause(startedAt + (sent + 1) * INTERVAL_MS - performance.now());
+  }
+  const hours = (performance.now() - startedAt) / 3_600_000;
+  const during = difference(await readMeters(stack), before);
+  const events = partner.eventCount - eventsBefore;
+
+  await pause(SETTLE_MS);
+  const beforeCommands = await readMeters(stack);
+  for (let sent = 0; sent < COMMANDS; sent++) {
+    await partner.complete(plant);
+    await pause(COMMAND_EVERY_MS);
+  }
+  await pause(SETTLE_MS);
+  const commands = difference(await readMeters(stack), beforeCommands);
+
+  const beforeSilence = await readMeters(stack);
+  for (let silence = 0; silence < SILENCES; silence++) {
+    await pause(SILENCE_MS);
+    await publishTelemetry(device, plant);
+  }
+  const silences = difference(await readMeters(stack), beforeSilence);
+
+  await partner.partner.close();
+  device.end(true);
+  await stack.stop();
+  const scaled = minutes === MINUTES ? '' : `, ${minutes} minutes scaled to an hour`;
+  report('p8', `an hour of a plant at 5 s with a live partner${scaled}`, [
+    ...KINDS.flatMap((kind) => hourOf(kind, during[kind], hours)),
+    ...perPiece(during, commands, messages, events),
+    ...KINDS.flatMap((kind) => hibernationOf(kind, silences[kind])),
+  ]);
+  printCalls(during, hours);
+}
+
+function hourOf(kind: ObjectKind, meter: MeterReport, hours: number): Figure[] {
+  const rows = rowsOf(meter) / hours;
+  const { webSocketMessage: frames = 0, alarm: alarms = 0 } = meter.calls;
+  const calls = sum(Object.values(meter.calls));
+  const requests = (calls - frames + frames / MESSAGES_PER_REQUEST) / hours;
+  const busy = meter.busyMs / 1_000 / hours;
+  const dollars =
+    HOURS_PER_MONTH *
+    (rows * PRICE.row + requests * PRICE.request + busy * OBJECT_GIGABYTES * PRICE.gigabyteSecond);
+  const figure = (name: string, value: number, unit: string): Figure => ({
+    name: `${kind}: ${name}`,
+    value,
+    unit,
+  });
+  return [
+    figure('rows written, alarms set included', rows, '1/h'),
+    figure('seconds awake (billed)', busy, 's/h'),
+    figure('  of them in handlers', meter.handlerMs / 1_000 / hours, 's/h'),
+    figure('seconds free to hibernate', Math.max(0, 3_600 - busy), 's/h'),
+    figure('wakes from hibernation', meter.wakes / hours, '1/h'),
+    figure('messages of sockets', frames / hours, '1/h'),
+    figure('alarms', alarms / hours, '1/h'),
+    figure('requests billed', requests, '1/h'),
+    figure('price', dollars, '$/month'),
+  ];
+}
+
+function perPiece(during: Meters, commands: Meters, messages: number, events: number): Figure[] {
+  const both = KINDS.map((kind) => rowsOf(commands[kind]));
+  return [
+    { name: 'events that the partner took', value: events, unit: '' },
+    {
+      name: 'rows per telemetry message (Site)',
+      value: rowsOf(during.Site) / messages,
+      unit: 'rows',
+      target: '≤ 1.1',
+    },
+    {
+      name: 'rows per partner event (Vhost)',
+      value: rowsOf(during.Vhost) / Math.max(1, events),
+      unit: 'rows',
+      target: '≤ 0.2',
+    },
+    { name: 'rows per command (Site)', value: (both[0] ?? 0) / COMMANDS, unit: 'rows' },
+    { name: 'rows per command (Vhost)', value: (both[1] ?? 0) / COMMANDS, unit: 'rows' },
+    { name: 'rows per command (both)', value: sum(both) / COMMANDS, unit: 'rows', target: '≤ 15' },
+  ];
+}
+
+function hibernationOf(kind: ObjectKind, meter: MeterReport): Figure[] {
+  return [
+    {
+      name: `${kind}: silences over 10 s`,
+      value: meter.longIdles,
+      unit: '',
+    },
+    {
+      name: `${kind}: of them hibernated`,
+      value: meter.hibernated,
+      unit: '',
+      target: `= ${meter.longIdles}, and more than 0`,
+    },
+  ];
+}
+
+/** Who writes and who calls: where a figure comes from. */
+function printCalls(meters: Meters, hours: number): void {
+  for (const kind of KINDS) {
+    const { calls, rows, alarmsSet } = meters[kind];
+    console.log(`\n  ${kind}, per hour`);
+    for (const name of new Set([...Object.keys(calls), ...Object.keys(rows)])) {
+      const [called, written] = [calls[name] ?? 0, rows[name] ?? 0].map((count) => count / hours);
+      console.log(
+        `    ${name.padEnd(24)} ${called?.toFixed(0).padStart(7)} calls ${written?.toFixed(0).padStart(7)} rows`,
+      );
+    }
+    console.log(`    ${'setAlarm'.padEnd(24)} ${(alarmsSet / hours).toFixed(0).padStart(7)} calls`);
+  }
+}
+
+async function readMeters(stack: BenchStack): Promise<Meters> {
+  const response = await fetch(`${stack.edge.url}${METERS_PATH}`);
+  const { Site, Vhost } = (await response.json()) as Record<ObjectKind, MeterReport[]>;
+  const [site, vhost] = [Site[0], Vhost[0]];
+  if (!site || !vhost) throw new Error('an object has not been called');
+  return { Site: site, Vhost: vhost };
+}
+
+function difference(after: Meters, before: Meters): Meters {
+  return { Site: since(after.Site, before.Site), Vhost: since(after.Vhost, before.Vhost) };
+}
+
+function since(after: MeterReport, before: MeterReport): MeterReport {
+  const counts = (name: 'calls' | 'rows') =>
+    Object.fromEntries(
+      Object.entries(after[name]).map(([key, count]) => [key, count - (before[name][key] ?? 0)]),
+    );
+  return {
+    wakes: after.wakes - before.wakes,
+    busyMs: after.busyMs - before.busyMs,
+    handlerMs: after.handlerMs - before.handlerMs,
+    calls: counts('calls'),
+    rows: counts('rows'),
+    alarmsSet: after.alarmsSet - before.alarmsSet,
+    longIdles: after.longIdles - before.longIdles,
+    hibernated: after.hibernated - before.hibernated,
+    heldBy: after.heldBy,
+  };
+}
+
+function rowsOf(meter: MeterReport): number {
+  return sum(Object.values(meter.rows)) + meter.alarmsSet;
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)));
+}

@@ -1,0 +1,103 @@
+/** What a plant and its partner do all day, for benchmarks: signed readings, device commands, events acknowledged. */
+import { createHmac, randomUUID } from 'node:crypto';
+import type { MqttClient } from 'mqtt';
+import { telemetrySigningString } from '../../protocol/signing.ts';
+import { deviceTopic } from '../../protocol/topics.ts';
+import type { Partner } from '../partner.ts';
+import type { PlantSeed } from '../seed.ts';
+
+export const EVENT_QUEUES = ['event.status', 'event.execution', 'event.telemetry', 'event.alarm'];
+
+/** The text of a signed message of eight metrics, as it goes into MQTT. */
+export function telemetryText(device: PlantSeed['gateway']): string {
+  const { id, hmacSecret } = device;
+  const ts = Date.now();
+  const nonce = randomUUID();
+  const reading = () => Math.round(Math.random() * 100_000) / 1_000;
+  const data = JSON.stringify({
+    gridPowerKw: reading(),
+    fvePowerKw: reading(),
+    'BESS-1/powerKw': reading(),
+    'BESS-1/socPercent': reading(),
+    'FVE-1/powerKw': reading(),
+    'METER-1/powerKw': reading(),
+    'METER-1/importRegisterKwh': reading(),
+    'METER-1/exportRegisterKwh': reading(),
+  });
+  const sig = createHmac('sha256', hmacSecret)
+    .update(telemetrySigningString(id, ts, nonce, data))
+    .digest('hex');
+  return `{"ts":${ts},"nonce":"${nonce}","data":${data},"sig":"${sig}"}`;
+}
+
+/** Resolves at the PUBACK: the message is stored. */
+export async function publishTelemetry(client: MqttClient, plant: PlantSeed): Promise<void> {
+  const topic = deviceTopic(plant.gateway.id, 'telemetry');
+  await client.publishAsync(topic, telemetryText(plant.gateway), { qos: 1 });
+}
+
+/** A partner that takes all its events, and knows when its commands have ended. */
+export class CommandingPartner {
+  readonly partner: Partner;
+  readonly #open = new Map<string, () => void>();
+  #eventCount = 0;
+
+  private constructor(partner: Partner) {
+    this.partner = partner;
+  }
+
+  static async start(partner: Partner, slug: string): Promise<CommandingPartner> {
+    const own = new CommandingPartner(partner);
+    for (const queue of EVENT_QUEUES) {
+      await partner.channel.consume(`vcp.${slug}.${queue}`, (message) => {
+        if (!message) return;
+        partner.channel.ack(message);
+        own.#eventCount += 1;
+        if (queue === 'event.execution') own.#note(message.content);
+      });
+    }
+    return own;
+  }
+
+  /** Events so far, of all queues. */
+  get eventCount(): number {
+    return this.#eventCount;
+  }
+
+  /** A device command, signed; `confirmed` resolves at its confirm, `ended` when the device has done it. */
+  command(plant: PlantSeed): { confirmed: Promise<unknown>; ended: Promise<void> } {
+    const correlationId = randomUUID();
+    const ended = new Promise<void>((resolve) => this.#open.set(correlationId, resolve));
+    const commands = [
+      { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } },
+    ];
+    const confirmed = this.partner.publish('device', plant.id, { commands }, { correlationId });
+    return { confirmed, ended };
+  }
+
+  /** Resolves when the command has ended. */
+  async complete(plant: PlantSeed): Promise<void> {
+    const { confirmed, ended } = this.command(plant);
+    await confirmed;
+    await ended;
+  }
+
+  #note(content: Buffer): void {
+    const { correlationId, payload } = JSON.parse(content.toString('utf8'));
+    if (payload.status === 'EXECUTING') return;
+    this.#open.get(correlationId)?.();
+    this.#open.delete(correlationId);
+  }
+}
+
+/** As many workers as that, each with the next piece of work until `isOver`. */
+export async function repeat(
+  workers: number,
+  isOver: () => boolean,
+  work: () => Promise<unknown>,
+): Promise<void> {
+  const worker = async () => {
+    while (!isOver()) await work();
+  };
+  await Promise.all(Array.from({ length: workers }, worker));
+}

@@ -1,0 +1,90 @@
+/** What a process holds, from outside: memory by kind, descriptors, files on disk, the JavaScript heap. */
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Edge } from '../edge.ts';
+
+const MIB = 1_024 * 1_024;
+
+export interface ProcessMemory {
+  /** MiB in RAM. */
+  rss: number;
+  /** Of them what no file backs: heaps, JavaScript and native, and stacks. */
+  anonymous: number;
+}
+
+export function memoryOf(pid: number): ProcessMemory {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const mib = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1_024;
+  return { rss: mib('VmRSS'), anonymous: mib('RssAnon') };
+}
+
+export function descriptorsOf(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+/** Objects that are in memory: each has its database open. */
+export function objectsInMemory(pid: number): { sites: number; vhosts: number } {
+  const open = new Set<string>();
+  for (const name of readdirSync(`/proc/${pid}/fd`)) {
+    const file = linkOf(`/proc/${pid}/fd/${name}`);
+    if (/-(Site|Vhost)\/[0-9a-f]{64}\.sqlite$/.test(file)) open.add(file);
+  }
+  const sites = [...open].filter((file) => file.includes('-Site/')).length;
+  return { sites, vhosts: open.size - sites };
+}
+
+/** MiB of databases, and of the write-ahead logs beside them. */
+export function diskOf(folder: string): { data: number; log: number } {
+  const sizes = { data: 0, log: 0 };
+  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
+    if (!entry.isFile()) continue;
+    try {
+      const { size } = statSync(join(entry.parentPath, entry.name));
+      if (entry.name.endsWith('-wal')) sizes.log += size / MIB;
+      else if (entry.name.endsWith('.sqlite')) sizes.data += size / MIB;
+    } catch {
+      // Gone while we looked.
+    }
+  }
+  return sizes;
+}
+
+/** MiB in use of the product's JavaScript heap in workerd, what is yet to be collected included. */
+export async function edgeHeap(edge: Edge): Promise<number> {
+  const inspector = await edge.miniflare.getInspectorURL();
+  const list = (await (await fetch(`http://${inspector.host}/json`)).json()) as InspectorTarget[];
+  const target = list.find(({ id }) => id.startsWith('core:user'));
+  if (!target) throw new Error(`workerd has no user worker among ${list.map(({ id }) => id).join(', ')}`);
+  const socket = new WebSocket(target.webSocketDebuggerUrl);
+  try {
+    return await new Promise((resolve, reject) => {
+      socket.onopen = () => socket.send(JSON.stringify({ id: 1, method: 'Runtime.getHeapUsage' }));
+      socket.onerror = () => reject(new Error('the inspector does not answer'));
+      socket.onmessage = ({ data }) => {
+        const { id, result } = JSON.parse(String(data));
+        if (id === 1) resolve(result.usedSize / MIB);
+      };
+    });
+  } finally {
+    socket.close();
+  }
+}
+
+/** MiB in use of the bridge's JavaScript heap, from its metrics. */
+export async function bridgeHeap(metricsPort: number): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+  return Number(/^nodejs_heap_size_used_bytes (\S+)/m.exec(text)?.[1]) / MIB;
+}
+
+interface InspectorTarget {
+  id: string;
+  webSocketDebuggerUrl: string;
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,63 @@
+/** A commanding partner who comes back when his connection ends, and counts how often it did. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { Partner, type PartnerOptions } from '../partner.ts';
+import type { PlantSeed } from '../seed.ts';
+import { CommandingPartner } from './plant-load.ts';
+
+const RETRY_MS = 250;
+
+export class ReturningPartner {
+  readonly #options: PartnerOptions;
+  #current: CommandingPartner | undefined;
+  #isOver = false;
+  #lost = 0;
+
+  private constructor(options: PartnerOptions) {
+    this.#options = options;
+  }
+
+  static async start(options: PartnerOptions): Promise<ReturningPartner> {
+    const own = new ReturningPartner(options);
+    await own.#connect();
+    return own;
+  }
+
+  /** Connections that ended before this partner wanted it. */
+  get lost(): number {
+    return this.#lost;
+  }
+
+  /** Resolves at the confirm; rejects when there is no connection or it ends before. */
+  async confirmed(plant: PlantSeed): Promise<void> {
+    if (!this.#current) {
+      await pause(RETRY_MS);
+      throw new Error('no connection');
+    }
+    await this.#current.command(plant).confirmed;
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true;
+    await this.#current?.partner.close();
+  }
+
+  async #connect(): Promise<void> {
+    const partner = await Partner.connect(this.#options);
+    partner.connection.on('error', () => {});
+    partner.channel.on('error', () => {});
+    partner.connection.on('close', () => {
+      this.#current = undefined;
+      if (this.#isOver) return;
+      this.#lost += 1;
+      void this.#return();
+    });
+    this.#current = await CommandingPartner.start(partner, this.#options.slug);
+  }
+
+  async #return(): Promise<void> {
+    while (!this.#isOver && !this.#current) {
+      await pause(RETRY_MS);
+      await this.#connect().catch(() => {});
+    }
+  }
+}

@@ -1,0 +1,228 @@
+/**
+ * Soak: commands, readings and REST reads at once for as long as is asked, then nobody; a line a minute of what edge
+ * and bridge hold. What is wanted is flat lines, and that memory is not held by objects that nobody uses.
+ */
+import type { MqttClient } from 'mqtt';
+import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import { type Figure, report } from './figures.ts';
+import { connectInstantDevice } from './instant-device.ts';
+import { CommandingPartner, publishTelemetry, repeat } from './plant-load.ts';
+import { bridgeHeap, descriptorsOf, diskOf, edgeHeap, memoryOf, objectsInMemory } from './process-figures.ts';
+
+const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 100);
+/** Without an argument, the load lasts until so many commands have ended. */
+const COMMANDS = 200_000;
+const IN_FLIGHT = 50;
+const READING_WORKERS = 2;
+const REST_WORKERS = 1;
+/** Readings and reads are the company of the commands: a pause behind each. */
+const READING_PAUSE_MS = 10;
+const REST_PAUSE_MS = 50;
+/** Long enough for objects to hibernate (10 s), for plants to be told OFFLINE and for that to settle. */
+const SILENT_MINUTES = 4;
+const MINUTE_MS = 60_000;
+/** The first lines are those of a process that compiles and fills its caches. */
+const SETTLED_AFTER_COMMANDS = 40_000;
+
+interface Row {
+  minute: number;
+  phase: 'load' | 'nobody';
+  commands: number;
+  readings: number;
+  reads: number;
+  edgeRss: number;
+  edgeAnonymous: number;
+  edgeHeap: number;
+  bridgeRss: number;
+  bridgeHeap: number;
+  diskData: number;
+  diskLog: number;
+  edgeDescriptors: number;
+  bridgeDescriptors: number;
+  sites: number;
+  vhosts: number;
+}
+
+interface Counts {
+  commands: number;
+  readings: number;
+  reads: number;
+}
+
+export async function benchSoak(minutes: number | undefined): Promise<void> {
+  const stack = await startBenchStack({ plants: PLANTS, inspector: true });
+  const rows: Row[] = [];
+  const counts: Counts = { commands: 0, readings: 0, reads: 0 };
+  const look = async (minute: number, phase: Row['phase']) => {
+    const row = await sample(stack, minute, phase, counts);
+    rows.push(row);
+    printRow(row, rows.at(-2));
+  };
+  printHead();
+  await look(0, 'load');
+
+  const load = await startLoad(stack, counts);
+  const untilMs = minutes === undefined ? Number.POSITIVE_INFINITY : Date.now() + minutes * MINUTE_MS;
+  const isOver = () => (minutes === undefined ? counts.commands >= COMMANDS : Date.now() >= untilMs);
+  let minute = 0;
+  const running = load.run(isOver);
+  let isRunning = true;
+  void running.finally(() => {
+    isRunning = false;
+  });
+  while (isRunning) {
+    await Promise.race([pause(MINUTE_MS), running]);
+    minute += 1;
+    await look(minute, 'load');
+  }
+  await load.leave();
+  for (let silent = 0; silent < SILENT_MINUTES; silent++) {
+    await pause(MINUTE_MS);
+    minute += 1;
+    await look(minute, 'nobody');
+  }
+  await stack.stop();
+  report('soak', `${PLANTS} plants, commands, readings and reads, then nobody`, figuresOf(rows));
+}
+
+async function startLoad(stack: BenchStack, counts: Counts) {
+  const devices: MqttClient[] = [];
+  for (const plant of stack.plants) devices.push(await connectInstantDevice(stack, plant));
+  const partner = await CommandingPartner.start(await stack.partner(), 'acme');
+  const turns = { command: 0, reading: 0, read: 0 };
+  const plantAt = (turn: number) => {
+    const index = turn % stack.plants.length;
+    const [plant, device] = [stack.plants[index], devices[index]];
+    if (!plant || !device) throw new Error('there are no plants');
+    return { plant, device };
+  };
+  const command = async () => {
+    await partner.complete(plantAt(turns.command++).plant);
+    counts.commands += 1;
+  };
+  const reading = async () => {
+    const { plant, device } = plantAt(turns.reading++);
+    await publishTelemetry(device, plant);
+    counts.readings += 1;
+    await pause(READING_PAUSE_MS);
+  };
+  const read = async () => {
+    const { plant } = plantAt(turns.read++);
+    const page = turns.read % 2 === 0 ? 'telemetry/latest' : 'commands?pageSize=20';
+    const response = await fetch(`${stack.edge.url}/api/v1/vcp/sites/${plant.id}/${page}`, {
+      headers: { 'x-api-key': stack.key },
+    });
+    if (!response.ok) throw new Error(`${page} answered ${response.status}`);
+    await response.arrayBuffer();
+    counts.reads += 1;
+    await pause(REST_PAUSE_MS);
+  };
+  return {
+    run: async (isOver: () => boolean) => {
+      await Promise.all([
+        repeat(IN_FLIGHT, isOver, command),
+        repeat(READING_WORKERS, isOver, reading),
+        repeat(REST_WORKERS, isOver, read),
+      ]);
+    },
+    leave: async () => {
+      await partner.partner.close();
+      for (const device of devices) device.end(true);
+    },
+  };
+}
+
+async function sample(stack: BenchStack, minute: number, phase: Row['phase'], counts: Counts): Promise<Row> {
+  const edgePid = stack.edge.pid() ?? 0;
+  const [edge, bridge] = [memoryOf(edgePid), memoryOf(stack.bridgePid)];
+  const disk = diskOf(stack.dataFolder);
+  return {
+    minute,
+    phase,
+    ...counts,
+    edgeRss: edge.rss,
+    edgeAnonymous: edge.anonymous,
+    edgeHeap: await edgeHeap(stack.edge),
+    bridgeRss: bridge.rss,
+    bridgeHeap: await bridgeHeap(stack.ports.metrics),
+    diskData: disk.data,
+    diskLog: disk.log,
+    edgeDescriptors: descriptorsOf(edgePid),
+    bridgeDescriptors: descriptorsOf(stack.bridgePid),
+    ...objectsInMemory(edgePid),
+  };
+}
+
+function printHead(): void {
+  console.log(
+    '\n                      done this minute     edge, MiB         bridge     disk, MiB   descriptors  objects',
+  );
+  console.log(
+    'min  phase    commands readings  reads   RSS  anon  heap   RSS heap   data   log   edge bridge  S    V',
+  );
+}
+
+function printRow(row: Row, before: Row | undefined): void {
+  const since = (count: keyof Counts) => row[count] - (before?.[count] ?? 0);
+  const cells: [string | number, number][] = [
+    [row.minute, 3],
+    [` ${row.phase.padEnd(7)}`, 9],
+    [since('commands'), 8],
+    [since('readings'), 8],
+    [since('reads'), 6],
+    [row.edgeRss, 6],
+    [row.edgeAnonymous, 5],
+    [row.edgeHeap, 5],
+    [row.bridgeRss, 6],
+    [row.bridgeHeap, 4],
+    [row.diskData, 6],
+    [row.diskLog, 5],
+    [row.edgeDescriptors, 6],
+    [row.bridgeDescriptors, 6],
+    [row.sites, 3],
+    [row.vhosts, 4],
+  ];
+  console.log(
+    cells
+      .map(([cell, width]) => (typeof cell === 'number' ? cell.toFixed(0) : cell).padStart(width))
+      .join(' '),
+  );
+}
+
+function figuresOf(rows: readonly Row[]): Figure[] {
+  const loaded = rows.filter(({ phase }) => phase === 'load');
+  const last = loaded.at(-1);
+  const settled = loaded.find(({ commands }) => commands >= SETTLED_AFTER_COMMANDS) ?? loaded[1] ?? last;
+  const end = rows.at(-1);
+  if (!last || !settled || !end) return [];
+  const perCommand = (value: 'edgeRss' | 'bridgeRss' | 'edgeHeap') =>
+    ((last[value] - settled[value]) * 1_024) / Math.max(1, last.commands - settled.commands);
+  return [
+    { name: 'commands', value: last.commands, unit: '' },
+    { name: 'commands per minute', value: last.commands / last.minute, unit: '1/min' },
+    { name: 'edge RSS at the start', value: rows[0]?.edgeRss ?? 0, unit: 'MiB' },
+    { name: 'edge RSS, most', value: Math.max(...rows.map(({ edgeRss }) => edgeRss)), unit: 'MiB' },
+    { name: 'edge RSS with nobody there', value: end.edgeRss, unit: 'MiB' },
+    { name: 'edge heap with nobody there', value: end.edgeHeap, unit: 'MiB' },
+    {
+      name: 'edge RSS per command, once settled',
+      value: perCommand('edgeRss'),
+      unit: 'KiB',
+      target: '≤ 0.05',
+    },
+    { name: 'edge heap per command, once settled', value: perCommand('edgeHeap'), unit: 'KiB' },
+    { name: 'bridge RSS per command, once settled', value: perCommand('bridgeRss'), unit: 'KiB' },
+    { name: 'bridge RSS with nobody there', value: end.bridgeRss, unit: 'MiB' },
+    {
+      name: 'objects in memory with nobody there',
+      value: end.sites + end.vhosts,
+      unit: '',
+      target: '0',
+    },
+    { name: 'edge descriptors with nobody there', value: end.edgeDescriptors, unit: '' },
+  ];
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
