@@ -22,6 +22,8 @@ export class FrameReader {
   maxPayload: number;
   #rest: Buffer = Buffer.alloc(0);
   #parts: Buffer[] = [];
+  /** Of the size of the frame that is awaited, once it comes in many chunks. */
+  #gathered: Buffer | undefined;
   #held = 0;
   #needed = HEADER_BYTES;
 
@@ -31,15 +33,12 @@ export class FrameReader {
 
   /** The frames that a chunk completes. Throws an AmqpError at the first that is wrong. */
   *push(chunk: Buffer): Generator<Frame> {
-    this.#parts.push(chunk);
-    this.#held += chunk.length;
-    if (this.#held < this.#needed) {
-      // A frame that comes byte by byte costs no buffer for each.
-      if (this.#parts.length >= MAX_PARTS) this.#parts = [Buffer.concat(this.#parts, this.#held)];
+    if (this.#held + chunk.length < this.#needed) {
+      this.#keep(chunk);
       return;
     }
-    this.#rest = this.#parts.length === 1 ? chunk : Buffer.concat(this.#parts);
-    this.#parts = [];
+    this.#parts.push(chunk);
+    this.#rest = this.#takeKept();
     let offset = 0;
     try {
       for (;;) {
@@ -55,6 +54,25 @@ export class FrameReader {
       this.#held = left.length;
       if (left.length === 0) this.#needed = HEADER_BYTES;
     }
+  }
+
+  /** What is of a frame that is not whole. One that comes byte by byte costs no buffer for each. */
+  #keep(chunk: Buffer): void {
+    if (this.#gathered) chunk.copy(this.#gathered, this.#held);
+    else this.#parts.push(chunk);
+    this.#held += chunk.length;
+    if (this.#gathered || this.#parts.length < MAX_PARTS) return;
+    this.#gathered = Buffer.allocUnsafeSlow(this.#needed);
+    Buffer.concat(this.#parts).copy(this.#gathered);
+    this.#parts = [];
+  }
+
+  #takeKept(): Buffer {
+    const kept = this.#gathered ? [this.#gathered.subarray(0, this.#held)] : [];
+    const parts = [...kept, ...this.#parts];
+    this.#gathered = undefined;
+    this.#parts = [];
+    return parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts);
   }
 
   #next(offset: number): Frame | undefined {
