@@ -11,6 +11,8 @@ const PURE = 'test/**/*.pure.test.ts';
  */
 export default defineConfig({
   test: {
+    // By default a machine of two cores gets one: most of the suites wait for sockets, not for the processor.
+    maxWorkers: 2,
     projects: [
       {
         plugins: [
