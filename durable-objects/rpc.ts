@@ -6,7 +6,7 @@ import type { CommandLogPage } from '../protocol/command-log.ts';
 import type { DeviceType } from '../protocol/enums.ts';
 import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
-import type { SiteConfig, SiteConfigSnapshot } from '../protocol/site-config.ts';
+import type { SiteConfig } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
 
 // a plant's Site
@@ -70,7 +70,8 @@ export interface SiteRpc {
   configure(siteId: string, config: SiteConfig): void;
   /** Records a batch of one key's publishes, all in one transaction, in order. */
   submit(batch: SubmissionBatch): Promise<SubmitAnswer>;
-  readConfig(siteId: string): Promise<SiteConfigSnapshot>;
+  /** JSON of `SiteConfigSnapshot`. */
+  readConfig(siteId: string): Promise<string>;
   readCommands(siteId: string, page: number, pageSize: number): Promise<CommandLogPage>;
   readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }>;
   diagnostics(deviceId: string): DeviceDiagnostics;

@@ -8,7 +8,7 @@ import { parseFrames } from '../protocol/link/batch.ts';
 import { deviceLinkUp } from '../protocol/link/device.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { LINK_VERSION, LINK_VERSION_HEADER } from '../protocol/link/proof.ts';
-import type { SiteConfig, SiteConfigSnapshot } from '../protocol/site-config.ts';
+import type { SiteConfig } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
 import type { Env } from './env.ts';
 import { Agenda } from './object/agenda.ts';
@@ -108,9 +108,9 @@ export class Site extends DurableObject<Env> implements SiteRpc {
 
   // RPC: reads
 
-  async readConfig(siteId: string): Promise<SiteConfigSnapshot> {
+  async readConfig(siteId: string): Promise<string> {
     await this.#ready(siteId);
-    return readConfig(this.#site, siteId, this.#site.clock.now());
+    return readConfig(this.#site, siteId, this.#site.clock.now()).text;
   }
 
   async readCommands(siteId: string, page: number, pageSize: number): Promise<CommandLogPage> {

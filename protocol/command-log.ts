@@ -35,8 +35,8 @@ export const commandLogEntry = z.strictObject({
 });
 export type CommandLogEntry = z.infer<typeof commandLogEntry>;
 
-/** Rows of one page, newest first, and how many there are on all pages. */
+/** Rows of one page, newest first, and how many there are on all pages. `items`: JSON of `CommandLogEntry[]`. */
 export interface CommandLogPage {
-  items: CommandLogEntry[];
+  items: string;
   total: number;
 }

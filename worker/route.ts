@@ -6,6 +6,7 @@ import type { Context, Hono, MiddlewareHandler } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { z } from 'zod';
 import type { ApiErrorCode } from '../protocol/errors.ts';
+import { JsonText } from '../protocol/json-text.ts';
 import type { ApiKeyScope } from '../protocol/scopes.ts';
 import { requireApiKey } from './auth/api-key.ts';
 import type { AppContext } from './env.ts';
@@ -27,7 +28,11 @@ export interface Route<Path, Query, Answer> {
   answer: { status: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
   /** Beside what `who`, `params` and `query` bring by themselves. */
   errors: readonly ApiErrorCode[];
-  handler(c: Context<AppContext>, input: { params: Path; query: Query }): Promise<Answer> | Answer;
+  /** `JsonText` is the answer as it goes out. */
+  handler(
+    c: Context<AppContext>,
+    input: { params: Path; query: Query },
+  ): Promise<Answer | JsonText> | Answer | JsonText;
 }
 
 /** A route of any shape, as lists hold it. */
@@ -66,7 +71,8 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
       const query = readQuery(c, one.query) as never;
       const input = { params: readPath(c, one.params) as never, query };
       const body = await one.handler(c, input);
-      return c.json(body as object, one.answer.status);
+      if (!(body instanceof JsonText)) return c.json(body as object, one.answer.status);
+      return c.body(body.text, one.answer.status, { 'Content-Type': 'application/json' });
     });
   }
   for (const [path, own] of Map.groupBy(routes, (one) => one.path)) {

@@ -3,6 +3,7 @@
  * any number: its row keeps the beginning, the length and a digest. Pure.
  */
 import { isDeeperThan } from '../../../protocol/compact-json.ts';
+import { JsonText } from '../../../protocol/json-text.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
 
@@ -11,14 +12,14 @@ export function rejectedPayload(compactText: string): string {
   return compactText.length <= LIMIT.rejectedPayloadCharacters ? compactText : cut(compactText);
 }
 
-/** Payloads of one page, as objects: beyond what a page may hold, and nested too far, only their beginning. */
+/** Payloads of one page: beyond what a page may hold, and nested too far, only their beginning. */
 export class PagePayloads {
   #chars = 0;
 
-  read(text: string): Record<string, unknown> {
+  read(text: string): JsonText {
     this.#chars += text.length;
     const isShown = this.#chars <= LIMIT.commandsPageCharacters && !isDeeperThan(text, LIMIT.envelopeDepth);
-    return JSON.parse(isShown ? text : cut(text)) as Record<string, unknown>;
+    return new JsonText(isShown ? text : cut(text));
   }
 }
 

@@ -1,13 +1,12 @@
 /** The product's Worker with Sites that start over whenever their configuration is asked for: a write that failed does so. */
 
 import { Site as ProductSite } from '../../../durable-objects/site.ts';
-import type { SiteConfigSnapshot } from '../../../protocol/site-config.ts';
 import worker from '../../../worker/index.ts';
 
 export { Vhost } from '../../../durable-objects/vhost.ts';
 
 export class Site extends ProductSite {
-  override async readConfig(): Promise<SiteConfigSnapshot> {
+  override async readConfig(): Promise<string> {
     this.ctx.abort('write failed');
     throw new Error('write failed');
   }

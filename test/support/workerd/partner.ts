@@ -1,7 +1,6 @@
 /** A partner's client on one link, as the vhost tests drive it: questions with their answers, deliveries, settling. */
 import { runInDurableObject } from 'cloudflare:test';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
-import type { CommandLogPage } from '../../../protocol/command-log.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import {
@@ -12,7 +11,8 @@ import {
 } from '../../../protocol/routing-keys.ts';
 import { envelopeSigningString } from '../../../protocol/signing.ts';
 import { connectPartner, type VhostTestLink } from './links.ts';
-import { type Key, type Organization, siteOf, vhostOf } from './world.ts';
+import { type LogPage, readCommands } from './site-reads.ts';
+import { type Key, type Organization, vhostOf } from './world.ts';
 
 type WithoutSeq<Frame> = Frame extends { seq: number } ? Omit<Frame, 'seq'> : never;
 type Question = WithoutSeq<VhostLinkUp>;
@@ -202,8 +202,8 @@ export function eventOf(delivery: Delivery) {
 }
 
 /** The command log of a site, newest first. */
-export async function commandLog(siteId: string): Promise<CommandLogPage> {
-  return await runInDurableObject(siteOf(siteId), (site) => site.readCommands(siteId, 1, 100));
+export async function commandLog(siteId: string): Promise<LogPage> {
+  return await readCommands(siteId, 1, 100);
 }
 
 /** Rows of a vhost's own tables, read inside it. */

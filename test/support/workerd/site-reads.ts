@@ -1,16 +1,22 @@
-/** What REST reads of a site, typed as the Site declares it (RPC types cannot carry rows of unknown values). */
-import type { CommandLogPage } from '../../../protocol/command-log.ts';
+/** What REST reads of a site, parsed. */
+import type { CommandLogEntry } from '../../../protocol/command-log.ts';
 import type { SiteConfigSnapshot } from '../../../protocol/site-config.ts';
 import { type Plant, siteOf } from './world.ts';
 
+export interface LogPage {
+  items: CommandLogEntry[];
+  total: number;
+}
+
 /** A page of the command log, newest first. */
-export async function readCommands(siteId: string, page = 1, pageSize = 50): Promise<CommandLogPage> {
-  return (await siteOf(siteId).readCommands(siteId, page, pageSize)) as unknown as CommandLogPage;
+export async function readCommands(siteId: string, page = 1, pageSize = 50): Promise<LogPage> {
+  const { items, total } = await siteOf(siteId).readCommands(siteId, page, pageSize);
+  return { items: JSON.parse(items), total };
 }
 
 /** The configuration snapshot. */
 export async function readConfig(siteId: string): Promise<SiteConfigSnapshot> {
-  return (await siteOf(siteId).readConfig(siteId)) as unknown as SiteConfigSnapshot;
+  return JSON.parse(await siteOf(siteId).readConfig(siteId));
 }
 
 /** The newest row of the command log. */

@@ -118,6 +118,15 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
     ]);
   });
 
+  it('answers a payload to the letter, numbers that no double holds too (spec: Command-log page)', async () => {
+    const { organization, plant, key } = await createWorld();
+    const frame = publishFrame(organization, key, plant.id, 'mode', { mode: 'PLACE' }, { sign: false });
+    const payload = '{"mode":"NONE","n":9007199254740993,"x":1.0,"s":"\\u00e9"}';
+    await publishAll(key, [{ ...frame, body: frame.body.replace('{"mode":"PLACE"}', payload) }]);
+    const response = await send(`/api/v1/vcp/sites/${plant.id}/commands`, { key: key.key });
+    expect(await response.text()).toContain(`"payload":${payload}`);
+  });
+
   it('has every required field in every row, and none that is not in the list [C-4.3]', async () => {
     const world = await createWorld();
     const { organization, plant, key } = world;

@@ -1,6 +1,7 @@
 /** The command log of a site (spec: Command-log page; [C-4.3]). */
 import { z } from 'zod';
 import { commandLogEntry } from '../../../protocol/command-log.ts';
+import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { requireSite } from '../../auth/site-access.ts';
 import { integerParameter } from '../../http/query.ts';
@@ -31,6 +32,6 @@ export const listCommands = route({
   handler: async (c, { params, query: { page, pageSize } }) => {
     const site = await requireSite(c, params.siteId);
     const { items, total } = await site.readCommands(params.siteId, page, pageSize);
-    return { items, page, pageSize, total };
+    return jsonObject({ items: new JsonText(items), page, pageSize, total });
   },
 });

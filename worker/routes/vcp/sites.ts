@@ -1,6 +1,7 @@
 /** The sites that a partner sees, and the configuration of one (spec: Partner read surface; [C-4]). */
 import { z } from 'zod';
 import { EAN } from '../../../protocol/ids.ts';
+import { JsonText } from '../../../protocol/json-text.ts';
 import { plantSummary, supportedCommands } from '../../../protocol/plant.ts';
 import { siteConfigSnapshot } from '../../../protocol/site-config.ts';
 import { maySee, requireSite } from '../../auth/site-access.ts';
@@ -64,6 +65,6 @@ export const readSiteConfig = route({
   errors: ['SITE_NOT_FOUND'],
   handler: async (c, { params }) => {
     const site = await requireSite(c, params.siteId);
-    return await site.readConfig(params.siteId);
+    return new JsonText(await site.readConfig(params.siteId));
   },
 });
