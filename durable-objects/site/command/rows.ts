@@ -141,13 +141,15 @@ export class CommandRows implements Kept {
     );
   }
 
-  markEnded(turn: Turn, sequence: number, { status, reason }: CommandOutcome): void {
+  /** `command`: as it stands; its start may be of this turn. */
+  markEnded(turn: Turn, command: CommandRow, { status, reason }: CommandOutcome): void {
     turn.write(
-      'UPDATE command SET status = ?, reason = ?, finished_at_ms = ? WHERE sequence = ?',
+      'UPDATE command SET status = ?, reason = ?, started_at_ms = ?, finished_at_ms = ? WHERE sequence = ?',
       status,
       reason,
+      command.started_at_ms,
       turn.now,
-      sequence,
+      command.sequence,
     );
   }
 

@@ -20,8 +20,7 @@ export function expire(turn: Turn, site: SiteParts, row: DispatchRow): void {
 }
 
 export function fail(turn: Turn, site: SiteParts, row: DispatchRow, reason: string): void {
-  site.dispatches.update(turn, row, { state: 'FAILED', due_at_ms: null, reason });
-  endIfAllHave(turn, site, commandOf(site, row));
+  endDispatch(turn, site, commandOf(site, row), row, { state: 'FAILED', reason });
 }
 
 /** All of a command that still waits ends, for that reason. */
@@ -31,13 +30,25 @@ export function failWaiting(turn: Turn, site: SiteParts, commandSequence: number
   }
 }
 
-export function endIfAllHave(turn: Turn, site: SiteParts, command: CommandRow): void {
-  const rows = site.dispatches.ofCommand(command.sequence);
-  if (rows.every((row) => hasEnded(row.state))) end(turn, site, command, outcomeOf(rows));
+/** One dispatch ends; once all of its command have, the command does. Returns whether it did. */
+export function endDispatch(
+  turn: Turn,
+  site: SiteParts,
+  command: CommandRow,
+  row: DispatchRow,
+  how: { state: 'COMPLETED' | 'FAILED'; reason: string | null },
+): boolean {
+  const rows = site.dispatches
+    .ofCommand(command.sequence)
+    .map((one) => (one.cmd_id === row.cmd_id ? { ...one, ...how } : one));
+  const isLast = rows.every((one) => hasEnded(one.state));
+  if (isLast) end(turn, site, command, outcomeOf(rows));
+  else site.dispatches.update(turn, row, { ...how, due_at_ms: null });
+  return isLast;
 }
 
 export function end(turn: Turn, site: SiteParts, command: CommandRow, outcome: CommandOutcome): void {
-  site.commands.markEnded(turn, command.sequence, outcome);
+  site.commands.markEnded(turn, command, outcome);
   site.dispatches.deleteOfCommand(turn, command.sequence);
   const details = { targetValueKw: command.target_value_kw, reason: outcome.reason };
   site.outbox.emit(turn, executionEvent(subjectOf(command), outcome.status, details, turn.now));

@@ -12,7 +12,7 @@ import type { CommandRow } from '../command/rows.ts';
 import { executionEvent } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { ackDue, advance, hasEnded, isExpired, isHeld, waitingDue } from './dispatch.ts';
-import { commandOf, end, endIfAllHave, expire, fail, subjectOf } from './ends.ts';
+import { commandOf, end, endDispatch, expire, fail, subjectOf } from './ends.ts';
 import type { DispatchRow } from './rows.ts';
 import { sendCommand } from './send-command.ts';
 import { findServing, makeRoom, readCommand, recheck } from './waiting.ts';
@@ -32,26 +32,31 @@ export interface DeviceAck {
 export function applyAck(turn: Turn, site: SiteParts, ack: DeviceAck): void {
   const row = site.dispatches.find(ack.cmdId);
   if (row?.device_id !== ack.deviceId) return;
-  const command = commandOf(site, row);
-  const { end: ending } = KINDS[command.command_type];
+  const logged = commandOf(site, row);
+  const { end: ending } = KINDS[logged.command_type];
   // What is held until its verdict: the device's COMPLETED says no more than IN_PROGRESS.
   const status = ending.by === 'verdict' && ack.status === 'COMPLETED' ? 'IN_PROGRESS' : ack.status;
   const state = advance(row.state, status);
   if (!state) return;
 
-  if (status !== 'FAILED' && command.status === 'PENDING') {
+  const starts = status !== 'FAILED' && logged.status === 'PENDING';
+  const command = starts ? { ...logged, started_at_ms: turn.now } : logged;
+  if (starts) {
     takeEffect(turn, site, command);
-    site.commands.markStarted(turn, command.sequence);
     const details = { targetValueKw: command.target_value_kw };
     site.outbox.emit(turn, executionEvent(subjectOf(command), 'EXECUTING', details, turn.now));
   }
-  const untilMs = isHeld(row.state) ? row.due_at_ms : null;
-  const heldUntilMs =
-    ending.by === 'verdict'
-      ? (untilMs ?? ending.heldUntilMs(command, turn.now))
-      : turn.now + LIMIT.noResultMs;
-  site.dispatches.update(turn, row, { state, due_at_ms: hasEnded(state) ? null : heldUntilMs });
-  if (hasEnded(state)) endIfAllHave(turn, site, command);
+  if (state === 'COMPLETED' || state === 'FAILED') {
+    if (endDispatch(turn, site, command, row, { state, reason: row.reason })) return;
+  } else {
+    const untilMs = isHeld(row.state) ? row.due_at_ms : null;
+    const heldUntilMs =
+      ending.by === 'verdict'
+        ? (untilMs ?? ending.heldUntilMs(command, turn.now))
+        : turn.now + LIMIT.noResultMs;
+    site.dispatches.update(turn, row, { state, due_at_ms: heldUntilMs });
+  }
+  if (starts) site.commands.markStarted(turn, command.sequence);
 }
 
 /** A command acts on the site itself from its device's first ack on [C-7.7]. */
