@@ -47,6 +47,8 @@ export interface SubmissionBatch {
   received: number;
   /** Behind this moment its Vhost has answered for them: nothing of it is recorded any more. */
   notAfterMs?: number;
+  /** An earlier call with it was not answered: some of it may be recorded. */
+  isRepeated?: boolean;
   submissions: Submission[];
 }
 

@@ -48,8 +48,8 @@ export class Site extends DurableObject<Env> implements SiteRpc {
       () => this.#agenda.arm(),
       (turn, isGone) => plantChanged(turn, this.#site, isGone),
     );
-    const { clock, turns, sessions, presence, feed, outbox, retention } = this.#site;
-    const sources = [sessions, dispatchAgenda(this.#site), presence, feed, outbox, retention];
+    const { clock, turns, calls, sessions, presence, feed, outbox, retention } = this.#site;
+    const sources = [sessions, dispatchAgenda(this.#site), presence, feed, calls, outbox, retention];
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     if (sessions.isAnyMissing) {
       turns.run((turn) => sessions.reconcile(turn));

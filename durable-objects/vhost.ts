@@ -47,7 +47,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
       (turn) => this.#end(turn),
       () => this.#agenda.arm(),
     );
-    const { clock, key, turns, sockets } = this.#vhost;
+    const { clock, calls, key, turns, sockets } = this.#vhost;
     /** Half-open connections: no sign of life for a minute (rule 2). */
     const silence: DueSource = {
       name: 'silent connections',
@@ -66,7 +66,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
         this.#vhost.broker.dropAged(turn);
       },
     };
-    this.#agenda = new Agenda([key, silence, age], turns, new AlarmClock(ctx.storage, clock));
+    this.#agenda = new Agenda([key, calls, silence, age], turns, new AlarmClock(ctx.storage, clock));
     this.#close(sockets.missing());
     void ctx.blockConcurrencyWhile(() => this.#agenda.load());
   }

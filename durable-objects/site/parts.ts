@@ -1,6 +1,7 @@
 /** The parts of one site, made once a wake and put together here. Hub and rules take what they need from them. */
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Env, VhostStub } from '../env.ts';
+import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
 import { SeenConnections } from '../object/seen-connections.ts';
@@ -35,6 +36,7 @@ import type { SignalOrigin } from './telemetry/snapshot.ts';
 export class SiteParts {
   readonly clock = new Clock();
   readonly turns: Turns;
+  readonly calls: Calls;
   readonly identity: SiteIdentity;
   readonly registry: PlantCopy;
   readonly configuration: SiteConfiguration;
@@ -72,6 +74,7 @@ export class SiteParts {
         onChange();
       },
     });
+    this.calls = new Calls(clock, onChange);
     this.commands = new CommandRows(sql);
     this.messageIds = new MessageIdRows(sql);
     this.dispatches = new DispatchRows(sql);
@@ -79,6 +82,7 @@ export class SiteParts {
     this.outbox = new Outbox(outboxRows, {
       clock,
       turns: this.turns,
+      calls: this.calls,
       deliver: (lane, rows) => this.#deliver(lane, rows),
       keepAlive,
       changed: onChange,

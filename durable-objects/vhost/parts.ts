@@ -1,6 +1,7 @@
 /** The parts of one vhost, made once a wake and put together here. Hub and rules take what they need from them. */
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Env } from '../env.ts';
+import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
 import { SeenConnections } from '../object/seen-connections.ts';
@@ -24,6 +25,7 @@ import { QueueRows } from './queue/rows.ts';
 export class VhostParts {
   readonly clock = new Clock();
   readonly turns: Turns;
+  readonly calls: Calls;
   readonly key: Key;
   readonly sockets: ClientSockets;
   readonly organization: OrganizationCopy;
@@ -50,6 +52,7 @@ export class VhostParts {
     this.database = env.DB;
     const broker = () => this.#broker;
     this.turns = new Turns(ctx, clock, { ending: (turn) => this.#broker.save(turn), ended: onChange });
+    this.calls = new Calls(clock, onChange);
     this.#connectionRows = new ConnectionRows(sql);
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);
@@ -70,9 +73,19 @@ export class VhostParts {
       written,
       keepAlive,
     });
-    const { key, organization, intake, store, outflow } = this;
+    const { calls, key, organization, intake, store, outflow } = this;
     const sites = env.SITE;
-    this.publisher = new Publisher({ clock, key, organization, intake, store, outflow, sites, keepAlive });
+    this.publisher = new Publisher({
+      clock,
+      calls,
+      key,
+      organization,
+      intake,
+      store,
+      outflow,
+      sites,
+      keepAlive,
+    });
   }
 
   get broker(): Broker {

@@ -23,10 +23,10 @@ import { type EarlierMessage, type Judgement, judge, rejection, resultsOf } from
 import type { Violation } from './refusal.ts';
 import type { CommandRow, NewCommand } from './rows.ts';
 
-type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix'>;
+type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix' | 'isRepeated'>;
 
 export function recordSubmission(turn: Turn, site: SiteParts, sender: Sender, submission: Submission): void {
-  const told = submission.publishId && site.commands.ofPublish(submission.publishId);
+  const told = sender.isRepeated && submission.publishId && site.commands.ofPublish(submission.publishId);
   if (told) {
     // What was rejected once stays so for this publish, whatever has become true meanwhile.
     const about = subjectOf(sender, submission, told.id);

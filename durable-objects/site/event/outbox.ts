@@ -1,13 +1,13 @@
 /**
  * A site's outbox: one lane per destination, each in order, one call under way in each, batches collected meanwhile
- * (rules 5 and 10). A row goes only when its destination says that it has it. A lane whose call is under way is due
- * at that call's deadline: a crash then strands nothing.
+ * (rules 5 and 10). A row goes only when its destination says that it has it. A lane's call has its deadline on the
+ * agenda: a crash then strands nothing.
  */
 
 import { type DueSource, earliest } from '../../object/agenda.ts';
+import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
-import { within } from '../../object/within.ts';
 import { reasonOf } from '../../registry/reason.ts';
 import type { OutboxEvent } from '../../rpc.ts';
 import { toEvent } from './events.ts';
@@ -16,16 +16,13 @@ import type { NewOutboxRow, OutboxRow, OutboxRows } from './rows.ts';
 const BATCH_ROWS = 256;
 /** Rows of one lane that are kept in memory; beyond it, storage alone has them. */
 const MAX_ROWS_AHEAD = 1_024;
-const CALL_TIMEOUT_MS = 8_000;
-/** The alarm stands a little behind the call's own end: it is for calls that a crash took along. */
-const DEADLINE_MS = CALL_TIMEOUT_MS + 1_000;
+const CALL_LIMIT_MS = 8_000;
 /** How long the answer of a submit has to prove that it arrived, before its events go again. */
 const HANDOVER_MS = 5_000;
 const MAX_BACKOFF_MS = 60_000;
 
 interface Lane {
-  /** When the call under way must have ended; null while there is none. */
-  callDeadlineMs: number | null;
+  isCalling: boolean;
   failures: number;
   retryAtMs: number;
   /** What its destination has; those rows go with the next transaction, or when the lane is due. */
@@ -42,6 +39,7 @@ export type Delivered = { received: number } | 'gone';
 export interface OutboxHost {
   clock: Clock;
   turns: Turns;
+  calls: Calls;
   deliver(lane: string, rows: readonly OutboxRow[]): Promise<Delivered>;
   keepAlive(work: Promise<void>): void;
   /** Due times have changed by themselves: a call has ended. */
@@ -126,7 +124,8 @@ export class Outbox implements DueSource {
   }
 
   dueMs(): number | undefined {
-    return earliest([...this.#lanes.values()].map((lane) => lane.callDeadlineMs ?? lane.retryAtMs));
+    const resting = [...this.#lanes.values()].filter((lane) => !lane.isCalling);
+    return earliest(resting.map((lane) => lane.retryAtMs));
   }
 
   /** Not awaited: a slow destination delays no other due time. */
@@ -148,7 +147,7 @@ export class Outbox implements DueSource {
   #lane(name: string): Lane {
     let lane = this.#lanes.get(name);
     if (!lane) {
-      lane = { callDeadlineMs: null, failures: 0, retryAtMs: 0, received: 0, deleted: 0, ahead: [] };
+      lane = { isCalling: false, failures: 0, retryAtMs: 0, received: 0, deleted: 0, ahead: [] };
       this.#lanes.set(name, lane);
     }
     return lane;
@@ -166,7 +165,7 @@ export class Outbox implements DueSource {
     const now = this.#host.clock.now();
     const ready = names.filter((name) => {
       const lane = this.#lane(name);
-      return lane.callDeadlineMs === null && (lane.failures === 0 || lane.retryAtMs <= now);
+      return !lane.isCalling && (lane.failures === 0 || lane.retryAtMs <= now);
     });
     if (ready.length === 0) return;
     const work = Promise.all(ready.map((name) => this.#drainLane(name)));
@@ -197,15 +196,16 @@ export class Outbox implements DueSource {
         error: reasonOf(error),
       });
     } finally {
-      lane.callDeadlineMs = null;
+      lane.isCalling = false;
     }
   }
 
   /** One call; on success the rows that arrived are gone. */
   async #send(name: string, lane: Lane, rows: readonly OutboxRow[]): Promise<void> {
     const last = rows.at(-1)?.sequence ?? 0;
-    lane.callDeadlineMs = this.#host.clock.now() + DEADLINE_MS;
-    const delivered = await within(CALL_TIMEOUT_MS, this.#host.deliver(name, rows));
+    lane.isCalling = true;
+    const { calls, clock } = this.#host;
+    const delivered = await calls.until(clock.now() + CALL_LIMIT_MS, this.#host.deliver(name, rows));
     if (delivered === 'gone') {
       this.#host.turns.run((turn) => this.#rows.deleteLane(turn, name));
       lane.ahead = [];

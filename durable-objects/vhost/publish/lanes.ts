@@ -5,8 +5,8 @@
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { SiteStub } from '../../env.ts';
-import { within } from '../../object/within.ts';
-import type { Submission, SubmitAnswer } from '../../rpc.ts';
+import type { Calls } from '../../object/calls.ts';
+import type { Submission, SubmissionBatch, SubmitAnswer } from '../../rpc.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 
 const MAX_BATCH = 256;
@@ -26,16 +26,14 @@ export interface Pending {
   seq: number;
 }
 
+/** What a lane says of a batch; the rest is its key's. */
+export type LaneBatch = Pick<SubmissionBatch, 'siteId' | 'submissions' | 'notAfterMs' | 'isRepeated'>;
+
 export interface LaneHost {
+  readonly calls: Calls;
   now(): number;
   site(siteId: string): SiteStub;
-  /** `notAfterMs`: the Site records nothing of it behind that moment. */
-  submit(
-    stub: SiteStub,
-    siteId: string,
-    submissions: Submission[],
-    notAfterMs: number,
-  ): Promise<SubmitAnswer>;
+  submit(stub: SiteStub, batch: LaneBatch): Promise<SubmitAnswer>;
   /** Stores the events of an answer, then reports each publish; in this order (rule 5). */
   finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void>;
   /** The Site did not answer in time: nobody knows whether the publishes are recorded, so they are not confirmed. */
@@ -137,10 +135,13 @@ class Lane {
       }
       try {
         this.#stub ??= this.#host.site(this.#siteId);
-        const limitMs = Math.max(1, giveUpAtMs - this.#host.now());
-        const submissions = batch.map((pending) => pending.submission);
-        const call = this.#host.submit(this.#stub, this.#siteId, submissions, giveUpAtMs - NACK_MARGIN_MS);
-        const answer = await within(limitMs, call);
+        const call = this.#host.submit(this.#stub, {
+          siteId: this.#siteId,
+          submissions: batch.map((pending) => pending.submission),
+          notAfterMs: giveUpAtMs - NACK_MARGIN_MS,
+          isRepeated: attempt > 0,
+        });
+        const answer = await this.#host.calls.until(giveUpAtMs, call);
         await this.#host.finish(this.#siteId, answer, batch);
         return;
       } catch (error) {

@@ -7,15 +7,16 @@ import type { Envelope } from '../../../protocol/envelope.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Env, SiteStub } from '../../env.ts';
+import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { FRESH_MS, findSite, type OrganizationCopy, RETRY_MS } from '../../registry/organization-copy.ts';
 import { reasonOf } from '../../registry/reason.ts';
-import type { Submission, SubmitAnswer } from '../../rpc.ts';
+import type { SubmitAnswer } from '../../rpc.ts';
 import type { Outflow } from '../delivery/outflow.ts';
 import type { EventIntake } from '../event/intake.ts';
 import type { EventStore } from '../event/store.ts';
 import type { Key, KeyRecord } from '../key/key.ts';
-import { type LaneHost, Lanes, type Pending } from './lanes.ts';
+import { type LaneBatch, type LaneHost, Lanes, type Pending } from './lanes.ts';
 import { confirms, judgeSignature, toSubmission, unknownSiteEvent } from './publish.ts';
 
 /** A publish that may go to its Site. */
@@ -27,6 +28,7 @@ export interface Publish {
 
 export interface PublisherParts {
   clock: Clock;
+  calls: Calls;
   key: Key;
   organization: OrganizationCopy;
   intake: EventIntake;
@@ -37,10 +39,12 @@ export interface PublisherParts {
 }
 
 export class Publisher implements LaneHost {
+  readonly calls: Calls;
   readonly #parts: PublisherParts;
   readonly #lanes: Lanes;
 
   constructor(parts: PublisherParts) {
+    this.calls = parts.calls;
     this.#parts = parts;
     this.#lanes = new Lanes(this);
   }
@@ -76,15 +80,10 @@ export class Publisher implements LaneHost {
     return sites.get(sites.idFromName(siteId));
   }
 
-  async submit(
-    stub: SiteStub,
-    siteId: string,
-    submissions: Submission[],
-    notAfterMs: number,
-  ): Promise<SubmitAnswer> {
+  async submit(stub: SiteStub, batch: LaneBatch): Promise<SubmitAnswer> {
     const { keyId = '', keyPrefix = '' } = this.#parts.key.record ?? {};
-    const received = this.#parts.intake.receivedFrom(siteId);
-    return await stub.submit({ siteId, keyId, keyPrefix, received, notAfterMs, submissions });
+    const received = this.#parts.intake.receivedFrom(batch.siteId);
+    return await stub.submit({ ...batch, keyId, keyPrefix, received });
   }
 
   async finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void> {

@@ -65,6 +65,8 @@ export class Submitter {
   readonly keyId: string;
   readonly events: OutboxEvent[] = [];
   #received = 0;
+  /** Publishes that went out before: a lane says so of them. */
+  readonly #published = new Set<string>();
 
   constructor(siteId: string, keyId: string = crypto.randomUUID()) {
     this.siteId = siteId;
@@ -87,8 +89,16 @@ export class Submitter {
       keyId: this.keyId,
       keyPrefix: 'sw_test',
       received: this.#received,
+      isRepeated: this.#isRepeated(submissions),
       submissions,
     };
+  }
+
+  #isRepeated(submissions: readonly Submission[]): boolean {
+    const names = submissions.flatMap(({ publishId }) => publishId ?? []);
+    const isRepeated = names.some((name) => this.#published.has(name));
+    for (const name of names) this.#published.add(name);
+    return isRepeated;
   }
 
   /** Submits one and returns its acknowledgement. */

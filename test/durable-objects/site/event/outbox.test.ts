@@ -182,6 +182,26 @@ describe('a wake with events that wait', () => {
 });
 
 describe('a lane whose call takes long', () => {
+  it('is tried again once its deadline has passed, without a timer, and all arrives once [rule 10]', async () => {
+    const { organization, plant, key, ack } = await newTellingSite();
+    const listener = await listen(organization, key);
+    const askedAtMs: number[] = [];
+    const hang = async () => {
+      askedAtMs.push(Date.now());
+      return await new Promise<never>(() => undefined);
+    };
+    const spy = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(hang);
+    await ack('RECEIVED');
+    for (let second = 0; second < 30 && askedAtMs.length < 2; second++) await passTime(plant.id, SECOND);
+    const [first = 0, again = 0] = askedAtMs;
+    expect(again - first).toBeGreaterThanOrEqual(8 * SECOND);
+    expect(again - first).toBeLessThanOrEqual(10 * SECOND);
+    spy.mockRestore();
+    for (let second = 0; second < 15; second++) await passTime(plant.id, SECOND);
+    expect((await listener.event('execution', 'EXECUTING')).siteId).toBe(plant.id);
+    expect(await waiting(plant.id, key.id)).toBe(0);
+  });
+
   it('does not keep the alarm running meanwhile [rule 10]', async () => {
     const { plant, ack } = await newTellingSite();
     let answer: () => void = () => undefined;

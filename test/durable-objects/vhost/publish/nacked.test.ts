@@ -1,5 +1,5 @@
 /** A publish that was answered basic.nack is never recorded afterwards, and one that is tried again is one [C-6.4]. */
-import { runInDurableObject } from 'cloudflare:test';
+import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { LIMIT } from '../../../../protocol/limits.ts';
 import { commandLog, eventOf, type Partner } from '../../../support/workerd/partner.ts';
@@ -79,11 +79,14 @@ describe('a call to a site', () => {
 
   it('that is given up on and arrives after that records nothing [C-6.4]', async () => {
     const { key, siteId, partner, calls } = await openReader();
-    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
+    vi.useFakeTimers({ toFake: ['Date'] });
     const release = calls.hold(siteId);
     const given = partner.ask(mode(partner, siteId));
     await calls.arrived(siteId, 1);
-    await runInDurableObject(vhostOf(key.id), () => vi.advanceTimersByTimeAsync(LIMIT.confirmMs + 1));
+    const dueMs = await runInDurableObject(vhostOf(key.id), (_vhost, state) => state.storage.getAlarm());
+    expect(dueMs).toBeLessThanOrEqual(Date.now() + LIMIT.confirmMs);
+    vi.setSystemTime(Date.now() + LIMIT.confirmMs + 1);
+    await runDurableObjectAlarm(vhostOf(key.id));
     expect(await given).toMatchObject({ kind: 'unstored' });
     release();
     const later = mode(partner, siteId);

@@ -1,0 +1,76 @@
+/** Calls that are under way: each is waited for until its deadline, which stands on the agenda, and no longer. */
+import { describe, expect, it } from 'vitest';
+import { Calls } from '../../../durable-objects/object/calls.ts';
+import type { Turn } from '../../../durable-objects/object/turn.ts';
+
+/** Calls of an object whose clock is `at.ms`, and how often it was told that due times may have changed. */
+function newCalls() {
+  const at = { ms: 1_000 };
+  const told = { times: 0 };
+  const calls = new Calls({ now: () => at.ms }, () => {
+    told.times += 1;
+  });
+  const run = () => {
+    const sends: (() => void)[] = [];
+    calls.run({ now: at.ms, send: (send: () => void) => sends.push(send) } as unknown as Turn);
+    for (const send of sends) send();
+  };
+  return { calls, at, told, run };
+}
+
+describe('a call that is answered', () => {
+  it('gives its answer, or what it failed with, and is due no more (rule 9)', async () => {
+    const { calls, told } = newCalls();
+    const [good, bad] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
+    const answers = Promise.allSettled([calls.until(9_000, good.promise), calls.until(8_000, bad.promise)]);
+    expect(calls.dueMs()).toBe(8_000);
+    expect(told.times).toBe(2);
+    good.resolve('taken');
+    bad.reject(new Error('away'));
+    expect(await answers).toEqual([
+      { status: 'fulfilled', value: 'taken' },
+      { status: 'rejected', reason: new Error('away') },
+    ]);
+    expect(calls.dueMs()).toBeUndefined();
+  });
+});
+
+describe('a call that hangs', () => {
+  it('fails when the agenda runs at its deadline, not before, and no other with it (rule 9)', async () => {
+    const { calls, at, run } = newCalls();
+    const late = Promise.withResolvers<string>();
+    const other = Promise.withResolvers<string>();
+    const outcomes: string[] = [];
+    const first = calls.until(9_000, late.promise).catch((error: Error) => outcomes.push(error.message));
+    const second = calls.until(9_001, other.promise).then((answer) => outcomes.push(answer));
+    at.ms = 8_999;
+    run();
+    await Promise.resolve();
+    expect(outcomes).toEqual([]);
+    at.ms = 9_000;
+    run();
+    expect(calls.dueMs()).toBe(9_001);
+    await first;
+    other.resolve('taken');
+    await second;
+    expect(outcomes).toEqual(['no answer within 8000 ms', 'taken']);
+  });
+
+  it('and fails or is answered after that changes nothing (rule 9)', async () => {
+    const { calls, at, run } = newCalls();
+    const late = Promise.withResolvers<string>();
+    const given = calls.until(2_000, late.promise);
+    at.ms = 2_000;
+    run();
+    late.reject(new Error('too late'));
+    await expect(given).rejects.toThrow('no answer within 1000 ms');
+    expect(calls.dueMs()).toBeUndefined();
+  });
+
+  it('whose deadline has passed already fails at the next run (rule 9)', async () => {
+    const { calls, run } = newCalls();
+    const given = calls.until(500, new Promise(() => {}));
+    run();
+    await expect(given).rejects.toThrow('no answer within 0 ms');
+  });
+});
