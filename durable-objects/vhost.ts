@@ -16,7 +16,7 @@ import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
-import { POLL_MS } from './registry/organization-copy.ts';
+import { AGEING_MS, POLL_MS } from './registry/organization-copy.ts';
 import { reasonOf } from './registry/reason.ts';
 import {
   type ClientDial,
@@ -154,7 +154,8 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     }
     sockets.noteFrame(connectionId, now);
     const isDone = receiveFrames(this.#vhost, connectionId, key.record, frames.value, now);
-    if (isDone) this.#refreshOrganization();
+    const isPublish = frames.value.some(({ kind }) => kind === 'publish');
+    if (isDone) this.#refreshOrganization(isPublish ? AGEING_MS : POLL_MS);
     else this.#close([connectionId], CLOSE_CODES.protocolError, 'a frame could not be handled');
   }
 
@@ -185,10 +186,10 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     this.#vhost.outflow.send();
   }
 
-  #refreshOrganization(): void {
+  #refreshOrganization(maxAgeMs = POLL_MS): void {
     const { key, organization } = this.#vhost;
     if (!key.record) return;
-    const read = organization.refresh(key.record.organizationId, POLL_MS);
+    const read = organization.refresh(key.record.organizationId, maxAgeMs);
     this.ctx.waitUntil(
       read.catch((error: unknown) => {
         console.warn('registry not read', { error: reasonOf(error) });

@@ -78,7 +78,7 @@ export const LIMITS = {
   publishesPerSecond: [50, 'publishes', 'C-6.5', 'publishRatePerSecond'],
   publishesBurst: [200, 'publishes', 'C-6.5'],
   heldPublishes: [256, 'publishes', 'C-6.5'],
-  openPublishes: [64, 'publishes', 'ours'],
+  openPublishes: [128, 'publishes', 'ours'],
   openPublishBytes: [8 * MIB, 'bytes', 'ours'],
   openRequests: [32, 'requests', 'ours'],
 

@@ -22,6 +22,8 @@ export interface OrganizationRecord {
 /** How old the copy may be that decides, how soon an unknown site may ask for a fresh one, and how long a read takes. */
 export const FRESH_MS = 60_000;
 export const RETRY_MS = 1_000;
+/** From this age on a publish has it read anew meanwhile: nobody who publishes often ever waits for the registry. */
+export const AGEING_MS = 40_000;
 /** How often it is read while in use and nothing is decided by it: changes are told, this is the net. */
 export const POLL_MS = 15 * 60_000;
 const READ_LIMIT_MS = 3_000;

@@ -18,6 +18,8 @@ import { reasonOf } from './reason.ts';
 /** How old the copy may be that decides, how often it is read otherwise, and how long a read may take. */
 const FRESH_MS = 60_000;
 const POLL_MS = 60_000;
+/** From this age on who decides by it has it read anew meanwhile: nobody who comes often ever waits for the registry. */
+const AGEING_MS = 40_000;
 /** How often its age is stored while nothing changes: each time is a row. */
 const AGE_STEP_MS = 10 * 60_000;
 const READ_LIMIT_MS = 3_000;
@@ -91,8 +93,9 @@ export class PlantCopy {
 
   /** Resolves once there is a copy to decide by. Rejects when the registry does not answer in time: trouble. */
   async fresh(): Promise<void> {
-    if (this.#record && this.#host.clock.now() - this.#readAtMs < FRESH_MS) return;
-    await this.#refresh();
+    if (this.#record && this.#host.clock.now() - this.#readAtMs < FRESH_MS)
+      this.refreshInBackground(AGEING_MS);
+    else await this.#refresh();
   }
 
   /** Resolves once there is a copy to read by; one that is old is read again meanwhile. */
@@ -101,9 +104,9 @@ export class PlantCopy {
     else this.refreshInBackground();
   }
 
-  refreshInBackground(): void {
+  refreshInBackground(maxAgeMs = POLL_MS): void {
     const now = this.#host.clock.now();
-    if (now - Math.max(this.#readAtMs, this.#triedAtMs) < POLL_MS) return;
+    if (now - Math.max(this.#readAtMs, this.#triedAtMs) < maxAgeMs) return;
     this.#triedAtMs = now;
     this.#host.keepAlive(
       this.#refresh().catch((error: unknown) => {

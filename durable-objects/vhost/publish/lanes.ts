@@ -8,12 +8,11 @@ import type { SiteStub } from '../../env.ts';
 import type { Calls } from '../../object/calls.ts';
 import type { Submission, SubmissionBatch, SubmitAnswer } from '../../rpc.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
+import { Rest } from './rest.ts';
 
 const MAX_BATCH = 256;
 const MAX_BATCH_CHARS = 256 * 1024;
 const RETRY_MS = [50, 250, 1_000, 2_000];
-/** Between two batches of a lane. */
-const PAUSE_MS = 1;
 /** Its Site takes nothing of a batch behind this much before its end: clocks differ, and a nack must stay true. */
 const NACK_MARGIN_MS = 500;
 
@@ -46,18 +45,21 @@ export class Lanes {
   readonly #host: LaneHost;
   readonly #lanes = new Map<string, Lane>();
   readonly #running = new Set<Promise<void>>();
+  readonly #rest: Rest;
 
   constructor(host: LaneHost) {
     this.#host = host;
+    this.#rest = new Rest(() => host.now());
   }
 
   /** The work that this starts, to be kept alive with waitUntil. */
   submit(siteId: string, pending: Pending): Promise<void> | undefined {
+    if (this.#running.size === 0) this.#rest.begin();
     if (pending.submission.family === 'emergency')
-      return this.#track(new Lane(this.#host, siteId).add(pending));
+      return this.#track(new Lane(this.#host, siteId, NO_REST).add(pending));
     let lane = this.#lanes.get(siteId);
     if (!lane) {
-      lane = new Lane(this.#host, siteId);
+      lane = new Lane(this.#host, siteId, () => this.#rest.due());
       this.#lanes.set(siteId, lane);
     }
     return this.#track(lane.add(pending));
@@ -80,16 +82,21 @@ export class Lanes {
   }
 }
 
+/** An emergency rests for nobody. */
+const NO_REST = () => undefined;
+
 class Lane {
   readonly #host: LaneHost;
   readonly #siteId: string;
+  readonly #rest: () => Promise<void> | undefined;
   #waiting: Pending[] = [];
   #running = false;
   #stub: SiteStub | undefined;
 
-  constructor(host: LaneHost, siteId: string) {
+  constructor(host: LaneHost, siteId: string, rest: () => Promise<void> | undefined) {
     this.#host = host;
     this.#siteId = siteId;
+    this.#rest = rest;
   }
 
   get isIdle(): boolean {
@@ -107,9 +114,8 @@ class Lane {
     // A turn of grace: the rest of the message that brought the first publish comes along.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
+      await this.#rest();
       await this.#send(this.#takeBatch());
-      // A pause, however short: a lane that never rests keeps the runtime from whoever else speaks to it.
-      if (this.#waiting.length > 0) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
     this.#running = false;
   }

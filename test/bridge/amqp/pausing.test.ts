@@ -1,6 +1,7 @@
 /** What is under way is bounded both ways: publishers are paused, deliveries run on credit (rule 9). */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import { type Delivery, plainDeliveryBytes } from '../../../protocol/link/vhost.ts';
 import {
   deliveryOf,
@@ -24,19 +25,19 @@ beforeAll(async () => {
 afterAll(() => edge.stop());
 
 describe('a publisher', () => {
-  it('is paused with 64 publishes open [C-6.5], and goes on when some are stored', async () => {
+  it('is paused with 128 publishes open [C-6.5], and goes on when some are stored', async () => {
     const client = await openAmqp(edge);
     const { peer, link, stream } = client;
     const one = publishFrames('x');
-    peer.write(...Array(63).fill(one));
-    const seqs = await takeSeqs(client, 63);
+    peer.write(...Array(LIMIT.openPublishes - 1).fill(one));
+    const seqs = await takeSeqs(client, LIMIT.openPublishes - 1);
     expect(stream.isPaused()).toBe(false);
     peer.write(one);
     seqs.push(...(await takeSeqs(client, 1)));
     expect(stream.isPaused()).toBe(true);
     peer.write(...Array(10).fill(one));
     await turns();
-    expect(link.received.length).toBe(64);
+    expect(link.received.length).toBe(LIMIT.openPublishes);
     link.send({ kind: 'stored', seqs: seqs.slice(0, 20) });
     await takeSeqs(client, 10);
     expect(stream.isPaused()).toBe(false);
@@ -60,8 +61,8 @@ describe('a publisher', () => {
   it('that is paused still gets its confirms, its deliveries and its end', async () => {
     const client = await openConsumer(edge);
     const { peer, link, tag, stream } = client;
-    peer.write(...Array(64).fill(publishFrames('x')));
-    await takeSeqs(client, 64);
+    peer.write(...Array(LIMIT.openPublishes).fill(publishFrames('x')));
+    await takeSeqs(client, LIMIT.openPublishes);
     expect(stream.isPaused()).toBe(true);
     link.send({ kind: 'deliver', channel: 1, tag, delivery: deliveryOf(1) });
     await peer.takeContent(METHOD.basicDeliver);

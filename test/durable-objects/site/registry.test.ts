@@ -29,6 +29,8 @@ beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });
 
+/** Of one reading of a plant. */
+const STATEMENTS = 3;
 const STALE_MS = MINUTE + 1;
 
 async function run(sql: string, ...bindings: string[]): Promise<void> {
@@ -68,7 +70,7 @@ describe('the copy that a submission is decided by', () => {
     const { plant, partner } = await newSite();
     await partner.submit(charge());
     const reads = watchRegistry();
-    setClock(START_MS + 50 * SECOND);
+    setClock(START_MS + 39 * SECOND);
     await partner.submit(charge());
     await evictSite(plant.id);
     await partner.submit(charge());
@@ -76,6 +78,19 @@ describe('the copy that a submission is decided by', () => {
     setClock(START_MS + STALE_MS);
     await partner.submit(charge());
     expect(reads.count).toBeGreaterThan(0);
+  });
+
+  it('is read anew behind a submission that finds it ageing: who comes often never waits for it [rule 9]', async () => {
+    const { plant, partner } = await newSite();
+    await partner.submit(charge());
+    const reads = watchRegistry();
+    setClock(START_MS + 40 * SECOND);
+    await partner.submit(charge());
+    await vi.waitFor(() => expect(reads.count).toBe(STATEMENTS));
+    setClock(START_MS + 79 * SECOND);
+    await partner.submit(charge());
+    expect(reads.count).toBe(STATEMENTS);
+    expect((await readCommands(plant.id)).total).toBe(3);
   });
 
   it('is as old as it is over an eviction: its age is stored [rule 9]', async () => {
