@@ -13,6 +13,11 @@ export default defineConfig({
   test: {
     // By default a machine of two cores gets one: most of the suites wait for sockets, not for the processor.
     maxWorkers: 2,
+    // How far the model of the plan is walked, and where it begins (`npm run model`).
+    provide: {
+      modelSteps: Number(process.env.SITEWIRE_MODEL_STEPS ?? 10_000),
+      modelSeed: Number(process.env.SITEWIRE_MODEL_SEED ?? Date.now() % 2 ** 31),
+    },
     projects: [
       {
         plugins: [

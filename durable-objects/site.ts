@@ -33,6 +33,7 @@ import { receiveFrames } from './site/device/receive.ts';
 import { dispatchAgenda, plantChanged } from './site/dispatch/execution.ts';
 import { SITE_MIGRATIONS } from './site/migrations.ts';
 import { SiteParts } from './site/parts.ts';
+import { planAgenda, settlePlan } from './site/plan/settle.ts';
 
 export class Site extends DurableObject<Env> implements SiteRpc {
   readonly #site: SiteParts;
@@ -47,9 +48,19 @@ export class Site extends DurableObject<Env> implements SiteRpc {
       env,
       () => this.#agenda.arm(),
       (turn, isGone) => plantChanged(turn, this.#site, isGone),
+      (turn) => settlePlan(turn, this.#site),
     );
     const { clock, turns, calls, sessions, presence, feed, outbox, retention } = this.#site;
-    const sources = [sessions, dispatchAgenda(this.#site), presence, feed, calls, outbox, retention];
+    const sources = [
+      sessions,
+      planAgenda(this.#site),
+      dispatchAgenda(this.#site),
+      presence,
+      feed,
+      calls,
+      outbox,
+      retention,
+    ];
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     if (sessions.isAnyMissing) {
       turns.run((turn) => sessions.reconcile(turn));

@@ -27,6 +27,8 @@ export const commandLogEntry = z.strictObject({
   targetValueKw: z.number().optional(),
   deviationKw: z.number().optional(),
   reason: z.string().optional(),
+  /** The stage that decided, and what it saw; absent in rows from before. */
+  decision: z.strictObject({ stage: z.string(), facts: z.record(z.string(), z.unknown()) }).optional(),
   createdAt: z.string(),
   ackedAt: z.string().optional(),
   dispatchedAt: z.string().optional(),

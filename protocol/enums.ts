@@ -59,6 +59,7 @@ export const PRIORITIES = ['NORMAL', 'HIGH', 'EMERGENCY'] as const;
 export const SETPOINT_TYPES = ['POWER', 'ENERGY'] as const;
 export const DIRECTIONS = ['IMPORT', 'EXPORT'] as const;
 export const EMERGENCY_TYPES = ['STOP', 'HOLD'] as const;
+export type EmergencyType = (typeof EMERGENCY_TYPES)[number];
 
 /** The command kinds that there are [C-7.5]. Each has a payload, a family rule and a kind; the compiler asks for all. */
 export const COMMAND_TYPES = ['SITE_SETPOINT', 'DEVICE_COMMAND', 'EMERGENCY', 'MODE_CHANGE'] as const;

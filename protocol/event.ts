@@ -33,6 +33,10 @@ export const execution = z.strictObject({
   actualValueKw: z.number().optional(),
   targetValueKw: z.number().optional(),
   deviationKw: z.number().optional(),
+  // Of an ENERGY setpoint [C-7.8].
+  actualValueKwh: z.number().optional(),
+  targetValueKwh: z.number().optional(),
+  deviationKwh: z.number().optional(),
   reason: z.string().optional(),
 });
 export type Execution = z.infer<typeof execution>;

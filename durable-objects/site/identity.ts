@@ -10,7 +10,10 @@ export type SiteFact =
   | 'config'
   | 'modeOverride'
   | 'presence'
-  | 'snapshot';
+  | 'snapshot'
+  | 'plan'
+  | 'commanded'
+  | 'alarms';
 
 export class SiteIdentity {
   readonly #facts: Facts<SiteFact>;

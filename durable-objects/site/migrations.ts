@@ -176,4 +176,28 @@ export const SITE_MIGRATIONS: readonly Migration[] = [
     DROP TABLE received_message;
     `,
   },
+  {
+    // Setpoints stand in the plan, whatever has become of their commands. Those that are open get their entries: what
+    // the plant was told of them is told anew.
+    lowest: 4,
+    sql: `
+    ALTER TABLE command ADD COLUMN decision TEXT;
+    CREATE TABLE plan_entry (
+      command_sequence INTEGER PRIMARY KEY,
+      level TEXT NOT NULL,
+      starts_at_ms INTEGER NOT NULL,
+      ends_at_ms INTEGER,
+      verdict_at_ms INTEGER,
+      obeyed_since_ms INTEGER,
+      -- JSON of [from, to) pairs, epoch milliseconds.
+      spans TEXT NOT NULL DEFAULT '[]'
+    );
+    INSERT INTO plan_entry (command_sequence, level, starts_at_ms, ends_at_ms, verdict_at_ms)
+      SELECT sequence, priority, max(valid_from_ms, created_at_ms), valid_until_ms,
+        CASE status WHEN 'EXECUTING' THEN coalesce(valid_until_ms, started_at_ms + 300000) END
+      FROM command WHERE command_type = 'SITE_SETPOINT' AND status IN ('PENDING', 'EXECUTING')
+        AND sequence IN (SELECT command_sequence FROM dispatch);
+    DELETE FROM dispatch WHERE command_sequence IN (SELECT command_sequence FROM plan_entry);
+    `,
+  },
 ];

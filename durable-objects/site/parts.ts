@@ -11,6 +11,7 @@ import { PlantCopy, type SubDevice } from '../registry/plant-copy.ts';
 import { writeStatus } from '../registry/status-lane.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { SITE_BOUNDS } from './bounds.ts';
+import { Commanded } from './command/commanded.ts';
 import { MessageIdRows } from './command/message-ids.ts';
 import { CommandRows } from './command/rows.ts';
 import { SiteConfiguration } from './config/configuration.ts';
@@ -24,7 +25,10 @@ import { DispatchRows } from './dispatch/rows.ts';
 import { REGISTRY_LANE, toEvent, toStatusChange } from './event/events.ts';
 import { type Delivered, Outbox } from './event/outbox.ts';
 import { type OutboxRow, OutboxRows } from './event/rows.ts';
+import { StandingAlarms } from './event/standing-alarms.ts';
+import { ViolationDamping } from './event/violation-damping.ts';
 import { type SiteFact, SiteIdentity } from './identity.ts';
+import { Plan } from './plan/plan.ts';
 import { Presence } from './presence/presence.ts';
 import { Retention } from './retention.ts';
 import type { SiteFacts } from './site-facts.ts';
@@ -49,18 +53,22 @@ export class SiteParts {
   readonly commands: CommandRows;
   readonly messageIds: MessageIdRows;
   readonly rates = new DeviceRates();
+  readonly damping = new ViolationDamping();
   readonly retention: Retention;
   readonly dispatches: DispatchRows;
+  readonly plan: Plan;
+  readonly commanded: Commanded;
   readonly outbox: Outbox;
   readonly #env: Env;
   #facts: { turn: Turn; facts: SiteFacts } | undefined;
 
-  /** `onChange`: due times may have changed. `onPlantChange`: see PlantCopyHost. */
+  /** `onChange`: due times may have changed. `onPlantChange`: see PlantCopyHost. `onTurnEnd`: the last of its work. */
   constructor(
     ctx: DurableObjectState,
     env: Env,
     onChange: () => void,
     onPlantChange: (turn: Turn, isGone: boolean) => void,
+    onTurnEnd: (turn: Turn) => void,
   ) {
     this.#env = env;
     const { clock } = this;
@@ -68,7 +76,10 @@ export class SiteParts {
     const facts = new Facts<SiteFact>(sql);
     const keepAlive = (work: Promise<void>) => ctx.waitUntil(work);
     this.turns = new Turns(ctx, clock, {
-      ending: (turn) => this.outbox.write(turn),
+      ending: (turn) => {
+        onTurnEnd(turn);
+        this.outbox.write(turn);
+      },
       ended: () => {
         this.outbox.drainWritten();
         onChange();
@@ -89,6 +100,8 @@ export class SiteParts {
     });
     this.identity = new SiteIdentity(facts, this.turns);
     this.configuration = new SiteConfiguration(facts);
+    this.commanded = new Commanded(facts);
+    this.plan = new Plan(sql, facts, this.configuration);
     this.registry = new PlantCopy(facts, {
       clock,
       turns: this.turns,
@@ -126,7 +139,8 @@ export class SiteParts {
     );
     const { devices, registry, journal, outbox } = this;
     const quietSinceMs = (id: string) => this.sessions.quietSinceMs(id);
-    this.presence = new Presence({ facts, devices, registry, journal, outbox, quietSinceMs });
+    const alarms = new StandingAlarms(facts, registry, outbox);
+    this.presence = new Presence({ facts, devices, registry, journal, outbox, alarms, quietSinceMs });
     this.sessions = new DeviceSessions(ctx, devices, new SeenConnections(sql), (turn) =>
       this.presence.update(turn),
     );
@@ -149,6 +163,11 @@ export class SiteParts {
     return this.registry.record?.settings.deviceRatePerSecond ?? LIMIT.deviceMessagesPerSecond;
   }
 
+  /** Who is told of a limit that a key's command broke. */
+  keysToldOf(keyId: string, now: number): (constraint: string) => readonly string[] {
+    return (constraint) => this.damping.keysFor(constraint, keyId, this.registry.keyIds, now);
+  }
+
   /** What the rules see, built once a turn. */
   facts(turn: Turn): SiteFacts {
     if (this.#facts?.turn !== turn) this.#facts = { turn, facts: this.#readFacts(turn.now) };
@@ -160,7 +179,19 @@ export class SiteParts {
     const isLive = (id: string) => this.sessions.isLive(id, now);
     const isActive = (id: string) => this.devices.find(id)?.status === 'ACTIVE';
     const gatewayId = servingGateway(this.devices.all(), isLive)?.id;
+    const { plan, commanded } = this;
     return {
+      get emergency() {
+        return plan.emergency;
+      },
+      get commanded() {
+        return commanded.demands;
+      },
+      socPercent: ({ externalId }) => {
+        const { snapshot } = this.journal;
+        const sample = snapshot.get(`${externalId}/socPercent`) ?? snapshot.get('socPercent');
+        return sample && now - sample.atMs < LIMIT.signalStaleMs ? sample.value : undefined;
+      },
       exists: this.registry.record !== undefined,
       subDevices: this.registry.subDevices,
       constraints: config.constraints,

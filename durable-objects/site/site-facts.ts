@@ -1,6 +1,8 @@
 /** What the rules see of a site: its sub-devices, its limits, who serves what. Built once a turn; no rule writes. */
 import type { Constraints } from '../../protocol/site-config.ts';
 import type { SubDevice } from '../registry/plant-copy.ts';
+import type { BatteryDemand } from './command/commanded.ts';
+import type { HeldEmergency } from './plan/stack.ts';
 
 export interface ServingDevice {
   id: string;
@@ -20,6 +22,12 @@ export interface SiteFacts {
   gatewayId: string | undefined;
   /** The device that a command to this sub-device goes to; undefined when there is none [C-2.4]. */
   servingDevice(subDevice: SubDevice): ServingDevice | undefined;
+  /** What batteries were commanded before and still do, by external id. */
+  commanded: Readonly<Record<string, BatteryDemand>>;
+  /** The state of charge that a battery tells, or its site; undefined when that is older than five minutes [C-2.3]. */
+  socPercent(subDevice: SubDevice): number | undefined;
+  /** An emergency that holds: a mode change ends it [C-7.7]. */
+  emergency: HeldEmergency | undefined;
   /** Whether a device of that id is in service here. */
   isActive(deviceId: string): boolean;
   /** Whether commands reach a device now. */

@@ -1,10 +1,27 @@
 /** Checks that several command kinds share, pure: site facts in, refusal out (spec: Command processing; [C-7.4]). */
 import type { AssetType } from '../../../protocol/enums.ts';
-import { UNLIMITED } from '../../../protocol/site-config.ts';
+import { type Constraints, UNLIMITED } from '../../../protocol/site-config.ts';
 import type { SiteFacts } from '../site-facts.ts';
 import { type Refusal, refusal, violated } from './refusal.ts';
 
 type LimitName = 'maxImportKw' | 'maxExportKw' | 'maxChargeKw' | 'maxDischargeKw';
+
+/** The site's own limit, and the hard one under it; null where there is none. */
+export function limitsOf(
+  { constraints, hardLimits }: SiteFacts,
+  name: keyof Constraints,
+): { constraint: string; limit: number | null }[] {
+  return [
+    { constraint: name, limit: (constraints ?? UNLIMITED)[name] },
+    { constraint: `hardLimits.${name}`, limit: (hardLimits ?? UNLIMITED)[name] },
+  ];
+}
+
+/** The stricter of both; undefined where there is none. */
+export function lowestLimit(facts: SiteFacts, name: keyof Constraints): number | undefined {
+  const limits = limitsOf(facts, name).flatMap(({ limit }) => limit ?? []);
+  return limits.length === 0 ? undefined : Math.min(...limits);
+}
 
 /** The site's own limit, then the hard one under it. `deviceId`: whose item asks for that much. */
 export function overLimit(
@@ -13,11 +30,7 @@ export function overLimit(
   value: number,
   deviceId?: string,
 ): Refusal | undefined {
-  const sources = [
-    { constraint: name, limit: (facts.constraints ?? UNLIMITED)[name] },
-    { constraint: `hardLimits.${name}`, limit: (facts.hardLimits ?? UNLIMITED)[name] },
-  ];
-  for (const { constraint, limit } of sources) {
+  for (const { constraint, limit } of limitsOf(facts, name)) {
     if (limit === null || value <= limit) continue;
     return violated({ constraint, limit, value, unit: 'kW', ...(deviceId ? { deviceId } : {}) });
   }
@@ -25,8 +38,8 @@ export function overLimit(
 }
 
 /** Whether the site limits that direction at all. */
-export function isLimited({ constraints, hardLimits }: SiteFacts, name: LimitName): boolean {
-  return [constraints, hardLimits].some((limits) => (limits ?? UNLIMITED)[name] !== null);
+export function isLimited(facts: SiteFacts, name: LimitName): boolean {
+  return limitsOf(facts, name).some(({ limit }) => limit !== null);
 }
 
 /** A site-level command needs a gateway or controller [C-2.4]. */

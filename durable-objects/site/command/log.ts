@@ -36,6 +36,7 @@ function logEntry(siteId: string, row: CommandRow, payloads: PagePayloads): Json
     source: row.source,
     keyPrefix: row.key_prefix,
     createdAt: formatInstant(row.created_at_ms),
+    decision: row.decision === null ? undefined : new JsonText(row.decision),
     priority: row.priority ?? undefined,
     rejectionCode: row.rejection_code ?? undefined,
     message: row.message ?? undefined,

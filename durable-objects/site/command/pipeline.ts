@@ -10,7 +10,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Submission } from '../../rpc.ts';
 import type { SiteFacts } from '../site-facts.ts';
-import type { JudgedItem } from './kind/kind.ts';
+import type { JudgedItem, StageName } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
 import { publishDigest } from './message-ids.ts';
 import { type Refusal, refusal, type Violation } from './refusal.ts';
@@ -22,10 +22,15 @@ export interface EarlierMessage {
   acknowledgement: Acknowledgement;
 }
 
+/** Signature, repeat, freshness and payload come before a kind's own. */
+export type DecidingStage = 'signature' | 'repeat' | 'freshness' | 'payload' | 'window' | StageName;
+
 export type Judgement =
   | { verdict: 'repeat'; acknowledgement: Acknowledgement }
   | {
       verdict: 'rejected';
+      /** The stage that decided. */
+      stage: DecidingStage;
       refusal: Refusal;
       results?: CommandResult[];
       violations: Violation[];
@@ -54,33 +59,45 @@ export function judge(
     if (judgement) return judgement;
   }
   const parsed = parseCommand(submission.family, submission.payloadText);
-  if (!parsed.ok) return rejected(refusal('INVALID_PAYLOAD', parsed.refusal));
+  if (!parsed.ok) return rejected('payload', refusal('INVALID_PAYLOAD', parsed.refusal));
   return judgeCommand(parsed.value, facts, now);
 }
 
 function judgeCommand(command: Command, facts: SiteFacts, now: number): Judgement {
-  if (!facts.exists) return rejected(refusal('DEVICE_OFFLINE', 'no such site'));
+  if (!facts.exists) return rejected('target', refusal('DEVICE_OFFLINE', 'no such site'));
   const wrongWindow = checkWindow(command, now);
-  if (wrongWindow) return rejected(wrongWindow);
+  if (wrongWindow) return rejected('window', wrongWindow);
   const items: JudgedItem[] = [];
-  for (const stage of kindOf(command).stages) {
-    const why = stage({ payload: command.payload, facts, items });
+  for (const [stage, check] of kindOf(command).stages) {
+    const why = check({ payload: command.payload, facts, items });
     if (!why) continue;
-    if (items.length === 0) return rejected(why);
-    const results = resultsOf(items, () => false);
-    return { verdict: 'rejected', refusal: why, results, violations: violationsOf(items), binding: true };
+    if (items.length === 0) return rejected(stage, why);
+    return {
+      verdict: 'rejected',
+      stage: items.find((judged) => judged.refusal === why)?.stage ?? stage,
+      refusal: why,
+      results: resultsOf(items, () => false),
+      violations: violationsOf(items),
+      binding: true,
+    };
   }
   return { verdict: 'valid', command, items, violations: violationsOf(items) };
 }
 
-function rejected(why: Refusal, binding = true): Judgement {
-  return { verdict: 'rejected', refusal: why, violations: why.violation ? [why.violation] : [], binding };
+function rejected(stage: DecidingStage, why: Refusal, binding = true): Judgement {
+  return {
+    verdict: 'rejected',
+    stage,
+    refusal: why,
+    violations: why.violation ? [why.violation] : [],
+    binding,
+  };
 }
 
 function signature({ submission }: Received): Judgement | undefined {
   const verdict = submission.signature;
   if (verdict === 'valid' || verdict === 'not-needed') return undefined;
-  return rejected(refusal('INVALID_PAYLOAD', `signature ${verdict}`), false);
+  return rejected('signature', refusal('INVALID_PAYLOAD', `signature ${verdict}`), false);
 }
 
 /** [C-7.3] Looked up after the HMAC and before freshness: the same routing key, site (the object itself) and payload. */
@@ -89,13 +106,13 @@ function repeat({ submission, earlier }: Received): Judgement | undefined {
   if (earlier.digest === publishDigest(submission.routingKey, compact(submission.payloadText))) {
     return { verdict: 'repeat', acknowledgement: earlier.acknowledgement };
   }
-  return rejected(refusal('INVALID_PAYLOAD', 'messageId reused'), false);
+  return rejected('repeat', refusal('INVALID_PAYLOAD', 'messageId reused'), false);
 }
 
 function freshness({ submission, now }: Received): Judgement | undefined {
   if (submission.signature !== 'valid') return undefined;
   if (Math.abs(now - submission.timestampMs) <= LIMIT.timestampToleranceMs) return undefined;
-  return rejected(refusal('INVALID_PAYLOAD', 'signature timestamp outside tolerance'), false);
+  return rejected('freshness', refusal('INVALID_PAYLOAD', 'signature timestamp outside tolerance'), false);
 }
 
 /** [C-7.6] */

@@ -2,20 +2,23 @@
  * Recording one submission: its judgement becomes a log row, the messageId's one effect, an acknowledgement and the
  * dispatches, all in the caller's turn (rule 3, rule 5).
  */
+import type { SiteSetpoint } from '../../../protocol/command.ts';
 import { compact, signableJson } from '../../../protocol/compact-json.ts';
 import type { RejectionCode } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Submission, SubmissionBatch } from '../../rpc.ts';
-import { ackDue, type DispatchWindow, waitingDue, windowOf } from '../dispatch/dispatch.ts';
-import { endSurplus } from '../dispatch/ends.ts';
-import type { DispatchRow } from '../dispatch/rows.ts';
-import { sendCommand } from '../dispatch/send-command.ts';
+import { type DispatchWindow, windowOf } from '../dispatch/dispatch.ts';
+import { dispatch } from '../dispatch/send-command.ts';
 import { makeRoom } from '../dispatch/waiting.ts';
 import { acknowledgementEvent, type EventSubject, violationAlarms } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
+import { beginEmergency, enter } from '../plan/settle.ts';
+import type { PlanEntry } from '../plan/stack.ts';
+import { acceptedDecision, rejectedDecision } from './decision.ts';
 import { rejectedPayload } from './kept-payload.ts';
+import { batteryDemands } from './kind/device-command.ts';
 import type { PlannedDispatch } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
 import { publishDigest } from './message-ids.ts';
@@ -94,6 +97,7 @@ function recordRejection(
     payload: rejectedPayload(compact(submission.payloadText)),
     status: 'REJECTED',
     rejection_code: judgement.refusal.rejectionCode,
+    decision: JSON.stringify(rejectedDecision(judgement, submission, site.facts(turn))),
     finished_at_ms: turn.now,
     // What binds no messageId is known by its publish: a lane that hands it over again gets the same answer.
     publish_id: judgement.binding ? null : (submission.publishId ?? null),
@@ -114,7 +118,11 @@ function recordCommand(
   const facts = site.facts(turn);
   const window = windowOf(kind.window(command.payload), turn.now);
   const planned = kind.plan(command.payload, items, facts);
-  const goesNow = ({ deviceId }: PlannedDispatch) => window.notBeforeMs <= turn.now && facts.isLive(deviceId);
+  const standing =
+    command.commandType === 'SITE_SETPOINT' ? entryOf(turn, command.payload, window) : undefined;
+  const { target } = site.plan.at(turn.now);
+  const isOnTop = standing === undefined || site.plan.wouldBeTold(standing, turn.now);
+  const goesNow = ({ deviceId }: PlannedDispatch) => isOnTop && facts.isLive(deviceId);
 
   // 1. the acknowledgement
   const waiting = planned.filter((dispatch) => !goesNow(dispatch));
@@ -131,6 +139,7 @@ function recordCommand(
   const sequence = site.commands.insert(turn, {
     ...entry,
     ...kind.logColumns(command.payload),
+    decision: JSON.stringify(acceptedDecision(command, items, { planned, target, isOnTop, facts })),
     status: 'PENDING',
     dispatched_at_ms: waiting.length < planned.length ? turn.now : null,
     valid_from_ms: window.validFromMs,
@@ -142,14 +151,25 @@ function recordCommand(
   answer(turn, site, subjectOf(sender, submission, entry.id), acknowledgement, judgement.violations);
 
   // 4. what goes to the plant, and what waits for it
-  for (const dispatch of planned) {
-    const row = dispatchRow(turn, dispatch, sequence, window, goesNow(dispatch));
-    site.dispatches.insert(turn, row);
-    if (row.state === 'SENT') sendCommand(turn, site, row);
+  if (standing) enter(turn, site, { ...standing, sequence });
+  else for (const one of planned) dispatch(turn, site, sequence, one, window);
+  if (command.commandType === 'DEVICE_COMMAND') {
+    site.commanded.note(turn, sequence, batteryDemands(items, facts));
   }
-  if (command.commandType === 'EMERGENCY') site.commands.noteEmergency(turn, sequence);
-  if (command.commandType === 'SITE_SETPOINT') endSurplus(turn, site);
+  if (command.commandType === 'EMERGENCY') {
+    site.commands.noteEmergency(turn, sequence);
+    beginEmergency(turn, site, { sequence, type: command.payload.type }, entry.id);
+  }
   if (waiting.length > 0) makeRoom(turn, site);
+}
+
+/** A setpoint's place in the plan: it begins when it is recorded, at the earliest. */
+function entryOf(
+  turn: Turn,
+  { priority }: SiteSetpoint,
+  { notBeforeMs, validUntilMs }: DispatchWindow,
+): Omit<PlanEntry, 'sequence'> {
+  return { level: priority, startsAtMs: Math.max(turn.now, notBeforeMs), endsAtMs: validUntilMs };
 }
 
 function answer(
@@ -162,30 +182,8 @@ function answer(
   site.outbox.emit(
     turn,
     acknowledgementEvent(about, acknowledgement, turn.now),
-    ...violationAlarms(about, violations, site.registry.keyIds, turn.now),
+    ...violationAlarms(about, violations, site.keysToldOf(about.keyId, turn.now), turn.now),
   );
-}
-
-function dispatchRow(
-  turn: Turn,
-  planned: PlannedDispatch,
-  sequence: number,
-  { notBeforeMs, expiresAtMs }: DispatchWindow,
-  goesNow: boolean,
-): DispatchRow {
-  const window = { not_before_ms: notBeforeMs, expires_at_ms: expiresAtMs };
-  return {
-    cmd_id: crypto.randomUUID(),
-    command_sequence: sequence,
-    device_id: planned.deviceId,
-    action: planned.action,
-    payload: planned.payloadText,
-    state: goesNow ? 'SENT' : 'WAITING',
-    tries: goesNow ? 1 : 0,
-    ...window,
-    due_at_ms: goesNow ? ackDue(turn.now) : waitingDue(window, turn.now),
-    reason: null,
-  };
 }
 
 function bind(
@@ -239,6 +237,7 @@ function logRow(
     target_value_kw: null,
     reason: null,
     publish_id: null,
+    decision: null,
     created_at_ms: turn.now,
     acked_at_ms: turn.now,
     dispatched_at_ms: null,

@@ -12,7 +12,7 @@ export interface Violation {
   constraint: string;
   limit: number;
   value: number;
-  unit: 'kW';
+  unit: 'kW' | '%';
   deviceId?: string;
 }
 
@@ -20,12 +20,18 @@ export function refusal(rejectionCode: RejectionCode, message: string): Refusal 
   return { rejectionCode, message };
 }
 
+/** What was broken, in words. */
+export function violationText({ constraint, limit, value, unit }: Violation): string {
+  const how = unit === '%' ? 'is at' : 'exceeds';
+  return `${value} ${unit} ${how} ${constraint} ${limit} ${unit}`;
+}
+
 export function violated(violation: Violation): Refusal {
-  const { constraint, limit, value, unit, deviceId } = violation;
+  const { deviceId } = violation;
   const subject = deviceId ? `${deviceId}: ` : '';
   return {
     rejectionCode: 'CONSTRAINT_VIOLATION',
-    message: `${subject}${value} ${unit} exceeds ${constraint} ${limit} ${unit}`,
+    message: `${subject}${violationText(violation)}`,
     violation,
   };
 }

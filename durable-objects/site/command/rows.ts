@@ -34,6 +34,8 @@ export type CommandRow = {
   started_at_ms: number | null;
   finished_at_ms: number | null;
   publish_id: string | null;
+  /** JSON of what decided, and what it saw. Null in rows from before. */
+  decision: string | null;
   starts_at: number;
   size: number;
 };
@@ -44,7 +46,16 @@ export type NewCommand = Omit<
   'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'starts_at' | 'size'
 >;
 
-export type CommandOutcome = { status: 'COMPLETED' | 'DEVIATED' | 'FAILED'; reason: string | null };
+/** How a command ended; of a setpoint what was measured, too. */
+export type CommandOutcome = {
+  status: 'COMPLETED' | 'DEVIATED' | 'FAILED';
+  reason: string | null;
+  actualValueKw?: number;
+  deviationKw?: number;
+};
+
+/** Rows that stay whatever their age: something under way or standing is told from them. */
+const HELD = 'SELECT command_sequence FROM dispatch UNION SELECT command_sequence FROM plan_entry';
 
 /** What a row takes beside its texts. */
 const ROW_BYTES = 400;
@@ -98,10 +109,11 @@ export class CommandRows implements Kept {
     return [...rows, ...kept];
   }
 
-  /** Newest first: those that have not ended, and so have a dispatch. */
+  /** Newest first: those that have not ended. Each has a dispatch or stands in the plan. */
   open(limit: number): CommandRow[] {
     return this.#sql.all<CommandRow>(
-      'SELECT * FROM command WHERE sequence IN (SELECT command_sequence FROM dispatch) ORDER BY sequence DESC LIMIT ?',
+      `SELECT * FROM command WHERE sequence IN (${HELD}) AND status IN ('PENDING', 'EXECUTING')
+       ORDER BY sequence DESC LIMIT ?`,
       limit,
     );
   }
@@ -111,7 +123,8 @@ export class CommandRows implements Kept {
     const columns = Object.keys(command) as (keyof NewCommand)[];
     const marks = columns.map(() => '?').join(', ');
     const extent = this.extent();
-    const texts = [command.payload, command.results, command.source, command.message, command.correlation_id];
+    const { payload, results, source, message, correlation_id: correlationId, decision } = command;
+    const texts = [payload, results, source, message, correlationId, decision];
     const size = ROW_BYTES + texts.reduce((sum, text) => sum + (text?.length ?? 0), 0);
     turn.undo(() => {
       this.#extent = undefined;
@@ -142,11 +155,14 @@ export class CommandRows implements Kept {
   }
 
   /** `command`: as it stands; its start may be of this turn. */
-  markEnded(turn: Turn, command: CommandRow, { status, reason }: CommandOutcome): void {
+  markEnded(turn: Turn, command: CommandRow, outcome: CommandOutcome): void {
     turn.write(
-      'UPDATE command SET status = ?, reason = ?, started_at_ms = ?, finished_at_ms = ? WHERE sequence = ?',
-      status,
-      reason,
+      `UPDATE command SET status = ?, reason = ?, actual_value_kw = ?, deviation_kw = ?, started_at_ms = ?,
+         finished_at_ms = ? WHERE sequence = ?`,
+      outcome.status,
+      outcome.reason,
+      outcome.actualValueKw ?? null,
+      outcome.deviationKw ?? null,
       command.started_at_ms,
       turn.now,
       command.sequence,
@@ -163,16 +179,13 @@ export class CommandRows implements Kept {
     this.#extent = undefined;
     const last = this.#sql.one<{ last: number | null }>(
       `SELECT max(sequence) AS last FROM (SELECT sequence FROM command WHERE starts_at < ?
-         AND sequence NOT IN (SELECT command_sequence FROM dispatch)
+         AND sequence NOT IN (${HELD})
          AND sequence < (SELECT max(sequence) FROM command) ORDER BY sequence LIMIT ?)`,
       place,
       limit,
     )?.last;
     if (last == null) return 0;
-    const left = turn.write(
-      'DELETE FROM command WHERE sequence <= ? AND sequence NOT IN (SELECT command_sequence FROM dispatch)',
-      last,
-    );
+    const left = turn.write(`DELETE FROM command WHERE sequence <= ? AND sequence NOT IN (${HELD})`, last);
     turn.write('UPDATE counters SET log_start = max(log_start, ?)', last + 1);
     return left;
   }
@@ -200,7 +213,7 @@ export class CommandRows implements Kept {
   /** The first row that is no open command's: it would leave first. */
   #first(): number | undefined {
     return this.#sql.one<{ sequence: number }>(
-      `SELECT sequence FROM command WHERE sequence NOT IN (SELECT command_sequence FROM dispatch)
+      `SELECT sequence FROM command WHERE sequence NOT IN (${HELD})
        ORDER BY sequence LIMIT 1`,
     )?.sequence;
   }

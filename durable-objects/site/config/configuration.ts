@@ -26,6 +26,12 @@ export class SiteConfiguration {
     return override && (parseInstant(override.validUntil) ?? 0) > now ? override : null;
   }
 
+  /** When the mode for a while ends; undefined while there is none. */
+  overrideEndsAtMs(now: number): number | undefined {
+    const override = this.activeOverride(now);
+    return override ? parseInstant(override.validUntil) : undefined;
+  }
+
   operatingMode(now: number): OperatingMode {
     return this.activeOverride(now)?.mode ?? this.#config.operatingMode;
   }

@@ -75,6 +75,12 @@ export function hasEnded(state: DispatchState): boolean {
   return RANK[state] === RANK.COMPLETED;
 }
 
+/** The sub-devices that it is for; none where it is for the whole site. */
+export function targetsOf({ payload }: Pick<DispatchRow, 'payload'>): string[] {
+  const { targets } = JSON.parse(payload) as { targets?: { deviceId: string }[] };
+  return targets?.map(({ deviceId }) => deviceId) ?? [];
+}
+
 const FOR_THE_SITE = ['SITE_SETPOINT', 'MODE_CHANGE'];
 
 /** How a command ends once all its dispatches have: COMPLETED if all are, else FAILED naming the devices [C-7.8]. */
@@ -87,8 +93,7 @@ export function outcomeOf(rows: readonly DispatchRow[]): {
   const subjects = failed.map(({ reason, payload, action, device_id: deviceId }) => {
     // What is for the whole site has no other name than its reason.
     if (reason && FOR_THE_SITE.includes(action)) return reason;
-    const { targets } = JSON.parse(payload) as { targets?: { deviceId: string }[] };
-    const names = targets?.map((target) => target.deviceId).join(', ') ?? deviceId;
+    const names = targetsOf({ payload }).join(', ') || deviceId;
     return reason ? `${reason}: ${names}` : names;
   });
   return { status: 'FAILED', reason: [...new Set(subjects)].join('; ') };

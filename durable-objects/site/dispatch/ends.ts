@@ -1,12 +1,10 @@
 /** How dispatches and their commands end, each in the caller's turn: once, and never reopened [C-7.8]. */
-import { LIMIT } from '../../../protocol/limits.ts';
 import type { Turn } from '../../object/turn.ts';
-import { KINDS } from '../command/kind/kinds.ts';
 import type { CommandOutcome, CommandRow } from '../command/rows.ts';
-import { type EventSubject, executionEvent, expiryAlarm } from '../event/events.ts';
+import { droppedAlarm, type EventSubject, executionEvent, expiryAlarm } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
-import { hasEnded, outcomeOf, wasTold } from './dispatch.ts';
-import type { DispatchRow } from './rows.ts';
+import { hasEnded, outcomeOf, targetsOf, wasTold } from './dispatch.ts';
+import { type DispatchRow, PLAN_OWN } from './rows.ts';
 
 /** Its window is over. What was told and not acknowledged is no longer told; what was not, has expired. */
 export function expire(turn: Turn, site: SiteParts, row: DispatchRow): void {
@@ -14,12 +12,28 @@ export function expire(turn: Turn, site: SiteParts, row: DispatchRow): void {
     fail(turn, site, row, 'NO_ACK');
     return;
   }
-  const about = subjectOf(commandOf(site, row));
-  site.outbox.emit(turn, ...expiryAlarm(about, row.device_id, site.registry.keyIds, turn.now));
+  if (row.command_sequence !== PLAN_OWN) raiseExpiry(turn, site, commandOf(site, row), row.device_id);
   fail(turn, site, row, 'EXPIRED');
 }
 
-export function fail(turn: Turn, site: SiteParts, row: DispatchRow, reason: string): void {
+/** The window of a setpoint is over, and its plant never said that it obeys. */
+export function expireCommand(turn: Turn, site: SiteParts, command: CommandRow): void {
+  const wasSent = command.dispatched_at_ms !== null;
+  if (!wasSent) raiseExpiry(turn, site, command, site.facts(turn).gatewayId);
+  finish(turn, site, command, { status: 'FAILED', reason: wasSent ? 'NO_ACK' : 'EXPIRED' });
+}
+
+function raiseExpiry(turn: Turn, site: SiteParts, command: CommandRow, deviceId: string | undefined): void {
+  const { keyIds } = site.registry;
+  site.outbox.emit(turn, ...expiryAlarm(subjectOf(command), deviceId, keyIds, turn.now));
+}
+
+/** Without a reason its device said no more than that it failed. */
+export function fail(turn: Turn, site: SiteParts, row: DispatchRow, reason: string | null): void {
+  if (row.command_sequence === PLAN_OWN) {
+    site.dispatches.deleteOfCommand(turn, PLAN_OWN);
+    return;
+  }
   endDispatch(turn, site, commandOf(site, row), row, { state: 'FAILED', reason });
 }
 
@@ -41,17 +55,37 @@ export function endDispatch(
   const rows = site.dispatches
     .ofCommand(command.sequence)
     .map((one) => (one.cmd_id === row.cmd_id ? { ...one, ...how } : one));
+  if (how.state === 'FAILED') site.commanded.forget(turn, command.sequence, targetsOf(row));
   const isLast = rows.every((one) => hasEnded(one.state));
   if (isLast) end(turn, site, command, outcomeOf(rows));
   else site.dispatches.update(turn, row, { ...how, due_at_ms: null });
   return isLast;
 }
 
-export function end(turn: Turn, site: SiteParts, command: CommandRow, outcome: CommandOutcome): void {
-  site.commands.markEnded(turn, command, outcome);
+/** A setpoint that failed stands no longer. */
+function end(turn: Turn, site: SiteParts, command: CommandRow, outcome: CommandOutcome): void {
+  finish(turn, site, command, outcome);
   site.dispatches.deleteOfCommand(turn, command.sequence);
-  const details = { targetValueKw: command.target_value_kw, reason: outcome.reason };
+  if (outcome.status !== 'FAILED') return;
+  // Its command had its verdict already, and nothing reopens that: an alarm tells that it stands no longer.
+  if (!isOpen(command) && site.plan.entries.find(command.sequence)) {
+    const { keyIds } = site.registry;
+    site.outbox.emit(turn, ...droppedAlarm(subjectOf(command), outcome.reason, keyIds, turn.now));
+  }
+  site.plan.remove(turn, command.sequence);
+  site.plan.loseMode(turn, command.sequence);
+}
+
+/** The end of a command, if it is open: its row and its event. What still stands for it is the caller's to end. */
+export function finish(turn: Turn, site: SiteParts, command: CommandRow, outcome: CommandOutcome): void {
+  if (!isOpen(command)) return;
+  site.commands.markEnded(turn, command, outcome);
+  const details = { targetValueKw: command.target_value_kw, ...outcome };
   site.outbox.emit(turn, executionEvent(subjectOf(command), outcome.status, details, turn.now));
+}
+
+function isOpen({ status }: CommandRow): boolean {
+  return status === 'PENDING' || status === 'EXECUTING';
 }
 
 export function commandOf(site: SiteParts, row: DispatchRow): CommandRow {
@@ -68,13 +102,4 @@ export function subjectOf(command: CommandRow): EventSubject {
     correlationId: command.correlation_id ?? command.message_id,
     commandType: command.command_type,
   };
-}
-
-/** Setpoints that are held side by side: beyond so many the oldest ends as if its time were over. */
-export function endSurplus(turn: Turn, site: SiteParts): void {
-  for (const row of site.dispatches.heldBeyond(LIMIT.heldSetpoints)) {
-    const command = commandOf(site, row);
-    const { end: ending } = KINDS[command.command_type];
-    if (ending.by === 'verdict') end(turn, site, command, ending.verdict());
-  }
 }

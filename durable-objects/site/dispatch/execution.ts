@@ -11,9 +11,11 @@ import { KINDS, kindOf } from '../command/kind/kinds.ts';
 import type { CommandRow } from '../command/rows.ts';
 import { executionEvent } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
+import { ackEntry, endEntry } from '../plan/entry.ts';
+import { tellAgain } from '../plan/settle.ts';
 import { ackDue, advance, hasEnded, isExpired, isHeld, waitingDue } from './dispatch.ts';
-import { commandOf, end, endDispatch, expire, fail, subjectOf } from './ends.ts';
-import type { DispatchRow } from './rows.ts';
+import { commandOf, endDispatch, expire, fail, finish, subjectOf } from './ends.ts';
+import { type DispatchRow, PLAN_OWN } from './rows.ts';
 import { sendCommand } from './send-command.ts';
 import { findServing, makeRoom, readCommand, recheck } from './waiting.ts';
 
@@ -32,14 +34,20 @@ export interface DeviceAck {
 export function applyAck(turn: Turn, site: SiteParts, ack: DeviceAck): void {
   const row = site.dispatches.find(ack.cmdId);
   if (row?.device_id !== ack.deviceId) return;
-  const logged = commandOf(site, row);
-  const { end: ending } = KINDS[logged.command_type];
-  // What is held until its verdict: the device's COMPLETED says no more than IN_PROGRESS.
-  const status = ending.by === 'verdict' && ack.status === 'COMPLETED' ? 'IN_PROGRESS' : ack.status;
-  const state = advance(row.state, status);
+  const state = advance(row.state, ack.status);
   if (!state) return;
+  if (row.command_sequence === PLAN_OWN) {
+    if (hasEnded(state)) site.dispatches.deleteOfCommand(turn, PLAN_OWN);
+    else site.dispatches.update(turn, row, { state, due_at_ms: turn.now + LIMIT.noResultMs });
+    return;
+  }
+  const logged = commandOf(site, row);
+  if (KINDS[logged.command_type].end === 'plan') {
+    ackEntry(turn, site, row, logged, ack.status);
+    return;
+  }
 
-  const starts = status !== 'FAILED' && logged.status === 'PENDING';
+  const starts = ack.status !== 'FAILED' && logged.status === 'PENDING';
   const command = starts ? { ...logged, started_at_ms: turn.now } : logged;
   if (starts) {
     takeEffect(turn, site, command);
@@ -48,14 +56,7 @@ export function applyAck(turn: Turn, site: SiteParts, ack: DeviceAck): void {
   }
   if (state === 'COMPLETED' || state === 'FAILED') {
     if (endDispatch(turn, site, command, row, { state, reason: row.reason })) return;
-  } else {
-    const untilMs = isHeld(row.state) ? row.due_at_ms : null;
-    const heldUntilMs =
-      ending.by === 'verdict'
-        ? (untilMs ?? ending.heldUntilMs(command, turn.now))
-        : turn.now + LIMIT.noResultMs;
-    site.dispatches.update(turn, row, { state, due_at_ms: heldUntilMs });
-  }
+  } else site.dispatches.update(turn, row, { state, due_at_ms: turn.now + LIMIT.noResultMs });
   if (starts) site.commands.markStarted(turn, command.sequence);
 }
 
@@ -64,12 +65,23 @@ function takeEffect(turn: Turn, site: SiteParts, row: CommandRow): void {
   if (!KINDS[row.command_type].effect) return;
   const command = readCommand(row);
   if (!command) return;
-  const { configuration } = site;
-  kindOf(command).effect?.(
-    turn,
-    { configuration, commandId: row.id, keyPrefix: row.key_prefix },
-    command.payload,
-  );
+  const { configuration, plan, commanded } = site;
+  const { id: commandId, sequence, key_prefix: keyPrefix } = row;
+  const acting = { configuration, plan, commanded, commandId, sequence, keyPrefix };
+  kindOf(command).effect?.(turn, acting, command.payload);
+  if (command.commandType === 'MODE_CHANGE' && !plan.emergency) forgetBefore(turn, site, sequence, commandId);
+}
+
+/** A mode is in force: what came before it, of modes and emergencies, and was not acknowledged is told no more. */
+function forgetBefore(turn: Turn, site: SiteParts, modeSequence: number, by: string): void {
+  site.dispatches.deleteOfCommand(turn, PLAN_OWN);
+  for (const { action, command_sequence: sequence } of site.dispatches.all()) {
+    const isOlder = sequence < modeSequence && (action === 'MODE_CHANGE' || action.startsWith('EMERGENCY_'));
+    const command = isOlder ? site.commands.find(sequence) : undefined;
+    if (!command) continue;
+    finish(turn, site, command, { status: 'FAILED', reason: `SUPERSEDED by ${by}` });
+    site.dispatches.deleteOfCommand(turn, sequence);
+  }
 }
 
 /**
@@ -81,14 +93,23 @@ export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
   const lastEmergency = site.commands.lastEmergency();
   for (const row of site.dispatches.openFor(deviceId)) {
     if (isHeld(row.state)) {
-      // What an emergency came after is not begun anew.
-      if (isNewSession && row.command_sequence >= lastEmergency) sendCommand(turn, site, row);
+      // What an emergency came after is not begun anew; what the plan says now is.
+      const isWanted = row.command_sequence === PLAN_OWN || row.command_sequence >= lastEmergency;
+      if (isNewSession && isWanted) sendCommand(turn, site, row);
     }
     // Sent before and lost with its link: that was no try of the device's. Past its window only its ack is waited for.
     else if (row.state === 'SENT') {
-      if (!isExpired(row, turn.now)) sendAgain(turn, site, row, row.tries);
+      if (mayBeToldAgain(row, lastEmergency, turn.now)) sendAgain(turn, site, row, row.tries);
     } else if (row.not_before_ms <= turn.now) sendWaiting(turn, site, row.cmd_id);
   }
+  if (isNewSession && site.facts(turn).gatewayId === deviceId) tellAgain(turn, site, deviceId);
+}
+
+/** Not past its window, and not behind an emergency: what was told before one is not told after it. */
+function mayBeToldAgain(row: DispatchRow, lastEmergency: number, now: number): boolean {
+  const { action, command_sequence: sequence } = row;
+  const isOvertaken = sequence !== PLAN_OWN && sequence < lastEmergency && !action.startsWith('EMERGENCY_');
+  return !isOvertaken && !isExpired(row, now);
 }
 
 /** To whoever serves it now, if that one is there. */
@@ -96,7 +117,7 @@ function sendWaiting(turn: Turn, site: SiteParts, cmdId: string): void {
   // Another of this round may have ended its command.
   const row = site.dispatches.find(cmdId);
   if (!row) return;
-  for (const one of findServing(turn, site, commandOf(site, row), row)) {
+  for (const one of findServing(turn, site, row)) {
     if (site.sessions.isLive(one.device_id, turn.now)) sendAgain(turn, site, one, one.tries + 1);
     else if (!site.facts(turn).isActive(one.device_id)) fail(turn, site, one, 'DEVICE_GONE');
   }
@@ -121,10 +142,10 @@ function runDue(turn: Turn, site: SiteParts, cmdId: string): void {
   // Another of this round may have ended its command.
   const row = site.dispatches.find(cmdId);
   if (!row) return;
-  if (isHeld(row.state)) endHeld(turn, site, row);
+  if (isHeld(row.state)) fail(turn, site, row, 'NO_RESULT');
   else if (row.state === 'WAITING') runWaiting(turn, site, row);
   else if (row.tries >= LIMIT.dispatchTries) fail(turn, site, row, 'NO_ACK');
-  else if (isExpired(row, turn.now)) {
+  else if (!mayBeToldAgain(row, site.commands.lastEmergency(), turn.now)) {
     // It was told in time, and may have been obeyed: its ack is waited for, it is not told again.
     site.dispatches.update(turn, row, { tries: row.tries + 1, due_at_ms: ackDue(turn.now) });
   } else if (site.sessions.isLive(row.device_id, turn.now)) sendAgain(turn, site, row, row.tries + 1);
@@ -158,14 +179,13 @@ function sendAgain(turn: Turn, site: SiteParts, row: DispatchRow, tries: number)
     expire(turn, site, row);
     return;
   }
-  const command = commandOf(site, row);
-  const broken = row.state === 'WAITING' ? recheck(turn, site, command, row) : undefined;
+  const broken = row.state === 'WAITING' ? recheck(turn, site, row) : undefined;
   if (broken) {
     fail(turn, site, row, broken);
     return;
   }
   const sent = site.dispatches.update(turn, row, { state: 'SENT', tries, due_at_ms: ackDue(turn.now) });
-  site.commands.markDispatched(turn, command.sequence);
+  site.commands.markDispatched(turn, row.command_sequence);
   sendCommand(turn, site, sent);
 }
 
@@ -174,19 +194,12 @@ export function plantChanged(turn: Turn, site: SiteParts, isGone: boolean): void
   const rows = isGone ? site.dispatches.all() : site.dispatches.waiting();
   for (const { cmd_id: cmdId } of rows) {
     const row = site.dispatches.find(cmdId);
-    const why = row && (isGone ? 'PLANT_GONE' : recheck(turn, site, commandOf(site, row), row));
+    const why = row && (isGone ? 'PLANT_GONE' : recheck(turn, site, row));
     if (row && why && !hasEnded(row.state)) fail(turn, site, row, why);
   }
   if (!isGone) return;
+  for (const entry of site.plan.entries.all()) endEntry(turn, site, entry, 'PLANT_GONE');
   for (const { id } of site.devices.all()) {
     site.sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);
   }
-}
-
-/** Its time is over: its verdict ends it, or its device has said nothing more. */
-function endHeld(turn: Turn, site: SiteParts, row: DispatchRow): void {
-  const command = commandOf(site, row);
-  const { end: ending } = KINDS[command.command_type];
-  if (ending.by === 'verdict') end(turn, site, command, ending.verdict());
-  else fail(turn, site, row, 'NO_RESULT');
 }

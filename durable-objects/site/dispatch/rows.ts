@@ -4,6 +4,9 @@ import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 
+/** In the place of a command: what the plan tells by itself, a mode in force or an emergency once more. */
+export const PLAN_OWN = 0;
+
 export type DispatchState = 'WAITING' | 'SENT' | 'RECEIVED' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED';
 
 export type DispatchRow = {
@@ -29,7 +32,6 @@ export type DispatchChange = Partial<
 export type WaitingCommand = {
   sequence: number;
   command_type: CommandType;
-  priority: string | null;
 };
 
 export class DispatchRows {
@@ -64,28 +66,16 @@ export class DispatchRows {
     );
   }
 
-  /** What devices hold, but for the newest so many. */
-  heldBeyond(count: number): DispatchRow[] {
-    return this.#sql.all<DispatchRow>(
-      `SELECT * FROM dispatch WHERE state IN ('RECEIVED', 'IN_PROGRESS') AND action = 'SITE_SETPOINT'
-       ORDER BY command_sequence DESC LIMIT -1 OFFSET ?`,
-      count,
-    );
-  }
-
   /** All that is open. */
   all(): DispatchRow[] {
     return this.#sql.all<DispatchRow>('SELECT * FROM dispatch ORDER BY command_sequence');
   }
 
-  /** Commands that wait for the plant, oldest first: those whose time has come, or those whose time is ahead. */
-  waitingCommands(now: number, when: 'due' | 'ahead'): WaitingCommand[] {
+  /** Commands that wait for the plant, oldest first. */
+  waitingCommands(): WaitingCommand[] {
     return this.#sql.all<WaitingCommand>(
-      `SELECT command.sequence, command.command_type, command.priority FROM command WHERE sequence IN
-         (SELECT command_sequence FROM dispatch WHERE state = 'WAITING' AND (not_before_ms <= ?) = ?)
-       ORDER BY sequence`,
-      now,
-      when === 'due' ? 1 : 0,
+      `SELECT command.sequence, command.command_type FROM command WHERE sequence IN
+         (SELECT command_sequence FROM dispatch WHERE state = 'WAITING') ORDER BY sequence`,
     );
   }
 

@@ -10,54 +10,28 @@ import { kindOf } from '../command/kind/kinds.ts';
 import type { CommandRow } from '../command/rows.ts';
 import type { SiteParts } from '../parts.ts';
 import { wasTold } from './dispatch.ts';
-import { failWaiting } from './ends.ts';
-import type { DispatchRow, WaitingCommand } from './rows.ts';
+import { commandOf, failWaiting } from './ends.ts';
+import { type DispatchRow, PLAN_OWN } from './rows.ts';
 
-/**
- * Of the setpoints that are due, one of each priority waits: the newest says what is wanted. Beyond so many commands
- * the oldest that is no emergency ends.
- */
+/** Beyond so many commands the oldest that is no emergency ends. */
 export function makeRoom(turn: Turn, site: SiteParts): void {
-  const due = site.dispatches.waitingCommands(turn.now, 'due');
-  const newest = new Map<string | null, WaitingCommand>();
-  for (const command of due) if (isSetpoint(command)) newest.set(command.priority, command);
-  const isOver = (command: WaitingCommand) =>
-    isSetpoint(command) && newest.get(command.priority)?.sequence !== command.sequence;
-  for (const command of due.filter(isOver)) {
-    const by = site.commands.find(newest.get(command.priority)?.sequence ?? 0)?.id;
-    failWaiting(turn, site, command.sequence, `SUPERSEDED by ${by}`);
-  }
-  endOldest(
-    turn,
-    site,
-    due.filter((command) => !isOver(command)),
-    LIMIT.waitingCommands,
-  );
-  endOldest(turn, site, site.dispatches.waitingCommands(turn.now, 'ahead'), LIMIT.commandsAhead);
-}
-
-function endOldest(turn: Turn, site: SiteParts, waiting: readonly WaitingCommand[], limit: number): void {
-  const surplus = waiting.length - limit;
+  const waiting = site.dispatches.waitingCommands();
+  const surplus = waiting.length - LIMIT.waitingCommands;
   if (surplus <= 0) return;
   const ends = waiting.filter((command) => command.command_type !== 'EMERGENCY').slice(0, surplus);
   for (const { sequence } of ends) failWaiting(turn, site, sequence, 'QUEUE_FULL');
-}
-
-function isSetpoint({ command_type }: WaitingCommand): boolean {
-  return command_type === 'SITE_SETPOINT';
 }
 
 /**
  * Serving devices are found anew when a waiting command goes out: it may by now be for another, or for several. One
  * that its device was told may have been obeyed: it goes to no other, unless it is an emergency.
  */
-export function findServing(
-  turn: Turn,
-  site: SiteParts,
-  command: CommandRow,
-  row: DispatchRow,
-): DispatchRow[] {
-  const parsed = readCommand(command);
+export function findServing(turn: Turn, site: SiteParts, row: DispatchRow): DispatchRow[] {
+  if (row.command_sequence === PLAN_OWN) {
+    const { gatewayId = row.device_id } = site.facts(turn);
+    return [gatewayId === row.device_id ? row : site.dispatches.update(turn, row, { device_id: gatewayId })];
+  }
+  const parsed = readCommand(commandOf(site, row));
   if (!parsed || (wasTold(row) && parsed.commandType !== 'EMERGENCY')) return [row];
   const planned = kindOf(parsed).replan(parsed.payload, row, site.facts(turn));
   if (planned.length === 0) return [row];
@@ -72,13 +46,9 @@ export function findServing(
 }
 
 /** Why a command that waited may no longer go out, or undefined when it may. */
-export function recheck(
-  turn: Turn,
-  site: SiteParts,
-  command: CommandRow,
-  row: DispatchRow,
-): string | undefined {
-  const parsed = readCommand(command);
+export function recheck(turn: Turn, site: SiteParts, row: DispatchRow): string | undefined {
+  if (row.command_sequence === PLAN_OWN) return undefined;
+  const parsed = readCommand(commandOf(site, row));
   if (!parsed) return 'INVALID_PAYLOAD';
   return kindOf(parsed).recheck(parsed.payload, row, site.facts(turn))?.rejectionCode;
 }

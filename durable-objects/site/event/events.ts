@@ -7,7 +7,7 @@ import type { EventKind } from '../../../protocol/routing-keys.ts';
 import type { StatusChange } from '../../registry/status-lane.ts';
 import type { OutboxEvent, PassingEvent } from '../../rpc.ts';
 import { derivedUuid } from '../../secrets/hmac.ts';
-import type { Violation } from '../command/refusal.ts';
+import { type Violation, violationText } from '../command/refusal.ts';
 import type { NewOutboxRow, OutboxRow } from './rows.ts';
 
 /** The lane of a key's Vhost is the key's id; this one leads to D1. */
@@ -37,16 +37,28 @@ export function acknowledgementEvent(
   };
 }
 
+const MEASURED_FIELDS = [
+  'actualValueKw',
+  'targetValueKw',
+  'deviationKw',
+  'actualValueKwh',
+  'targetValueKwh',
+  'deviationKwh',
+] as const;
+
+/** What an execution tells beside its status. */
+export type ExecutionDetails = Partial<Record<(typeof MEASURED_FIELDS)[number], number | null>> & {
+  reason?: string | null;
+};
+
 export function executionEvent(
   subject: EventSubject,
   status: ExecutionStatus,
-  details: { targetValueKw?: number | null; reason?: string | null },
+  details: ExecutionDetails,
   now: number,
 ): NewOutboxRow {
   const payload: Execution = { commandType: subject.commandType, status };
-  if (details.targetValueKw !== undefined && details.targetValueKw !== null) {
-    payload.targetValueKw = details.targetValueKw;
-  }
+  for (const field of MEASURED_FIELDS) payload[field] = details[field] ?? undefined;
   if (details.reason) payload.reason = details.reason;
   return {
     lane: subject.keyId,
@@ -58,11 +70,11 @@ export function executionEvent(
   };
 }
 
-/** Each limit that a command broke, once, told to every key that may see the plant [C-8.1]. */
+/** Each limit that a command broke, once; `keysFor` says who is told of it [C-8.1], [C-8.3]. */
 export function violationAlarms(
   subject: EventSubject,
   violations: readonly Violation[],
-  keyIds: readonly string[],
+  keysFor: (constraint: string) => readonly string[],
   now: number,
 ): NewOutboxRow[] {
   const byConstraint = new Map(violations.map((violation) => [violation.constraint, violation]));
@@ -72,7 +84,7 @@ export function violationAlarms(
       type: 'CONSTRAINT_VIOLATION',
       severity: 'WARNING',
       status: 'RAISED',
-      message: `${subject.commandType} rejected: ${value} ${unit} exceeds ${constraint} ${limit} ${unit}`,
+      message: `${subject.commandType} rejected: ${violationText(violation)}`,
       commandType: subject.commandType,
       constraint,
       limit,
@@ -81,6 +93,7 @@ export function violationAlarms(
       raisedAt: formatInstant(now),
       ...(deviceId ? { deviceId } : {}),
     };
+    const keyIds = keysFor(constraint);
     return alarmEvents(`violation|${subject.commandId}|${index}`, alarm, subject, keyIds, now);
   });
 }
@@ -88,7 +101,7 @@ export function violationAlarms(
 /** A command that its device was never told of, until it was too late. */
 export function expiryAlarm(
   subject: EventSubject,
-  deviceId: string,
+  deviceId: string | undefined,
   keyIds: readonly string[],
   now: number,
 ): NewOutboxRow[] {
@@ -98,10 +111,97 @@ export function expiryAlarm(
     status: 'RAISED',
     message: `${subject.commandType} expired before its device could be told`,
     commandType: subject.commandType,
-    deviceId,
     raisedAt: formatInstant(now),
+    ...(deviceId ? { deviceId } : {}),
   };
   return alarmEvents(`expiry|${subject.commandId}|${deviceId}`, alarm, subject, keyIds, now);
+}
+
+/** A setpoint that stood on after its verdict, and that its gateway does not take any more. */
+export function droppedAlarm(
+  subject: EventSubject,
+  reason: string | null,
+  keyIds: readonly string[],
+  now: number,
+): NewOutboxRow[] {
+  const alarm: Omit<Alarm, 'alarmId'> = {
+    type: 'SETPOINT_DEVIATION',
+    severity: 'WARNING',
+    status: 'RAISED',
+    message: `${subject.commandType} stands no longer: ${reason ?? 'FAILED'}`,
+    commandType: subject.commandType,
+    raisedAt: formatInstant(now),
+  };
+  return alarmEvents(`dropped|${subject.commandId}`, alarm, subject, keyIds, now);
+}
+
+/** A setpoint that the plant did not follow, as far as was measured. */
+export function deviationAlarm(
+  subject: EventSubject,
+  { actualValueKw, targetValueKw, actualValueKwh, targetValueKwh }: ExecutionDetails,
+  keyIds: readonly string[],
+  now: number,
+): NewOutboxRow[] {
+  const [value, limit, unit] =
+    typeof actualValueKwh === 'number'
+      ? [actualValueKwh, targetValueKwh ?? 0, 'kWh']
+      : [actualValueKw ?? 0, targetValueKw ?? 0, 'kW'];
+  const alarm: Omit<Alarm, 'alarmId'> = {
+    type: 'SETPOINT_DEVIATION',
+    severity: 'WARNING',
+    status: 'RAISED',
+    message: `${subject.commandType} deviated: ${value} ${unit} measured, ${limit} ${unit} asked for`,
+    commandType: subject.commandType,
+    limit,
+    value,
+    unit,
+    raisedAt: formatInstant(now),
+  };
+  return alarmEvents(`deviation|${subject.commandId}`, alarm, subject, keyIds, now);
+}
+
+/** What is so now; `deviceId` is a sub-device's external id, absent where it is the site's own. */
+export interface State {
+  type: Extract<Alarm['type'], 'SITE_OFFLINE' | 'DEVICE_OFFLINE' | 'DEVICE_FAULT'>;
+  deviceId?: string;
+}
+
+export type OpenAlarm = State & { raisedAtMs: number };
+
+const STATE_ALARMS: Record<State['type'], Pick<Alarm, 'severity'> & { what: string }> = {
+  SITE_OFFLINE: { severity: 'CRITICAL', what: 'the site has no live session' },
+  DEVICE_OFFLINE: { severity: 'WARNING', what: 'sends nothing' },
+  DEVICE_FAULT: { severity: 'CRITICAL', what: 'reports a fault' },
+};
+
+/** An alarm of a state, raised or, with the moment of its end, cleared. */
+export function standingAlarmEvents(
+  { type, deviceId, raisedAtMs }: OpenAlarm,
+  clearedAtMs: number | null,
+  keyIds: readonly string[],
+  now: number,
+): NewOutboxRow[] {
+  const { severity, what } = STATE_ALARMS[type];
+  const alarmId = derivedUuid(`alarm|${type}|${deviceId ?? ''}|${raisedAtMs}`);
+  const status = clearedAtMs === null ? 'RAISED' : 'CLEARED';
+  const payload: Alarm = {
+    alarmId,
+    type,
+    severity,
+    status,
+    message: `${deviceId ? `${deviceId} ` : ''}${what}${clearedAtMs === null ? '' : ': over'}`,
+    raisedAt: formatInstant(raisedAtMs),
+    ...(deviceId ? { deviceId } : {}),
+    ...(clearedAtMs === null ? {} : { clearedAt: formatInstant(clearedAtMs) }),
+  };
+  return keyIds.map((lane) => ({
+    lane,
+    kind: 'alarm',
+    message_id: derivedUuid(`${alarmId}|${status}`),
+    correlation_id: null,
+    at_ms: now,
+    payload: signableJson(payload),
+  }));
 }
 
 function alarmEvents(

@@ -6,8 +6,9 @@ import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
 import type { Devices } from '../device/devices.ts';
 import type { DeviceRow } from '../device/rows.ts';
 import { isInFault } from '../device/serving.ts';
-import { statusRow } from '../event/events.ts';
+import { type State, statusRow } from '../event/events.ts';
 import type { Outbox } from '../event/outbox.ts';
+import type { StandingAlarms } from '../event/standing-alarms.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { NO_PRESENCE, type PresenceInput, type PresenceStatus, presenceAt } from './presence-rule.ts';
 
@@ -20,6 +21,7 @@ export interface PresenceParts {
   registry: PlantCopy;
   journal: Journal;
   outbox: Outbox;
+  alarms: StandingAlarms;
   /** Since when nothing came from a connected device; undefined while it shows life. */
   quietSinceMs(deviceId: string): number | undefined;
 }
@@ -73,9 +75,11 @@ export class Presence implements DueSource {
       this.#checkedAtMs = before.checkedAtMs;
       this.#nextChangeMs = before.nextChangeMs;
     });
-    const { presence, nextChangeMs } = presenceAt(this.#input(), turn.now);
+    const input = this.#input();
+    const { presence, nextChangeMs } = presenceAt(input, turn.now);
     this.#checkedAtMs = turn.now;
     this.#nextChangeMs = nextChangeMs;
+    this.#parts.alarms.update(turn, statesOf(presence, input));
     if (JSON.stringify(presence) === JSON.stringify(this.#status)) return;
     this.#tell(turn, presence);
     this.#parts.facts.set(turn, 'presence', presence);
@@ -125,6 +129,16 @@ export class Presence implements DueSource {
       outbox.emit(turn, statusRow('device', id, columns, turn.now));
     }
   }
+}
+
+/** What of it is an alarm while it is so [C-8.3]. */
+function statesOf(presence: PresenceStatus, { subDevices }: PresenceInput): State[] {
+  const states: State[] = presence.plant === 'OFFLINE' ? [{ type: 'SITE_OFFLINE' }] : [];
+  for (const { id: deviceId, inError } of subDevices) {
+    if (presence.subDevices[deviceId] === 'OFFLINE') states.push({ type: 'DEVICE_OFFLINE', deviceId });
+    if (inError) states.push({ type: 'DEVICE_FAULT', deviceId });
+  }
+  return states;
 }
 
 function latest(values: readonly (number | null)[]): number | undefined {

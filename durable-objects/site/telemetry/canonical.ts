@@ -3,7 +3,7 @@
  * missing part is null, and the quality is that of the signals that were used. Pure.
  */
 import { ASSETS } from '../../../protocol/asset.ts';
-import type { DataQuality, OperatingMode } from '../../../protocol/enums.ts';
+import type { AssetType, DataQuality, OperatingMode } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { CanonicalTelemetry, DeviceSample, SiteSignal } from '../../../protocol/telemetry.ts';
 import type { SubDevice } from '../../registry/plant-copy.ts';
@@ -57,6 +57,53 @@ export function canonicalTelemetry(
     dataQuality: signals.quality(metered === null && balanced !== null, now),
     ...(devices.length > 0 ? { devices } : {}),
   };
+}
+
+/** What the site takes from the grid, kW; negative = export. Null while a part of it is not known. */
+export function gridPower(snapshot: Snapshot, subDevices: readonly SubDevice[]): number | null {
+  const signals = new Signals(snapshot);
+  return signals.site('gridPowerKw') ?? signals.sum(gridMeters(subDevices), 'powerKw');
+}
+
+/** What its controllable assets alone take from the grid: what they produce counts against it [C-7.8]. */
+export function controllablePower(snapshot: Snapshot, subDevices: readonly SubDevice[]): number | null {
+  const signals = new Signals(snapshot);
+  const ofKind = (assetType: AssetType) => subDevices.filter((one) => one.assetType === assetType);
+  let total: number | null = null;
+  for (const { assetType, sign, site } of CONTROLLABLE) {
+    const assets = ofKind(assetType);
+    if (assets.length === 0) continue;
+    const power = signals.sum(assets, 'powerKw') ?? (site ? signals.site(site) : null);
+    if (power === null) return null;
+    total = (total ?? 0) + sign * power;
+  }
+  return total;
+}
+
+/** What the grid meters have counted, kWh; null while nobody tells. */
+export function gridRegisters(
+  snapshot: Snapshot,
+  subDevices: readonly SubDevice[],
+): { imported: number | null; exported: number | null } {
+  const signals = new Signals(snapshot);
+  const meters = gridMeters(subDevices);
+  return {
+    imported: signals.sum(meters, 'importRegisterKwh'),
+    exported: signals.sum(meters, 'exportRegisterKwh'),
+  };
+}
+
+/** Assets that a setpoint without the site's own consumption counts, and how their power counts at the grid. */
+const CONTROLLABLE: readonly { assetType: AssetType; sign: 1 | -1; site?: SiteSignal }[] = [
+  { assetType: 'BESS', sign: 1, site: 'batteryPowerKw' },
+  { assetType: 'FVE', sign: -1, site: 'fvePowerKw' },
+  { assetType: 'INVERTER', sign: -1 },
+  { assetType: 'EV_CHARGER', sign: 1 },
+  { assetType: 'HEAT_PUMP', sign: 1 },
+];
+
+function gridMeters(subDevices: readonly SubDevice[]): SubDevice[] {
+  return subDevices.filter(({ assetType, meterRole }) => assetType === 'METER' && meterRole === 'GRID');
 }
 
 /** The latest values, and the age of those that were used. */

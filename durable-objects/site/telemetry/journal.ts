@@ -112,6 +112,21 @@ export class Journal {
     });
   }
 
+  /** What the bare signal names of a reading's device mean. */
+  originOf({ deviceId }: JournalEntry): SignalOrigin {
+    return this.#host.origin(deviceId);
+  }
+
+  /** The readings received since then, in the order in which they came, one block in memory at a time. */
+  *readingsSince(sinceMs: number): Generator<{ entry: JournalEntry; data: Record<string, number> }> {
+    for (const block of this.#rows.since(sinceMs)) {
+      for (const entry of parseEntries(block)) {
+        if (entry.topic !== 'telemetry' || entry.receivedMs < sinceMs) continue;
+        yield { entry, data: JSON.parse(entry.dataText) as Record<string, number> };
+      }
+    }
+  }
+
   #write(turn: Turn, entries: readonly JournalEntry[], eventAtMs: number): BlockHead | undefined {
     let head = this.#open();
     let pending = '';
@@ -182,12 +197,8 @@ export class Journal {
     const stored = this.#facts.get<StoredSnapshot>('snapshot') ?? { samples: {}, asOfMs: 0 };
     this.#snapshotAtMs = stored.asOfMs;
     const snapshot = new Snapshot((externalId) => this.#host.isSubDevice(externalId), stored.samples);
-    for (const block of this.#rows.since(stored.asOfMs)) {
-      for (const entry of parseEntries(block)) {
-        if (entry.topic !== 'telemetry' || entry.receivedMs < stored.asOfMs) continue;
-        const data = JSON.parse(entry.dataText) as Record<string, number>;
-        snapshot.apply(this.#host.origin(entry.deviceId), entry, data);
-      }
+    for (const { entry, data } of this.readingsSince(stored.asOfMs)) {
+      snapshot.apply(this.#host.origin(entry.deviceId), entry, data);
     }
     return snapshot;
   }

@@ -16,6 +16,8 @@ restoreBounds();
 /** Brings the tables back to what they were at version 2, with all that is in them. */
 async function setBack(siteId: string): Promise<void> {
   const statements = [
+    'DROP TABLE plan_entry',
+    'ALTER TABLE command DROP COLUMN decision',
     'ALTER TABLE journal_block DROP COLUMN starts_at',
     'ALTER TABLE command DROP COLUMN starts_at',
     'ALTER TABLE command DROP COLUMN size',
@@ -30,7 +32,7 @@ async function setBack(siteId: string): Promise<void> {
     `INSERT INTO received_message
        SELECT key_id, message_id, command_sequence, acknowledgement, received_at_ms FROM message_id`,
     'DROP TABLE message_id',
-    `DELETE FROM fact WHERE name IN ('snapshot', 'registryReadAt')`,
+    `DELETE FROM fact WHERE name IN ('snapshot', 'registryReadAt', 'plan', 'commanded')`,
     'UPDATE schema_version SET version = 2, lowest = 1',
   ];
   for (const statement of statements) await rowsOf(siteId, statement);

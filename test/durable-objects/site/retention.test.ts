@@ -191,7 +191,8 @@ describe('the command log at its budget', () => {
     expect(await partner.acknowledge(submission('emergency', { type: 'STOP' }))).toMatchObject({
       status: 'ACCEPTED',
     });
-    expect(await partner.acknowledge(submission('site-setpoint', powerSetpoint(5)))).toMatchObject({
+    const passing = powerSetpoint(5, { priority: 'EMERGENCY' });
+    expect(await partner.acknowledge(submission('site-setpoint', passing))).toMatchObject({
       status: 'ACCEPTED',
     });
     const [stop, setpoint] = [await nthCommand(link, 1), await nthCommand(link, 2)];

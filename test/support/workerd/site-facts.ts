@@ -4,6 +4,7 @@ import type { Submission } from '../../../durable-objects/rpc.ts';
 import { deviceCommandKind } from '../../../durable-objects/site/command/kind/device-command.ts';
 import type { JudgedItem, Kind } from '../../../durable-objects/site/command/kind/kind.ts';
 import type { Refusal } from '../../../durable-objects/site/command/refusal.ts';
+import type { HeldEmergency } from '../../../durable-objects/site/plan/stack.ts';
 import type { SiteFacts } from '../../../durable-objects/site/site-facts.ts';
 import type { DeviceCommandItem } from '../../../protocol/command.ts';
 import type { AssetType } from '../../../protocol/enums.ts';
@@ -22,6 +23,10 @@ export interface FactsOptions {
   /** External ids of sub-devices. */
   offline?: readonly string[];
   inFault?: readonly string[];
+  emergency?: HeldEmergency;
+  commanded?: SiteFacts['commanded'];
+  /** By external id. */
+  soc?: Record<string, number>;
   /** For how long serving devices have been connected. */
   connectedForMs?: number;
 }
@@ -65,6 +70,9 @@ export function siteFacts(options: FactsOptions = {}): SiteFacts {
     constraints: limits(options.constraints),
     hardLimits: limits(options.hardLimits),
     gatewayId,
+    emergency: options.emergency,
+    commanded: options.commanded ?? {},
+    socPercent: ({ externalId }) => options.soc?.[externalId],
     servingDevice: ({ linkedDeviceId }) => {
       const id = linkedDeviceId !== null && isActive(linkedDeviceId) ? linkedDeviceId : gatewayId;
       const { connectedForMs = 3_600_000 } = options;
@@ -84,8 +92,8 @@ export function judgeBy<Payload>(
   facts: SiteFacts,
 ): { refusal: Refusal | undefined; items: JudgedItem[] } {
   const items: JudgedItem[] = [];
-  for (const stage of kind.stages) {
-    const refusal = stage({ payload, facts, items });
+  for (const [, check] of kind.stages) {
+    const refusal = check({ payload, facts, items });
     if (refusal) return { refusal, items };
   }
   return { refusal: undefined, items };

@@ -49,14 +49,14 @@ export async function newListeningSite(): Promise<SiteScene & { link: DeviceTest
 }
 
 /** A site whose partner submits under a key: the key's Vhost is told what becomes of it. */
-export async function newKeyedSite(): Promise<KeyedScene> {
-  const { organization, plant, key } = await createWorld();
+export async function newKeyedSite(options: PlantOptions = {}): Promise<KeyedScene> {
+  const { organization, plant, key } = await createWorld(options);
   return { ...around(organization, plant, key), key };
 }
 
 /** A site whose partner submits under a key, and listens to all events of that key. */
-export async function newHeardSite(): Promise<HeardScene> {
-  const scene = await newKeyedSite();
+export async function newHeardSite(options: PlantOptions = {}): Promise<HeardScene> {
+  const scene = await newKeyedSite(options);
   return { ...scene, listener: await listen(scene.organization, scene.key) };
 }
 

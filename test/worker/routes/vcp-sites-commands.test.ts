@@ -43,6 +43,7 @@ const OPTIONAL_FIELDS = [
   'dispatchedAt',
   'startedAt',
   'finishedAt',
+  'decision',
 ];
 
 async function readPage({ plant, key }: World, query = ''): Promise<CommandPage> {
@@ -94,6 +95,7 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
         keyPrefix: apiKeyPrefix(key.key),
         validFrom: payload.validFrom,
         targetValueKw: 12.5,
+        decision: { stage: 'plan', facts: expect.objectContaining({ isOnTop: false }) },
         createdAt: expect.toSatisfy((text: string) => parseInstant(text) !== undefined),
         ackedAt: expect.toSatisfy((text: string) => parseInstant(text) !== undefined),
       },

@@ -2,15 +2,16 @@
  * DEVICE_COMMAND: a batch for sub-devices, judged item by item, then by its sum per direction (spec: Device command;
  * [C-7.4]). It goes out as one MQTT command per serving device and command type [C-7.8].
  */
-import { assetTypeOf, type BatteryLimit, deviceCommandRule } from '../../../../protocol/asset.ts';
+import { assetTypeOf, deviceCommandRule } from '../../../../protocol/asset.ts';
 import type { DeviceCommand, DeviceCommandItem } from '../../../../protocol/command.ts';
 import { signableJson } from '../../../../protocol/compact-json.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
 import type { DispatchRow } from '../../dispatch/rows.ts';
 import { findSubDevice, type SiteFacts } from '../../site-facts.ts';
-import { isLimited, overLimit } from '../checks.ts';
-import { type Refusal, refusal } from '../refusal.ts';
-import type { JudgedItem, Kind, PlannedDispatch, Stage } from './kind.ts';
+import { isLimited, limitsOf, overLimit } from '../checks.ts';
+import type { BatteryDemand } from '../commanded.ts';
+import { type Refusal, refusal, violated } from '../refusal.ts';
+import type { JudgedItem, Kind, PlannedDispatch, Stage, StageName } from './kind.ts';
 
 type ItemCheck = (item: DeviceCommandItem, facts: SiteFacts) => Refusal | undefined;
 
@@ -26,19 +27,39 @@ const checkTarget: ItemCheck = (item, facts) => {
 };
 
 /** The battery power that an item asks for, and the limit it counts against; undefined for what moves none. */
-function demandOf(
-  item: DeviceCommandItem,
-  facts: SiteFacts,
-): { limit: BatteryLimit; powerKw: number } | undefined {
+function demandOf(item: DeviceCommandItem, facts: SiteFacts): BatteryDemand | undefined {
   const { limit } = deviceCommandRule(item.command);
   if (!limit) return undefined;
   const powerKw = item.params?.powerKw ?? findSubDevice(facts, item.deviceId)?.ratedPowerKw ?? undefined;
   return powerKw === undefined ? undefined : { limit, powerKw };
 }
 
+/** Nothing charges a battery that is at its upper bound, nothing discharges one at its lower [C-2.3]. */
+function checkCharge(
+  { deviceId }: DeviceCommandItem,
+  { limit: direction, powerKw }: BatteryDemand,
+  facts: SiteFacts,
+): Refusal | undefined {
+  const subDevice = findSubDevice(facts, deviceId);
+  const value = subDevice && facts.socPercent(subDevice);
+  if (value === undefined || powerKw === 0) return undefined;
+  const name = direction === 'maxChargeKw' ? 'maxSocPercent' : 'minSocPercent';
+  for (const { constraint, limit } of limitsOf(facts, name)) {
+    const isAtBound = limit !== null && (name === 'maxSocPercent' ? value >= limit : value <= limit);
+    if (isAtBound) return violated({ constraint, limit, value, unit: '%', deviceId });
+  }
+  return undefined;
+}
+
 const checkConstraint: ItemCheck = (item, facts) => {
+  const { emergency } = facts;
+  if (emergency) {
+    return refusal('CONSTRAINT_VIOLATION', `emergency ${emergency.type} holds until a mode change`);
+  }
   const demand = demandOf(item, facts);
-  if (demand) return overLimit(facts, demand.limit, demand.powerKw, item.deviceId);
+  if (demand) {
+    return overLimit(facts, demand.limit, demand.powerKw, item.deviceId) ?? checkCharge(item, demand, facts);
+  }
   const { limit } = deviceCommandRule(item.command);
   if (!limit || !isLimited(facts, limit)) return undefined;
   return refusal('INVALID_PAYLOAD', `${item.deviceId}: powerKw is needed, its rated power is unknown`);
@@ -61,32 +82,58 @@ const checkFault: ItemCheck = (item, facts) => {
   return refusal('DEVICE_FAULT', `${item.deviceId} reports a fault`);
 };
 
-const ITEM_CHECKS: readonly ItemCheck[] = [checkTarget, checkConstraint, checkAsset, checkFault];
+const ITEM_CHECKS: readonly (readonly [StageName, ItemCheck])[] = [
+  ['target', checkTarget],
+  ['constraint', checkConstraint],
+  ['asset', checkAsset],
+  ['fault', checkFault],
+];
+
+function judgeItem(item: DeviceCommandItem, facts: SiteFacts): JudgedItem {
+  for (const [stage, check] of ITEM_CHECKS) {
+    const why = check(item, facts);
+    if (why) return { item, refusal: why, stage };
+  }
+  return { item, refusal: undefined };
+}
 
 /** A deviceId named again makes the later item INVALID_COMMAND. */
 const judgeItems: Stage<DeviceCommand> = ({ payload, facts, items }) => {
   const named = new Set<string>();
   for (const item of payload.commands) {
-    let why: Refusal | undefined;
-    for (const check of ITEM_CHECKS) why ??= check(item, facts);
-    if (!why && named.has(item.deviceId)) why = refusal('INVALID_COMMAND', `${item.deviceId} is named twice`);
+    const judged = judgeItem(item, facts);
+    if (!judged.refusal && named.has(item.deviceId)) {
+      judged.refusal = refusal('INVALID_COMMAND', `${item.deviceId} is named twice`);
+      judged.stage = 'asset';
+    }
     named.add(item.deviceId);
-    items.push({ item, refusal: why });
+    items.push(judged);
   }
   return undefined;
 };
 
-/** The sum per direction over all items that stand so far: over it, every item of that direction falls. */
+/**
+ * The sum per direction over all items that stand so far, and over what other batteries were commanded before: over
+ * it, every item of that direction falls.
+ */
 const judgeSums: Stage<DeviceCommand> = ({ facts, items }) => {
   for (const limit of ['maxChargeKw', 'maxDischargeKw'] as const) {
     const demanding = items.flatMap((judged) => {
       const demand = judged.refusal ? undefined : demandOf(judged.item, facts);
       return demand?.limit === limit ? [{ judged, powerKw: demand.powerKw }] : [];
     });
-    if (demanding.length < 2) continue;
-    const totalKw = demanding.reduce((sum, { powerKw }) => sum + powerKw, 0);
+    if (demanding.length === 0) continue;
+    const named = new Set(items.map(({ item }) => item.deviceId));
+    const before = Object.entries(facts.commanded).filter(
+      ([id, demand]) => demand.limit === limit && !named.has(id),
+    );
+    if (demanding.length + before.length < 2) continue;
+    const totalKw = [...demanding, ...before.map(([, demand]) => demand)].reduce(
+      (sum, { powerKw }) => sum + powerKw,
+      0,
+    );
     const why = overLimit(facts, limit, totalKw);
-    if (why) for (const { judged } of demanding) judged.refusal = why;
+    if (why) for (const { judged } of demanding) Object.assign(judged, { refusal: why, stage: 'constraint' });
   }
   return undefined;
 };
@@ -125,8 +172,21 @@ function carriedItems(commands: readonly DeviceCommandItem[], dispatch: Dispatch
   return commands.filter((item) => item.command === dispatch.action && carried.has(item.deviceId));
 }
 
+/** What the items that stand ask of each battery; undefined: nothing any more. */
+export function batteryDemands(
+  items: readonly JudgedItem[],
+  facts: SiteFacts,
+): [string, BatteryDemand | undefined][] {
+  const standing = items.filter(({ item, refusal: why }) => !why && item.assetType === 'BESS');
+  return standing.map(({ item }) => [item.deviceId, demandOf(item, facts)]);
+}
+
 export const deviceCommandKind: Kind<DeviceCommand> = {
-  stages: [judgeItems, judgeSums, judgeWhole],
+  stages: [
+    ['items', judgeItems],
+    ['constraint', judgeSums],
+    ['items', judgeWhole],
+  ],
   window: () => ({ waitsMs: LIMIT.deviceCommandWaitMs }),
   logColumns: ({ commands }) => ({
     priority: null,
@@ -146,5 +206,5 @@ export const deviceCommandKind: Kind<DeviceCommand> = {
     }
     return undefined;
   },
-  end: { by: 'ack' },
+  end: 'ack',
 };

@@ -2,15 +2,15 @@
 import type { Emergency } from '../../../../protocol/command.ts';
 import { linkedDevices } from '../../site-facts.ts';
 import { checkGateway } from '../checks.ts';
-import { toDevices } from '../plan.ts';
+import { toDevices } from '../to-devices.ts';
 import type { Kind } from './kind.ts';
 
-function actionOf({ type }: Emergency): string {
+export function actionOf({ type }: Emergency): string {
   return type === 'STOP' ? 'EMERGENCY_STOP' : 'EMERGENCY_HOLD';
 }
 
 export const emergencyKind: Kind<Emergency> = {
-  stages: [({ facts }) => (linkedDevices(facts).length > 0 ? undefined : checkGateway(facts))],
+  stages: [['target', ({ facts }) => (linkedDevices(facts).length > 0 ? undefined : checkGateway(facts))]],
   window: () => ({}),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
   plan: (payload, _items, facts) =>
@@ -21,5 +21,5 @@ export const emergencyKind: Kind<Emergency> = {
       ? []
       : toDevices([facts.gatewayId], actionOf(payload), payload),
   recheck: () => undefined,
-  end: { by: 'ack' },
+  end: 'ack',
 };

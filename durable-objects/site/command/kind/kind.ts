@@ -3,15 +3,21 @@ import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import type { Turn } from '../../../object/turn.ts';
 import type { SiteConfiguration } from '../../config/configuration.ts';
 import type { DispatchRow } from '../../dispatch/rows.ts';
+import type { Plan } from '../../plan/plan.ts';
 import type { SiteFacts } from '../../site-facts.ts';
+import type { Commanded } from '../commanded.ts';
 import type { Refusal } from '../refusal.ts';
-import type { CommandOutcome, CommandRow } from '../rows.ts';
+import type { CommandRow } from '../rows.ts';
 
-/** One item of a batch, and why it alone is rejected. */
+/** One item of a batch, and why it alone is rejected, by which stage. */
 export interface JudgedItem {
   item: DeviceCommandItem;
   refusal: Refusal | undefined;
+  stage?: StageName;
 }
+
+/** The stages behind the payload, in the spec's order (spec: Command processing; [C-7.4]). */
+export type StageName = 'target' | 'constraint' | 'asset' | 'topology' | 'fault' | 'items';
 
 /** What a stage sees. A batch's stages judge item by item into `items`; other kinds leave it empty. */
 export interface Judging<Payload> {
@@ -39,14 +45,12 @@ export interface PlannedDispatch {
   items: DeviceCommandItem[];
 }
 
-/** The device's ack ends it; or it is held, whatever the device says but FAILED, and a verdict ends it. */
-export type End =
-  | { by: 'ack' }
-  | { by: 'verdict'; heldUntilMs(command: CommandRow, now: number): number; verdict(): CommandOutcome };
+/** Its device's ack ends it; or it stands in the plan, whatever the device says but FAILED, and a verdict ends it. */
+export type End = 'ack' | 'plan';
 
 export interface Kind<Payload> {
   /** Its own checks, behind signature, repeat, freshness and payload, in the spec's order [C-7.4]. */
-  stages: readonly Stage<Payload>[];
+  stages: readonly (readonly [StageName, Stage<Payload>])[];
   window(payload: Payload): Window;
   logColumns(payload: Payload): Pick<CommandRow, 'priority' | 'target' | 'target_value_kw'>;
   /** What it does to the site itself, once its device has taken it [C-7.7]. */
@@ -63,7 +67,10 @@ export interface Kind<Payload> {
 /** The site as an effect changes it, and whose command it is. */
 export interface EffectSite {
   configuration: SiteConfiguration;
+  plan: Plan;
+  commanded: Commanded;
   commandId: string;
+  sequence: number;
   /** The prefix of the key that sent it. */
   keyPrefix: string;
 }

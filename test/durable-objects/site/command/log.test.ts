@@ -68,6 +68,7 @@ describe('the command log', () => {
       validUntil,
       targetValueKw: -5,
       createdAt: formatInstant(START_MS),
+      decision: { stage: 'plan', facts: expect.objectContaining({ level: 'NORMAL', isOnTop: true }) },
       ackedAt: formatInstant(START_MS),
     });
     expect(row.id).toMatch(/^[0-9a-f-]{36}$/);

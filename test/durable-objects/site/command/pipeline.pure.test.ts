@@ -39,6 +39,7 @@ function judgeNow(one: Submission, options: FactsOptions = {}, earlier?: Earlier
 function rejected(rejectionCode: string, message: string, changes: object = {}) {
   return {
     verdict: 'rejected',
+    stage: expect.any(String),
     refusal: { rejectionCode, message },
     violations: [],
     binding: true,

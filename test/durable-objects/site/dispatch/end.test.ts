@@ -45,7 +45,7 @@ async function stayAlive(plant: Plant, link: DeviceTestLink, device: DeviceCrede
   }
 }
 
-/** The alarms that a key was ever told of, each with its command's type, once the site has no more to tell. */
+/** The alarms of commands that a key was ever told of, each with its command's type, once the site has no more to tell. */
 async function alarmsOf({ organization, plant, key, listener }: HeardScene): Promise<unknown[]> {
   await passTime(plant.id, 2 * MINUTE);
   expect(await numberOf(plant.id, 'SELECT count(*) FROM outbox')).toBe(0);
@@ -53,7 +53,8 @@ async function alarmsOf({ organization, plant, key, listener }: HeardScene): Pro
   const later = await listen(organization, key);
   await later.quiet();
   const alarms = [...listener.events('alarm'), ...later.events('alarm')];
-  return alarms.map(({ payload }) => [payload.type, payload.commandType]);
+  const ofCommands = alarms.filter(({ payload }) => payload.commandType !== undefined);
+  return ofCommands.map(({ payload }) => [payload.type, payload.commandType]);
 }
 
 describe('a command that its device acknowledged and then forgot', () => {
@@ -179,7 +180,8 @@ describe('a command that was sent', () => {
     const validUntil = formatInstant(START_MS + 40 * SECOND);
     await partner.submit(submission('site-setpoint', powerSetpoint(5, { validUntil })));
     await stayConnected(plant, link, 2 * MINUTE);
-    expect(commandsOf(link).map(({ ts }) => ts - START_MS)).toEqual([0, 30_000]);
+    const setpoints = commandsOf(link).filter(({ action }) => action === 'SITE_SETPOINT');
+    expect(setpoints.map(({ ts }) => ts - START_MS)).toEqual([0, 30_000]);
     const ended = await newestCommand(plant.id);
     expect(ended.status).toBe('FAILED');
     expect(ended.reason).toMatch(/^NO_ACK/);
@@ -266,11 +268,10 @@ describe('a command that was sent', () => {
       charge(),
       submission('mode', { mode: 'STANDARD' }),
       submission('site-setpoint', powerSetpoint(5, { validUntil })),
-      submission('emergency', { type: 'HOLD' }),
     );
-    const open = 'SELECT count(*) FROM dispatch';
-    for (let n = 1; n <= 4; n++) {
-      expect(await numberOf(plant.id, `${open} WHERE due_at_ms IS NULL AND state <> 'WAITING'`)).toBe(0);
+    const open = 'SELECT count(*) FROM dispatch WHERE command_sequence > 0';
+    for (let n = 1; n <= 3; n++) {
+      expect(await numberOf(plant.id, `${open} AND due_at_ms IS NULL AND action <> 'SITE_SETPOINT'`)).toBe(0);
       await sendAck(
         link,
         plant.gateway,
@@ -278,8 +279,10 @@ describe('a command that was sent', () => {
         n % 2 ? 'RECEIVED' : 'IN_PROGRESS',
       );
     }
-    expect(await numberOf(plant.id, open)).toBe(4);
-    expect(await numberOf(plant.id, `${open} WHERE due_at_ms IS NULL`)).toBe(0);
+    expect(await numberOf(plant.id, open)).toBe(3);
+    expect(await numberOf(plant.id, `${open} AND due_at_ms IS NOT NULL`)).toBe(2);
+    const judged = `SELECT count(*) FROM plan_entry WHERE verdict_at_ms = ${START_MS + HOUR}`;
+    expect(await numberOf(plant.id, judged)).toBe(1);
     expect(await alarmAt(plant.id)).not.toBeNull();
     await passTime(plant.id, 2 * HOUR);
     expect(await numberOf(plant.id, open)).toBe(0);

@@ -199,7 +199,8 @@ describe('the acks of a setpoint', () => {
     await sendAcks(link, plant, cmdId, 'IN_PROGRESS', 'FAILED', 'COMPLETED', 'IN_PROGRESS');
     await listener.event('execution', 'FAILED');
     expect(listener.statuses('execution')).toEqual(['EXECUTING', 'FAILED']);
-    expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(0);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch WHERE command_sequence > 0')).toBe(0);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM plan_entry')).toBe(0);
     expect((await newestCommand(plant.id)).status).toBe('FAILED');
   });
 });

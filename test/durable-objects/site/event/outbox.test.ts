@@ -192,6 +192,7 @@ describe('a lane whose call takes long', () => {
     };
     const spy = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(hang);
     await ack('RECEIVED');
+    await vi.waitFor(() => expect(askedAtMs).toHaveLength(1));
     for (let second = 0; second < 30 && askedAtMs.length < 2; second++) await passTime(plant.id, SECOND);
     const [first = 0, again = 0] = askedAtMs;
     expect(again - first).toBeGreaterThanOrEqual(8 * SECOND);

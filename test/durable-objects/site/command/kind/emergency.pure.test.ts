@@ -83,7 +83,7 @@ describe('what an emergency is beside that', () => {
       target: 'SITE',
       target_value_kw: null,
     });
-    expect(emergencyKind.end).toEqual({ by: 'ack' });
+    expect(emergencyKind.end).toBe('ack');
     expect(emergencyKind.effect).toBeUndefined();
   });
 

@@ -1,9 +1,11 @@
 /** A mode change as a rule: who must be there, which modes need what, what it does to the site and to the plant. */
 import { describe, expect, it } from 'vitest';
 import type { Turn } from '../../../../../durable-objects/object/turn.ts';
+import type { Commanded } from '../../../../../durable-objects/site/command/commanded.ts';
 import { modeChangeKind } from '../../../../../durable-objects/site/command/kind/mode-change.ts';
 import type { SiteConfiguration } from '../../../../../durable-objects/site/config/configuration.ts';
 import type { DispatchRow } from '../../../../../durable-objects/site/dispatch/rows.ts';
+import type { Plan } from '../../../../../durable-objects/site/plan/plan.ts';
 import type { ModeChange } from '../../../../../protocol/command.ts';
 import {
   ASSET_TYPES,
@@ -79,13 +81,26 @@ describe('the effect of a mode change', () => {
       setMode: (turn: Turn, mode: OperatingMode) => calls.push(['mode', turn.now, mode]),
       overrideMode: (turn: Turn, override: unknown) => calls.push(['override', turn.now, override]),
     } as unknown as SiteConfiguration;
-    const site = { configuration, commandId: 'command-1', keyPrefix: 'sw_abc' };
+    const commanded = { clear: (turn: Turn) => calls.push(['commanded', turn.now]) };
+    const plan = { takeMode: (turn: Turn, sequence: number) => calls.push(['plan', turn.now, sequence]) };
+    const site = {
+      configuration,
+      plan: plan as unknown as Plan,
+      commanded: commanded as unknown as Commanded,
+      commandId: 'command-1',
+      sequence: 7,
+      keyPrefix: 'sw_abc',
+    };
     modeChangeKind.effect?.({ now: NOW_MS } as Turn, site, payload);
     return calls;
   }
 
   it('is the operating mode where it has no end [C-7.7]', () => {
-    expect(effectOf({ mode: 'ZERO_EXPORT', reason: 'r' })).toEqual([['mode', NOW_MS, 'ZERO_EXPORT']]);
+    expect(effectOf({ mode: 'ZERO_EXPORT', reason: 'r' })).toEqual([
+      ['mode', NOW_MS, 'ZERO_EXPORT'],
+      ['plan', NOW_MS, 7],
+      ['commanded', NOW_MS],
+    ]);
   });
 
   it.each([
@@ -111,6 +126,8 @@ describe('the effect of a mode change', () => {
           setBy: 'sw_abc',
         },
       ],
+      ['plan', NOW_MS, 7],
+      ['commanded', NOW_MS],
     ]);
   });
 });
@@ -146,6 +163,6 @@ describe('what a mode change is beside its checks', () => {
 
   it("that waited goes out where all is as it was, and ends by its device's ack [C-7.8]", () => {
     expect(modeChangeKind.recheck({ mode: 'PEAK_SHAVING' }, {} as DispatchRow, siteFacts())).toBeUndefined();
-    expect(modeChangeKind.end).toEqual({ by: 'ack' });
+    expect(modeChangeKind.end).toBe('ack');
   });
 });

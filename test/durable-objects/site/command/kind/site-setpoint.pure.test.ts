@@ -1,7 +1,6 @@
 /** A site setpoint as a rule: target, constraint, topology; its window, its log columns, its MQTT command, its end. */
 import { describe, expect, it } from 'vitest';
 import { siteSetpointKind } from '../../../../../durable-objects/site/command/kind/site-setpoint.ts';
-import type { CommandRow } from '../../../../../durable-objects/site/command/rows.ts';
 import type { DispatchRow } from '../../../../../durable-objects/site/dispatch/rows.ts';
 import type { SiteSetpoint } from '../../../../../protocol/command.ts';
 import { ASSET_TYPES, PRIORITIES } from '../../../../../protocol/enums.ts';
@@ -236,13 +235,8 @@ describe('what a setpoint is beside its checks', () => {
     );
   });
 
-  it('is held until validUntil, or five minutes when open-ended, and ends by a verdict [C-7.8]', () => {
-    const { end } = siteSetpointKind;
-    if (end.by !== 'verdict') throw new Error(end.by);
-    const row = (valid_until_ms: number | null) => ({ valid_until_ms }) as CommandRow;
-    expect(end.heldUntilMs(row(null), FROM_MS)).toBe(FROM_MS + 5 * 60_000);
-    expect(end.heldUntilMs(row(FROM_MS + 7), FROM_MS)).toBe(FROM_MS + 7);
-    expect(end.verdict()).toEqual({ status: 'COMPLETED', reason: 'unmeasured' });
+  it('stands in the plan, and has no effect of its own [C-7.7]', () => {
+    expect(siteSetpointKind.end).toBe('plan');
     expect(siteSetpointKind.effect).toBeUndefined();
   });
 });

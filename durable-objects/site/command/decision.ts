@@ -1,0 +1,87 @@
+/**
+ * Why a command was decided as it was: the stage that decided and what it saw, kept with the log row and shown as
+ * `decision` [C-4.3]. Pure.
+ */
+import type { Command } from '../../../protocol/command.ts';
+import type { Submission } from '../../rpc.ts';
+import type { Target } from '../plan/stack.ts';
+import { findSubDevice, type SiteFacts } from '../site-facts.ts';
+import type { JudgedItem, PlannedDispatch } from './kind/kind.ts';
+import type { DecidingStage, Judgement } from './pipeline.ts';
+
+export interface Decision {
+  stage: DecidingStage | 'plan' | 'dispatch';
+  facts: Record<string, unknown>;
+}
+
+type Rejected = Extract<Judgement, { verdict: 'rejected' }>;
+
+export function rejectedDecision(
+  { stage, refusal: why, results }: Rejected,
+  submission: Submission,
+  facts: SiteFacts,
+): Decision {
+  return {
+    stage,
+    facts: { ...factsOf(stage, submission, facts), ...limitSeen(why.violation), ...named(results, facts) },
+  };
+}
+
+/** A setpoint takes its place in the plan; everything else goes to its devices. */
+export function acceptedDecision(
+  command: Command,
+  items: readonly JudgedItem[],
+  seen: { planned: readonly PlannedDispatch[]; target: Target; isOnTop: boolean; facts: SiteFacts },
+): Decision {
+  const dispatches = seen.planned.map(({ deviceId, action }) => ({
+    action,
+    deviceId,
+    isThere: seen.facts.isLive(deviceId),
+  }));
+  if (command.commandType === 'SITE_SETPOINT') {
+    const { priority } = command.payload;
+    const onTop = seen.isOnTop ? {} : { onTop: shown(seen.target) };
+    return { stage: 'plan', facts: { level: priority, isOnTop: seen.isOnTop, ...onTop, dispatches } };
+  }
+  const refused = items
+    .filter((judged) => judged.refusal)
+    .map(({ item, stage }) => ({ deviceId: item.deviceId, stage }));
+  return { stage: 'dispatch', facts: { dispatches, ...(refused.length > 0 ? { refused } : {}) } };
+}
+
+function factsOf(stage: DecidingStage, submission: Submission, facts: SiteFacts): Record<string, unknown> {
+  switch (stage) {
+    case 'signature':
+      return { signature: submission.signature };
+    case 'freshness':
+      return { timestampMs: submission.timestampMs };
+    case 'topology':
+      return { assetTypes: [...new Set(facts.subDevices.map(({ assetType }) => assetType))] };
+    case 'target':
+      return { gateway: facts.gatewayId ?? null };
+    default:
+      return {};
+  }
+}
+
+function limitSeen(violation: Rejected['refusal']['violation']): Record<string, unknown> {
+  if (!violation) return {};
+  const { constraint, limit, value, unit } = violation;
+  return { constraint, limit, value, unit };
+}
+
+/** The first item that was refused, as the topology has it. */
+function named(results: Rejected['results'], facts: SiteFacts): Record<string, unknown> {
+  const [first] = results ?? [];
+  if (!first) return {};
+  const subDevice = findSubDevice(facts, first.deviceId);
+  const topology = subDevice
+    ? { assetType: subDevice.assetType, linkedDeviceId: subDevice.linkedDeviceId }
+    : null;
+  return { deviceId: first.deviceId, topology };
+}
+
+/** A target with the log's own words: the caller knows ids, the plan sequences. */
+function shown(target: Target): Record<string, unknown> {
+  return target.by === 'mode' ? { by: 'mode', mode: target.mode } : { by: target.by };
+}

@@ -1,0 +1,46 @@
+/**
+ * Alarms that stand for a state: one open per type and target, RAISED when the state begins and CLEARED when it ends,
+ * each once, to every key that may see the plant [C-8.3].
+ */
+import type { Facts } from '../../object/facts.ts';
+import type { Turn } from '../../object/turn.ts';
+import type { PlantCopy } from '../../registry/plant-copy.ts';
+import { type OpenAlarm, type State, standingAlarmEvents } from './events.ts';
+import type { Outbox } from './outbox.ts';
+
+export class StandingAlarms {
+  readonly #facts: Facts<'alarms'>;
+  readonly #registry: PlantCopy;
+  readonly #outbox: Outbox;
+  #open: readonly OpenAlarm[];
+
+  constructor(facts: Facts<'alarms'>, registry: PlantCopy, outbox: Outbox) {
+    this.#facts = facts;
+    this.#registry = registry;
+    this.#outbox = outbox;
+    this.#open = facts.get<OpenAlarm[]>('alarms') ?? [];
+  }
+
+  /** The states that hold now; what began and what ended is told. */
+  update(turn: Turn, states: readonly State[]): void {
+    const begun = states.filter((state) => !this.#open.some((open) => isSame(open, state)));
+    const ended = this.#open.filter((open) => !states.some((state) => isSame(open, state)));
+    if (begun.length + ended.length === 0) return;
+    const { keyIds } = this.#registry;
+    const raised = begun.map((state) => ({ ...state, raisedAtMs: turn.now }));
+    for (const alarm of ended)
+      this.#outbox.emit(turn, ...standingAlarmEvents(alarm, turn.now, keyIds, turn.now));
+    for (const alarm of raised)
+      this.#outbox.emit(turn, ...standingAlarmEvents(alarm, null, keyIds, turn.now));
+    const before = this.#open;
+    turn.undo(() => {
+      this.#open = before;
+    });
+    this.#open = [...before.filter((open) => !ended.includes(open)), ...raised];
+    this.#facts.set(turn, 'alarms', this.#open);
+  }
+}
+
+function isSame(one: State, other: State): boolean {
+  return one.type === other.type && one.deviceId === other.deviceId;
+}

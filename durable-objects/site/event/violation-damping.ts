@@ -1,0 +1,18 @@
+/**
+ * Whom a violated limit is told: the key that broke it each time, the others at most once per limit and ten seconds,
+ * so that nobody's mistakes fill anybody else's queue [C-8.3].
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+
+export class ViolationDamping {
+  /** By constraint: there are as many as a site has limits. */
+  readonly #toldAtMs = new Map<string, number>();
+
+  keysFor(constraint: string, ownKeyId: string, keyIds: readonly string[], now: number): readonly string[] {
+    const toldAtMs = this.#toldAtMs.get(constraint);
+    // A clock that went back must not silence anybody.
+    if (toldAtMs !== undefined && Math.abs(now - toldAtMs) < LIMIT.violationDampingMs) return [ownKeyId];
+    this.#toldAtMs.set(constraint, now);
+    return keyIds;
+  }
+}

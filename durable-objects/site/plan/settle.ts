@@ -1,0 +1,180 @@
+/**
+ * What follows from the plan, in one place [C-7.7]: windows that are over end their setpoints, newer ones end older
+ * ones, and when what the plant is to be told has changed, it is told, once. Runs at the end of each turn that
+ * changed the plan, and when time does.
+ */
+import type { Emergency } from '../../../protocol/command.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { DueSource } from '../../object/agenda.ts';
+import type { Turn } from '../../object/turn.ts';
+import { actionOf } from '../command/kind/emergency.ts';
+import { checkLimits, planSetpoint } from '../command/kind/site-setpoint.ts';
+import type { CommandRow } from '../command/rows.ts';
+import { toDevices } from '../command/to-devices.ts';
+import { expireCommand, finish, subjectOf } from '../dispatch/ends.ts';
+import { PLAN_OWN } from '../dispatch/rows.ts';
+import { dispatch } from '../dispatch/send-command.ts';
+import { makeRoom, readCommand } from '../dispatch/waiting.ts';
+import { violationAlarms } from '../event/events.ts';
+import type { SiteParts } from '../parts.ts';
+import { endEntry, judgeEntry, leaveTop, setpointOf } from './entry.ts';
+import type { KeptEntry } from './rows.ts';
+import type { HeldEmergency, PlanEntry, Target } from './stack.ts';
+
+export function planAgenda(site: SiteParts): DueSource {
+  return {
+    name: 'plan',
+    dueMs: () => site.plan.dueMs(site.clock.now()),
+    run: (turn) => {
+      for (const entry of site.plan.entries.all()) {
+        if ((entry.verdictAtMs ?? Number.POSITIVE_INFINITY) <= turn.now) judgeEntry(turn, site, entry);
+      }
+      settle(turn, site);
+    },
+  };
+}
+
+/** Last in every turn: what it changed of the plan has its consequences. */
+export function settlePlan(turn: Turn, site: SiteParts): void {
+  if (site.plan.takeChange()) turn.step(() => settle(turn, site));
+}
+
+/** Ends when the plant is told what the plan says: each round that could not tell it has one entry less. */
+export function settle(turn: Turn, site: SiteParts): void {
+  for (;;) {
+    const { target, isTold } = resolve(turn, site);
+    if (!isTold && !tell(turn, site, target)) continue;
+    site.plan.takeChange();
+    makeRoom(turn, site);
+    if (!site.plan.takeChange()) return;
+  }
+}
+
+/** What time has decided: windows that are over, and entries that newer ones replaced. Nothing is told by it. */
+function resolve(turn: Turn, site: SiteParts): { target: Target; isTold: boolean } {
+  const { over, replaced, target, isTold } = site.plan.at(turn.now);
+  for (const { entry, by } of replaced) {
+    endEntry(turn, site, entry, `SUPERSEDED by ${site.commands.find(by)?.id}`);
+  }
+  for (const entry of over) endWindow(turn, site, entry);
+  return { target, isTold };
+}
+
+/** A new setpoint takes its place. Of those whose time is ahead only so many may wait; the oldest end. */
+export function enter(turn: Turn, site: SiteParts, entry: PlanEntry): void {
+  site.plan.add(turn, entry);
+  const ahead = site.plan.entries.all().filter(({ startsAtMs }) => startsAtMs > turn.now);
+  for (const oldest of ahead.slice(0, Math.max(0, ahead.length - LIMIT.commandsAhead))) {
+    endEntry(turn, site, oldest, 'QUEUE_FULL');
+  }
+  settle(turn, site);
+}
+
+/** All that waits and all setpoints end; the plant holds until a mode change that comes after it. */
+export function beginEmergency(turn: Turn, site: SiteParts, emergency: HeldEmergency, id: string): void {
+  resolve(turn, site);
+  for (const entry of site.plan.entries.all()) {
+    // What was never told waits; the rest stands.
+    const waits = site.commands.find(entry.sequence)?.dispatched_at_ms === null;
+    endEntry(turn, site, entry, waits ? 'EMERGENCY' : `SUPERSEDED by ${id}`);
+  }
+  for (const { command_sequence: sequence } of site.dispatches.waiting()) {
+    const command = site.commands.find(sequence);
+    if (!command || command.command_type === 'EMERGENCY') continue;
+    finish(turn, site, command, { status: 'FAILED', reason: 'EMERGENCY' });
+    site.dispatches.deleteOfCommand(turn, sequence);
+  }
+  site.dispatches.deleteOfCommand(turn, PLAN_OWN);
+  site.commanded.clear(turn);
+  site.plan.hold(turn, emergency);
+}
+
+/** A gateway that is there anew is told what the plan says, unless a dispatch that is under way does it. */
+export function tellAgain(turn: Turn, site: SiteParts, deviceId: string): void {
+  const { plan, dispatches } = site;
+  const { told } = plan;
+  // A mode on its way is the last word: nothing older goes out behind it.
+  const isModeOpen = dispatches.all().some(({ action }) => action === 'MODE_CHANGE');
+  if (!told || told.by === 'unanswered mode' || isModeOpen) return;
+  if (told.by === 'entry') {
+    const isItsOwn = dispatches.ofCommand(told.sequence).some((row) => row.device_id === deviceId);
+    if (!isItsOwn) plan.noteTold(turn, { by: 'mode', mode: site.configuration.operatingMode(turn.now) });
+    if (!isItsOwn) plan.touch();
+    return;
+  }
+  const own = [PLAN_OWN, ...(told.by === 'emergency' ? [told.sequence] : [])];
+  if (own.every((sequence) => dispatches.ofCommand(sequence).length === 0)) tellOwn(turn, site, told);
+}
+
+/** Its window is over: it is judged, or was never obeyed, unless its plant was told just now and has yet to answer. */
+function endWindow(turn: Turn, site: SiteParts, entry: KeptEntry): void {
+  const { sequence } = entry;
+  site.plan.remove(turn, sequence);
+  const command = site.commands.find(sequence);
+  if (command?.status === 'PENDING') {
+    if (site.dispatches.ofCommand(sequence).some(({ state }) => state === 'SENT')) return;
+    expireCommand(turn, site, command);
+  } else if (command?.status === 'EXECUTING') judgeEntry(turn, site, entry);
+  site.dispatches.deleteOfCommand(turn, sequence);
+}
+
+/** False when it could not be told: its entry has ended by that, and something else is to be told. */
+function tell(turn: Turn, site: SiteParts, target: Target): boolean {
+  const { plan, dispatches } = site;
+  const isTold = ({ sequence }: KeptEntry) => plan.told?.by === 'entry' && plan.told.sequence === sequence;
+  for (const entry of plan.entries.all()) {
+    if (entry.obeyedSinceMs !== null || isTold(entry)) leaveTop(turn, site, entry);
+  }
+  dispatches.deleteOfCommand(turn, PLAN_OWN);
+  if (target.by === 'entry') {
+    if (!tellEntry(turn, site, target.sequence)) return false;
+  } else tellOwn(turn, site, target);
+  plan.noteTold(turn, target.by === 'emergency' ? { ...target, isAgain: true } : target);
+  return true;
+}
+
+function tellEntry(turn: Turn, site: SiteParts, sequence: number): boolean {
+  const entry = site.plan.entries.find(sequence);
+  if (!entry) return false;
+  const command = site.commands.find(sequence);
+  const setpoint = setpointOf(command);
+  if (!command || !setpoint) {
+    endEntry(turn, site, entry, 'INVALID_PAYLOAD');
+    return false;
+  }
+  const facts = site.facts(turn);
+  const why = checkLimits(setpoint, facts);
+  const [planned] = planSetpoint(setpoint, facts);
+  if (why?.violation) {
+    const about = subjectOf(command);
+    const keysFor = site.keysToldOf(about.keyId, turn.now);
+    site.outbox.emit(turn, ...violationAlarms(about, [why.violation], keysFor, turn.now));
+  }
+  if (why || !planned) {
+    endEntry(turn, site, entry, why?.rejectionCode ?? 'DEVICE_GONE');
+    return false;
+  }
+  site.dispatches.deleteOfCommand(turn, sequence);
+  const window = { notBeforeMs: entry.startsAtMs, expiresAtMs: entry.endsAtMs };
+  const row = dispatch(turn, site, sequence, planned, window);
+  if (row.state === 'SENT') site.commands.markDispatched(turn, sequence);
+  return true;
+}
+
+/** A mode in force, or an emergency once more: no command of anybody's waits for its ack. */
+function tellOwn(turn: Turn, site: SiteParts, target: Exclude<Target, { by: 'entry' }>): void {
+  const { gatewayId } = site.facts(turn);
+  const [planned] =
+    target.by === 'mode'
+      ? toDevices([gatewayId], 'MODE_CHANGE', { mode: target.mode })
+      : toDevices([gatewayId], ...emergencyOf(site.commands.find(target.sequence), site.plan.emergency));
+  if (planned) dispatch(turn, site, PLAN_OWN, planned, { notBeforeMs: 0, expiresAtMs: null });
+}
+
+/** Its action and payload. */
+function emergencyOf(command: CommandRow | undefined, held: HeldEmergency | undefined): [string, Emergency] {
+  const parsed = command && readCommand(command);
+  const payload: Emergency =
+    parsed?.commandType === 'EMERGENCY' ? parsed.payload : { type: held?.type ?? 'STOP' };
+  return [actionOf(payload), payload];
+}

@@ -1,0 +1,120 @@
+/**
+ * The plan stack: which of a site's setpoints stands on top now, and which end by that [C-7.7]. Pure.
+ *
+ *   EMERGENCY setpoint > emergency STOP or HOLD > HIGH > schedule slot > NORMAL > the mode in force
+ *
+ * Within a level the newer (recorded later) replaces the older for good, from the moment on at which both windows are
+ * open; between levels the lower one waits below and comes back.
+ */
+import type { EmergencyType, OperatingMode } from '../../../protocol/enums.ts';
+
+/** Highest first. */
+export const LEVELS = ['EMERGENCY', 'HIGH', 'SLOT', 'NORMAL'] as const;
+export type Level = (typeof LEVELS)[number];
+
+/** A setpoint with its window; it stands by itself, whatever has become of its command. */
+export interface PlanEntry {
+  /** Of its command: the newer has the higher. */
+  readonly sequence: number;
+  readonly level: Level;
+  readonly startsAtMs: number;
+  /** Null: until something replaces it. */
+  readonly endsAtMs: number | null;
+}
+
+/** An emergency that holds until a mode change that came after it. */
+export interface HeldEmergency {
+  sequence: number;
+  type: EmergencyType;
+}
+
+/** What the plant is told: by an entry, by an emergency, or the mode in force where neither stands. */
+export type Target =
+  | { by: 'entry'; sequence: number }
+  | { by: 'emergency'; sequence: number }
+  | { by: 'mode'; mode: OperatingMode };
+
+/**
+ * What the plant was told last: by the plan, or by somebody's mode change that it has not acknowledged yet. `isAgain`:
+ * an emergency that the plan has told once more.
+ */
+export type Told =
+  | Extract<Target, { by: 'entry' | 'mode' }>
+  | { by: 'emergency'; sequence: number; isAgain?: boolean }
+  | { by: 'unanswered mode'; sequence: number; mode: OperatingMode };
+
+export interface Standing<Entry extends PlanEntry = PlanEntry> {
+  top: Entry | undefined;
+  /** Their windows are over. */
+  over: Entry[];
+  /** Replaced for good, and by which. */
+  replaced: { entry: Entry; by: number }[];
+}
+
+export function isOpen({ startsAtMs, endsAtMs }: PlanEntry, atMs: number): boolean {
+  return startsAtMs <= atMs && !isOver({ endsAtMs }, atMs);
+}
+
+export function isOver({ endsAtMs }: Pick<PlanEntry, 'endsAtMs'>, atMs: number): boolean {
+  return endsAtMs !== null && endsAtMs <= atMs;
+}
+
+/** The stack at a moment. Every start up to then is gone through in its order, so a site that slept misses none. */
+export function standingAt<Entry extends PlanEntry>(entries: readonly Entry[], now: number): Standing<Entry> {
+  const replaced = new Map<Entry, number>();
+  const starts = [...new Set(entries.map(({ startsAtMs }) => startsAtMs).filter((atMs) => atMs <= now))];
+  for (const atMs of starts.sort((left, right) => left - right)) {
+    for (const level of LEVELS) {
+      const open = entries.filter(
+        (entry) => entry.level === level && !replaced.has(entry) && isOpen(entry, atMs),
+      );
+      const newest = newestOf(open);
+      if (newest) for (const entry of open) if (entry !== newest) replaced.set(entry, newest.sequence);
+    }
+  }
+  const left = entries.filter((entry) => !replaced.has(entry));
+  const open = left.filter((entry) => isOpen(entry, now));
+  const highest = LEVELS.find((level) => open.some((entry) => entry.level === level));
+  return {
+    top: open.find((entry) => entry.level === highest),
+    over: left.filter((entry) => isOver(entry, now)),
+    replaced: [...replaced].map(([entry, by]) => ({ entry, by })),
+  };
+}
+
+/** The one answer to what the plant is told now. */
+export function targetOf(
+  top: PlanEntry | undefined,
+  emergency: HeldEmergency | undefined,
+  mode: OperatingMode,
+): Target {
+  if (top && (top.level === 'EMERGENCY' || !emergency)) return { by: 'entry', sequence: top.sequence };
+  if (emergency) return { by: 'emergency', sequence: emergency.sequence };
+  return { by: 'mode', mode };
+}
+
+/** Whether a plant that was told this is to be told nothing else. One that was never told does as its mode says. */
+export function saysTheSame(told: Told | undefined, target: Target): boolean {
+  if (target.by === 'mode') {
+    return !told || told.by === 'unanswered mode' || (told.by === 'mode' && told.mode === target.mode);
+  }
+  return told?.by === target.by && told.sequence === target.sequence;
+}
+
+/** When time alone changes the stack next. */
+export function nextChangeMs(entries: readonly PlanEntry[], now: number): number | undefined {
+  let next: number | undefined;
+  for (const { startsAtMs, endsAtMs } of entries) {
+    for (const atMs of [startsAtMs, endsAtMs]) {
+      if (atMs !== null && atMs > now && (next === undefined || atMs < next)) next = atMs;
+    }
+  }
+  return next;
+}
+
+function newestOf<Entry extends PlanEntry>(entries: readonly Entry[]): Entry | undefined {
+  return entries.reduce<Entry | undefined>(
+    (newest, entry) => (newest && newest.sequence > entry.sequence ? newest : entry),
+    undefined,
+  );
+}

@@ -1,0 +1,164 @@
+/** Each row of the command log shows the stage that decided, and what it saw. */
+import { describe, expect, it } from 'vitest';
+import type { Submission } from '../../../../durable-objects/rpc.ts';
+import type { DeviceCommandItem } from '../../../../protocol/command.ts';
+import { commandLogEntry } from '../../../../protocol/command-log.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import { holdClock, MINUTE, START_MS } from '../../../support/workerd/site-clock.ts';
+import { sendTelemetry } from '../../../support/workerd/site-devices.ts';
+import { newAwaySite, newPlannedSite, obey, planned, rowOf } from '../../../support/workerd/site-plan.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { batch, batteryCommand, charge, submission } from '../../../support/workerd/site-submissions.ts';
+import { type Plant, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+/** As its row shows it, after the site was evicted, in the words of the log. */
+async function decisionOf(plant: Plant, publish: Submission) {
+  await evictSite(plant.id);
+  const row = await rowOf(plant, publish);
+  expect(commandLogEntry.safeParse(row).error).toBeUndefined();
+  return row.decision;
+}
+
+describe('a rejected command', () => {
+  it.each<[string, () => Submission, object]>([
+    [
+      'signature',
+      () => submission('mode', { mode: 'STANDARD' }, { signature: 'missing' }),
+      { signature: 'missing' },
+    ],
+    [
+      'freshness',
+      () => submission('mode', { mode: 'STANDARD' }, { timestampMs: START_MS - 6 * MINUTE }),
+      { timestampMs: START_MS - 6 * MINUTE },
+    ],
+    ['payload', () => submission('mode', { mode: 'NO_MODE' }), {}],
+    [
+      'window',
+      () => submission('mode', { mode: 'STANDARD', validUntil: formatInstant(START_MS - MINUTE) }),
+      {},
+    ],
+    [
+      'constraint',
+      () => planned(101, 'HIGH'),
+      { constraint: 'maxImportKw', limit: 100, value: 101, unit: 'kW' },
+    ],
+    [
+      'target',
+      () => submission('device', batch(batteryCommand(5, { deviceId: 'BESS-9' }))),
+      { deviceId: 'BESS-9', topology: null },
+    ],
+    [
+      'asset',
+      () => submission('device', batch(batteryCommand(5, { deviceId: 'FVE-1' }))),
+      { deviceId: 'FVE-1', topology: { assetType: 'FVE', linkedDeviceId: null } },
+    ],
+  ])('was decided by %s, and shows what that saw [C-4.3]', async (stage, make, facts) => {
+    const { plant, partner } = await newPlannedSite();
+    const publish = make();
+    expect(await partner.acknowledge(publish)).toMatchObject({ status: 'REJECTED' });
+    expect(await decisionOf(plant, publish)).toEqual({ stage, facts: expect.objectContaining(facts) });
+  });
+
+  it('was decided by repeat when its messageId was used for something else [C-7.3]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    const first = charge(5);
+    await partner.submit(first);
+    await partner.submit(charge(6, { messageId: first.messageId }));
+    const again = await rowOf(plant, first);
+    expect(again).toMatchObject({ status: 'REJECTED', decision: { stage: 'repeat' } });
+  });
+
+  it('was decided by topology where the site has nothing that could follow [C-7.4]', async () => {
+    const subDevices = [{ externalId: 'METER-1', assetType: 'METER' as const, meterRole: 'GRID' }];
+    const { plant, partner } = await newPlannedSite({ subDevices });
+    const publish = submission('mode', { mode: 'PEAK_SHAVING' });
+    await partner.submit(publish);
+    expect(await decisionOf(plant, publish)).toEqual({ stage: 'topology', facts: { assetTypes: ['METER'] } });
+  });
+
+  it('was decided by fault where its asset reports one [C-7.4]', async () => {
+    const { plant, partner, link } = await newPlannedSite();
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 3 });
+    const publish = charge();
+    await partner.submit(publish);
+    expect(await decisionOf(plant, publish)).toMatchObject({ stage: 'fault', facts: { deviceId: 'BESS-1' } });
+  });
+
+  it('was decided by target where no gateway serves the site [C-2.4]', async () => {
+    const { plant, partner } = await newAwaySite();
+    await siteOf(plant.id).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED');
+    const publish = planned(5, 'NORMAL');
+    await partner.submit(publish);
+    expect(await decisionOf(plant, publish)).toEqual({ stage: 'target', facts: { gateway: null } });
+  });
+});
+
+describe('a command that was taken', () => {
+  const STOP: DeviceCommandItem = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' };
+
+  it('for its devices was decided by dispatch: what goes where, who is there, what was refused [C-4.3]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    const publish = submission('device', batch(batteryCommand(5), STOP, batteryCommand(5)));
+    expect(await partner.acknowledge(publish)).toMatchObject({ status: 'PARTIAL' });
+    const deviceId = plant.gateway.id;
+    expect(await decisionOf(plant, publish)).toEqual({
+      stage: 'dispatch',
+      facts: {
+        dispatches: [
+          { action: 'BESS_CHARGE', deviceId, isThere: true },
+          { action: 'FVE_STOP', deviceId, isThere: true },
+        ],
+        refused: [{ deviceId: 'BESS-1', stage: 'asset' }],
+      },
+    });
+  });
+
+  it('for a plant that is away says so [C-7.6]', async () => {
+    const { plant, partner } = await newAwaySite();
+    const publish = submission('emergency', { type: 'STOP' });
+    await partner.submit(publish);
+    expect(await decisionOf(plant, publish)).toEqual({
+      stage: 'dispatch',
+      facts: { dispatches: [{ action: 'EMERGENCY_STOP', deviceId: plant.gateway.id, isThere: false }] },
+    });
+  });
+
+  it('as a setpoint was decided by the plan: its level, whether it is on top, and what was instead [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner } = scene;
+    const [high, normal, ahead] = [
+      planned(9, 'HIGH'),
+      planned(5, 'NORMAL'),
+      planned(7, 'HIGH', { inMs: MINUTE }),
+    ];
+    await partner.submit(high);
+    await obey(scene, 1);
+    await partner.submit(normal, ahead);
+    const dispatches = [{ action: 'SITE_SETPOINT', deviceId: plant.gateway.id, isThere: true }];
+    expect(await decisionOf(plant, high)).toEqual({
+      stage: 'plan',
+      facts: { level: 'HIGH', isOnTop: true, dispatches },
+    });
+    for (const [publish, level] of [
+      [normal, 'NORMAL'],
+      [ahead, 'HIGH'],
+    ] as const) {
+      expect(await decisionOf(plant, publish)).toEqual({
+        stage: 'plan',
+        facts: { level, isOnTop: false, onTop: { by: 'entry' }, dispatches },
+      });
+    }
+  });
+
+  it('as a setpoint whose time is ahead was below the mode in force [C-7.7]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    const ahead = planned(7, 'HIGH', { inMs: MINUTE });
+    await partner.submit(ahead);
+    expect(await decisionOf(plant, ahead)).toMatchObject({
+      stage: 'plan',
+      facts: { isOnTop: false, onTop: { by: 'mode', mode: 'STANDARD' } },
+    });
+  });
+});

@@ -1,0 +1,225 @@
+/** Device commands against what batteries hold and were told before: bounds of charge, and sums over several commands. */
+import { describe, expect, it } from 'vitest';
+import type { DeviceCommandItem } from '../../../../protocol/command.ts';
+import { type Constraints, DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../../protocol/site-config.ts';
+import { holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
+import { sendTelemetry } from '../../../support/workerd/site-devices.ts';
+import {
+  endOf,
+  newAwaySite,
+  newPlannedSite,
+  obey,
+  type PlannedScene,
+  rowOf,
+} from '../../../support/workerd/site-plan.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { batch, batteryCommand, submission } from '../../../support/workerd/site-submissions.ts';
+import { LIMITED, type PlantOptions } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const TWO_BATTERIES: PlantOptions = {
+  config: LIMITED,
+  subDevices: [
+    { externalId: 'BESS-1', assetType: 'BESS', ratedPowerKw: 50 },
+    { externalId: 'BESS-2', assetType: 'BESS', ratedPowerKw: 50 },
+  ],
+};
+
+function bounded(limits: Partial<Constraints>, hardLimits: Partial<Constraints> = {}): PlantOptions {
+  return {
+    config: {
+      ...DEFAULT_SITE_CONFIG,
+      constraints: { ...UNLIMITED, ...limits },
+      hardLimits: { ...UNLIMITED, ...hardLimits },
+    },
+  };
+}
+
+function command(deviceId: string, powerKw: number | undefined, what: DeviceCommandItem['command']) {
+  return submission('device', batch(batteryCommand(powerKw, { deviceId, command: what })));
+}
+
+function charge(deviceId: string, powerKw: number) {
+  return command(deviceId, powerKw, 'BESS_CHARGE');
+}
+
+function discharge(deviceId: string, powerKw: number) {
+  return command(deviceId, powerKw, 'BESS_DISCHARGE');
+}
+
+/** What becomes of one publish at once: its acknowledgement, with the code of a rejection. */
+async function answerTo({ partner }: PlannedScene, publish: ReturnType<typeof charge>): Promise<string> {
+  const { status, rejectionCode } = await partner.acknowledge(publish);
+  return rejectionCode ?? status;
+}
+
+async function soc({ plant, link }: PlannedScene, data: object): Promise<void> {
+  await sendTelemetry(link, plant.gateway, data);
+}
+
+describe('a battery at its bounds', () => {
+  const BOUNDS = bounded({ minSocPercent: 10, maxSocPercent: 90 });
+
+  it.each([
+    ['charged at maxSocPercent', 90, charge, 'maxSocPercent', 90],
+    ['charged beyond it', 95.5, charge, 'maxSocPercent', 90],
+    ['discharged at minSocPercent', 10, discharge, 'minSocPercent', 10],
+    ['discharged below it', 3, discharge, 'minSocPercent', 10],
+  ] as const)(
+    'is not %s: CONSTRAINT_VIOLATION, with an alarm in percent [C-2.3]',
+    async (_how, value, ask, constraint, limit) => {
+      const scene = await newPlannedSite(BOUNDS);
+      const { plant, partner } = scene;
+      await soc(scene, { 'BESS-1/socPercent': value });
+      const publish = ask('BESS-1', 5);
+      expect(await answerTo(scene, publish)).toBe('CONSTRAINT_VIOLATION');
+      const seen = { constraint, limit, value, unit: '%' };
+      expect(partner.alarms()).toMatchObject([{ type: 'CONSTRAINT_VIOLATION', deviceId: 'BESS-1', ...seen }]);
+      expect(await rowOf(plant, publish)).toMatchObject({
+        status: 'REJECTED',
+        decision: { stage: 'constraint', facts: { ...seen, deviceId: 'BESS-1' } },
+      });
+    },
+  );
+
+  it('takes the other direction, stops, and either within its bounds [C-2.3]', async () => {
+    const scene = await newPlannedSite(BOUNDS);
+    const stop = () => command('BESS-1', undefined, 'BESS_STOP');
+    for (const [percent, publish] of [
+      [90, discharge('BESS-1', 5)],
+      [90, stop()],
+      [10, charge('BESS-1', 5)],
+      [10, stop()],
+      [89.9, charge('BESS-1', 5)],
+      [10.1, discharge('BESS-1', 5)],
+    ] as const) {
+      await soc(scene, { 'BESS-1/socPercent': percent });
+      expect(await answerTo(scene, publish)).toBe('ACCEPTED');
+    }
+  });
+
+  it("is held to the hard limit too, and to its site's state of charge where it tells none [C-2.3]", async () => {
+    const scene = await newPlannedSite(bounded({ maxSocPercent: 90 }, { maxSocPercent: 80 }));
+    await soc(scene, { socPercent: 80 });
+    expect(await answerTo(scene, charge('BESS-1', 5))).toBe('CONSTRAINT_VIOLATION');
+    expect(scene.partner.alarms()).toMatchObject([{ constraint: 'hardLimits.maxSocPercent', limit: 80 }]);
+    await soc(scene, { 'BESS-1/socPercent': 79 });
+    expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
+  });
+
+  it('passes when its state of charge is older than five minutes, or was never told [C-2.3]', async () => {
+    const scene = await newPlannedSite(BOUNDS);
+    expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
+    await soc(scene, { 'BESS-1/socPercent': 95 });
+    await passTime(scene.plant.id, 5 * MINUTE - 1);
+    expect(await answerTo(scene, charge('BESS-1', 5))).toBe('CONSTRAINT_VIOLATION');
+    await evictSite(scene.plant.id);
+    await passTime(scene.plant.id, 1);
+    expect(await answerTo(scene, charge('BESS-1', 5))).toBe('ACCEPTED');
+  });
+
+  it('of several batteries is its own: the others of its batch are taken [C-7.5]', async () => {
+    const scene = await newPlannedSite({ ...TWO_BATTERIES, ...BOUNDS });
+    await soc(scene, { 'BESS-1/socPercent': 95, 'BESS-2/socPercent': 50 });
+    const both = batch(batteryCommand(5), batteryCommand(5, { deviceId: 'BESS-2' }));
+    const publish = submission('device', both);
+    const { status, results } = await scene.partner.acknowledge(publish);
+    expect(status).toBe('PARTIAL');
+    expect(results).toMatchObject([
+      { status: 'REJECTED', rejectionCode: 'CONSTRAINT_VIOLATION' },
+      { status: 'ACCEPTED' },
+    ]);
+    expect((await rowOf(scene.plant, publish)).decision).toMatchObject({
+      stage: 'dispatch',
+      facts: { refused: [{ deviceId: 'BESS-1', stage: 'constraint' }] },
+    });
+  });
+});
+
+describe('what another battery was told before', () => {
+  /** The limit is 50 kW each way; the first battery is told to charge 30. */
+  async function charging() {
+    const scene = await newPlannedSite(TWO_BATTERIES);
+    const first = charge('BESS-1', 30);
+    expect(await answerTo(scene, first)).toBe('ACCEPTED');
+    await obey(scene, 1);
+    return { ...scene, first };
+  }
+
+  it('counts in the sum of a later command, over evictions too [C-7.4]', async () => {
+    const scene = await charging();
+    await evictSite(scene.plant.id);
+    expect(await answerTo(scene, charge('BESS-2', 20.1))).toBe('CONSTRAINT_VIOLATION');
+    expect(scene.partner.alarms()).toMatchObject([{ constraint: 'maxChargeKw', limit: 50, value: 50.1 }]);
+    expect(await answerTo(scene, charge('BESS-2', 20))).toBe('ACCEPTED');
+  });
+
+  it('counts on when its command has COMPLETED: the battery goes on [C-7.4]', async () => {
+    const scene = await charging();
+    await obey(scene, 1, 'COMPLETED');
+    expect(await endOf(scene.plant, scene.first)).toBe('COMPLETED');
+    expect(await answerTo(scene, charge('BESS-2', 25))).toBe('CONSTRAINT_VIOLATION');
+  });
+
+  it('counts in its own direction alone, and gives way to what the battery is told next [C-7.4]', async () => {
+    const scene = await charging();
+    expect(await answerTo(scene, discharge('BESS-2', 50))).toBe('ACCEPTED');
+    expect(await answerTo(scene, charge('BESS-1', 50))).toBe('ACCEPTED');
+    expect(await answerTo(scene, charge('BESS-2', 1))).toBe('CONSTRAINT_VIOLATION');
+    expect(await answerTo(scene, charge('BESS-1', 10))).toBe('ACCEPTED');
+    expect(await answerTo(scene, charge('BESS-2', 40))).toBe('ACCEPTED');
+  });
+
+  it('does not count when it was rejected [C-7.4]', async () => {
+    const scene = await newPlannedSite(TWO_BATTERIES);
+    expect(await answerTo(scene, charge('BESS-1', 51))).toBe('CONSTRAINT_VIOLATION');
+    expect(await answerTo(scene, charge('BESS-2', 50))).toBe('ACCEPTED');
+  });
+
+  it('counts while it waits for its plant, and no longer once it has expired [C-7.4]', async () => {
+    const scene = await newAwaySite(TWO_BATTERIES);
+    const { plant, partner } = scene;
+    expect(await partner.acknowledge(charge('BESS-1', 30))).toMatchObject({ status: 'QUEUED' });
+    expect(await partner.acknowledge(charge('BESS-2', 30))).toMatchObject({
+      status: 'REJECTED',
+      rejectionCode: 'CONSTRAINT_VIOLATION',
+    });
+    await passTime(plant.id, 15 * MINUTE);
+    expect(await partner.acknowledge(charge('BESS-2', 30))).toMatchObject({ status: 'QUEUED' });
+  });
+
+  it.each<[string, (scene: PlannedScene) => Promise<unknown>]>([
+    ['it is told to stop', (scene) => answerTo(scene, command('BESS-1', undefined, 'BESS_STOP'))],
+    ['its command fails', (scene) => obey(scene, 1, 'FAILED')],
+    ['its device goes silent and it ends NO_RESULT', ({ plant }) => passTime(plant.id, 15 * MINUTE)],
+    [
+      'the mode changes',
+      async (scene) => {
+        await scene.partner.submit(submission('mode', { mode: 'STANDARD' }));
+        await obey(scene, 2);
+      },
+    ],
+    [
+      'an emergency came, once a mode change has ended it',
+      async (scene) => {
+        await scene.partner.submit(submission('emergency', { type: 'STOP' }));
+        await obey(scene, 2, 'COMPLETED');
+        await scene.partner.submit(submission('mode', { mode: 'STANDARD' }));
+        await obey(scene, 3);
+      },
+    ],
+  ])('does not count any more when %s [C-7.4]', async (_when, happens) => {
+    const scene = await charging();
+    expect(await answerTo(scene, charge('BESS-2', 30))).toBe('CONSTRAINT_VIOLATION');
+    await happens(scene);
+    await evictSite(scene.plant.id);
+    expect(await answerTo(scene, charge('BESS-2', 30))).toBe('ACCEPTED');
+  });
+
+  it('counts on when a mode change is sent and not acknowledged [C-7.7]', async () => {
+    const scene = await charging();
+    await scene.partner.submit(submission('mode', { mode: 'STANDARD' }));
+    expect(await answerTo(scene, charge('BESS-2', 30))).toBe('CONSTRAINT_VIOLATION');
+  });
+});

@@ -1,0 +1,262 @@
+/** An emergency over the plan: what it ends, what passes while it holds, and the mode change that ends it. */
+import { describe, expect, it } from 'vitest';
+import { HOUR, holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
+import { connectListening, sendAck } from '../../../support/workerd/site-devices.ts';
+import {
+  endOf,
+  executionsOf,
+  newAwaySite,
+  newPlannedSite,
+  obey,
+  type PlannedScene,
+  planned,
+  rowOf,
+  told,
+} from '../../../support/workerd/site-plan.ts';
+import { readConfig } from '../../../support/workerd/site-reads.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { charge, submission } from '../../../support/workerd/site-submissions.ts';
+
+holdClock();
+
+const TYPES = ['STOP', 'HOLD'] as const;
+
+/** Submits an emergency to a plant that was told nothing before, and has its gateway complete it. */
+async function stop(scene: PlannedScene, type: (typeof TYPES)[number] = 'STOP') {
+  const publish = submission('emergency', { type });
+  expect(await scene.partner.acknowledge(publish)).toMatchObject({ status: 'ACCEPTED' });
+  await obey(scene, 1, 'RECEIVED', 'COMPLETED');
+  return publish;
+}
+
+/** Submits a mode. */
+async function change({ partner }: PlannedScene, mode = 'ZERO_EXPORT') {
+  const publish = submission('mode', { mode });
+  expect(await partner.acknowledge(publish)).toMatchObject({ status: 'ACCEPTED' });
+  return publish;
+}
+
+describe.each(TYPES)('an emergency %s', (type) => {
+  it('ends what waits FAILED EMERGENCY: device commands, modes, and setpoints whose time is ahead [C-7.7]', async () => {
+    const { plant, partner } = await newAwaySite();
+    const waiting = [
+      charge(),
+      submission('mode', { mode: 'STANDARD' }),
+      planned(5, 'NORMAL', { inMs: HOUR }),
+      planned(6, 'EMERGENCY', { inMs: HOUR }),
+    ];
+    await partner.submit(...waiting, submission('emergency', { type }));
+    for (const one of waiting) expect(await endOf(plant, one)).toBe('FAILED EMERGENCY');
+    const link = await connectListening(plant);
+    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`]);
+  });
+
+  it('ends the standing setpoints, displaced or not, FAILED SUPERSEDED by its id [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    const standing = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
+    for (const [index, one] of standing.entries()) {
+      await partner.submit(one);
+      await obey(scene, index + 1);
+    }
+    const publish = submission('emergency', { type });
+    await partner.submit(publish);
+    const { id } = await rowOf(plant, publish);
+    for (const one of standing) {
+      expect(await endOf(plant, one)).toBe(`FAILED SUPERSEDED by ${id}`);
+      expect(await executionsOf(scene, one)).toMatchObject([
+        { status: 'EXECUTING' },
+        { status: 'FAILED', reason: `SUPERSEDED by ${id}` },
+      ]);
+    }
+    expect(await told(link, plant)).toEqual([5, 9, `EMERGENCY_${type}`]);
+  });
+
+  it('rejects device commands as CONSTRAINT_VIOLATION while it holds, and no longer [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner } = scene;
+    await stop(scene, type);
+    const refused = charge();
+    expect(await partner.acknowledge(refused)).toMatchObject({
+      status: 'REJECTED',
+      rejectionCode: 'CONSTRAINT_VIOLATION',
+    });
+    expect(await rowOf(plant, refused)).toMatchObject({ decision: { stage: 'constraint' } });
+    await evictSite(plant.id);
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'REJECTED' });
+    await change(scene);
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'REJECTED' });
+    await obey(scene, 2);
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'ACCEPTED' });
+  });
+
+  it('queues NORMAL and HIGH setpoints, and tells them when a mode change ends it [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await stop(scene, type);
+    const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH')];
+    for (const one of [normal, high]) {
+      expect(await partner.acknowledge(one)).toMatchObject({ status: 'QUEUED' });
+      expect(await rowOf(plant, one)).toMatchObject({
+        decision: { stage: 'plan', facts: { isOnTop: false, onTop: { by: 'emergency' } } },
+      });
+    }
+    await passTime(plant.id, HOUR);
+    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`]);
+    await change(scene);
+    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`, 'ZERO_EXPORT']);
+    await obey(scene, 2);
+    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`, 'ZERO_EXPORT', 9]);
+    await obey(scene, 3);
+    expect(await endOf(plant, high)).toBe('EXECUTING');
+    expect(await endOf(plant, normal)).toBe('PENDING');
+  });
+
+  it('lets EMERGENCY setpoints pass, and is told again when they have ended [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await stop(scene, type);
+    const above = planned(9, 'EMERGENCY', { forMs: 10 * MINUTE });
+    expect(await partner.acknowledge(above)).toMatchObject({ status: 'ACCEPTED' });
+    await obey(scene, 2);
+    expect(await endOf(plant, above)).toBe('EXECUTING');
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await told(link, plant)).toEqual([`EMERGENCY_${type}`, 9, `EMERGENCY_${type}`]);
+    expect(await endOf(plant, above)).toBe('COMPLETED unmeasured');
+    await obey(scene, 3, 'RECEIVED', 'COMPLETED');
+    await passTime(plant.id, HOUR);
+    expect(await told(link, plant)).toHaveLength(3);
+  });
+});
+
+describe('a mode change', () => {
+  it("ends an emergency at its device's first ack, not when it is accepted or sent [C-7.7]", async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await stop(scene);
+    await partner.submit(planned(5, 'NORMAL'));
+    await change(scene);
+    await passTime(plant.id, 20_000);
+    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT']);
+    await obey(scene, 2, 'IN_PROGRESS');
+    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT', 5]);
+  });
+
+  it('ends one that its device has not acknowledged: that is not told again behind it [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await partner.submit(submission('emergency', { type: 'STOP' }));
+    await change(scene);
+    await obey(scene, 2, 'COMPLETED');
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT']);
+  });
+
+  it('that its device refuses ends no emergency [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await stop(scene);
+    await partner.submit(planned(5, 'NORMAL'));
+    await change(scene);
+    await obey(scene, 2, 'FAILED');
+    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 'ZERO_EXPORT']);
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'REJECTED' });
+  });
+
+  it('sent before an emergency and acknowledged after it does not end it, whatever the mode is then [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await change(scene);
+    await partner.submit(submission('emergency', { type: 'STOP' }));
+    await obey(scene, 2, 'COMPLETED');
+    await obey(scene, 1, 'RECEIVED', 'COMPLETED');
+    expect(await partner.acknowledge(charge())).toMatchObject({ status: 'REJECTED' });
+    expect(await partner.acknowledge(planned(5, 'NORMAL'))).toMatchObject({ status: 'QUEUED' });
+    await evictSite(plant.id);
+    await passTime(plant.id, MINUTE);
+    expect(await told(link, plant)).toEqual(['ZERO_EXPORT', 'EMERGENCY_STOP']);
+  });
+
+  it('below an EMERGENCY setpoint ends the emergency too, and is told when that setpoint ends [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await stop(scene);
+    await partner.submit(planned(9, 'EMERGENCY', { forMs: 10 * MINUTE }));
+    await obey(scene, 2);
+    await change(scene);
+    await obey(scene, 3, 'COMPLETED');
+    await obey(scene, 4);
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 9, 'ZERO_EXPORT', 9, 'ZERO_EXPORT']);
+    expect((await readConfig(plant.id)).operatingMode).toBe('ZERO_EXPORT');
+  });
+});
+
+describe('a second emergency', () => {
+  it('passes, and holds in the place of the first: an older mode change does not end it [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await stop(scene, 'HOLD');
+    await change(scene);
+    expect(await partner.acknowledge(submission('emergency', { type: 'STOP' }))).toMatchObject({
+      status: 'ACCEPTED',
+    });
+    await obey(scene, 3, 'COMPLETED');
+    await obey(scene, 2, 'COMPLETED');
+    expect(await partner.acknowledge(planned(5, 'HIGH'))).toMatchObject({ status: 'QUEUED' });
+    await partner.submit(planned(9, 'EMERGENCY', { forMs: MINUTE }));
+    await obey(scene, 4);
+    await passTime(plant.id, MINUTE);
+    expect(await told(link, plant)).toEqual([
+      'EMERGENCY_HOLD',
+      'ZERO_EXPORT',
+      'EMERGENCY_STOP',
+      9,
+      'EMERGENCY_STOP',
+    ]);
+  });
+});
+
+describe('an emergency over evictions', () => {
+  it('ends, queues, holds and gives way as one that nobody evicted [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    const evict = () => evictSite(plant.id);
+    await stop(scene);
+    await evict();
+    const normal = planned(5, 'NORMAL');
+    expect(await partner.acknowledge(normal)).toMatchObject({ status: 'QUEUED' });
+    await evict();
+    await partner.submit(planned(9, 'EMERGENCY', { forMs: MINUTE }));
+    await evict();
+    await obey(scene, 2);
+    await evict();
+    await passTime(plant.id, MINUTE);
+    await evict();
+    await obey(scene, 3, 'COMPLETED');
+    await evict();
+    await change(scene);
+    await evict();
+    await obey(scene, 4, 'RECEIVED');
+    await evict();
+    await obey(scene, 5);
+    expect(await told(link, plant)).toEqual(['EMERGENCY_STOP', 9, 'EMERGENCY_STOP', 'ZERO_EXPORT', 5]);
+    expect(await endOf(plant, normal)).toBe('EXECUTING');
+  });
+
+  it('is not ended by the ack of what it ended [C-7.8]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    const normal = planned(5, 'NORMAL');
+    await partner.submit(normal);
+    const { cmdId } = await obey(scene, 1);
+    const publish = submission('emergency', { type: 'STOP' });
+    await partner.submit(publish);
+    await evictSite(plant.id);
+    await sendAck(link, plant.gateway, cmdId, 'COMPLETED');
+    await obey(scene, 2, 'COMPLETED');
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await endOf(plant, normal)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, publish)).id}`);
+    expect(await told(link, plant)).toEqual([5, 'EMERGENCY_STOP']);
+  });
+});

@@ -1,0 +1,311 @@
+/** The plan stack: which setpoint stands on top at a moment, which ones end by that, and when time changes it next. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  type HeldEmergency,
+  isOpen,
+  LEVELS,
+  type Level,
+  nextChangeMs,
+  type PlanEntry,
+  saysTheSame,
+  standingAt,
+  type Target,
+  targetOf,
+} from '../../../../durable-objects/site/plan/stack.ts';
+
+/** Recorded in the order of their sequences; [from, to), null: until something replaces it. */
+function entry(
+  sequence: number,
+  level: Level,
+  startsAtMs: number,
+  endsAtMs: number | null = null,
+): PlanEntry {
+  return { sequence, level, startsAtMs, endsAtMs };
+}
+
+function topAt(entries: readonly PlanEntry[], now: number): number | undefined {
+  return standingAt(entries, now).top?.sequence;
+}
+
+/** As `older < newer`, in the order of the older. */
+function replacedAt(entries: readonly PlanEntry[], now: number): string[] {
+  const { replaced } = standingAt(entries, now);
+  return replaced
+    .sort((left, right) => left.entry.sequence - right.entry.sequence)
+    .map(({ entry: older, by }) => `${older.sequence} < ${by}`);
+}
+
+function overAt(entries: readonly PlanEntry[], now: number): number[] {
+  return standingAt(entries, now).over.map(({ sequence }) => sequence);
+}
+
+describe('between levels', () => {
+  it('EMERGENCY stands above HIGH, SLOT and NORMAL, in that order, whichever came later [C-7.7]', () => {
+    expect(LEVELS).toEqual(['EMERGENCY', 'HIGH', 'SLOT', 'NORMAL']);
+    for (const [index, level] of LEVELS.entries()) {
+      for (const lower of LEVELS.slice(index + 1)) {
+        expect(topAt([entry(1, level, 0), entry(2, lower, 0)], 5)).toBe(1);
+        expect(topAt([entry(1, lower, 0), entry(2, level, 0)], 5)).toBe(2);
+      }
+    }
+  });
+
+  it('a higher one only hides a lower, which resumes at its end [C-7.7]', () => {
+    const entries = [entry(1, 'NORMAL', 0), entry(2, 'SLOT', 10, 40), entry(3, 'HIGH', 20, 30)];
+    expect([5, 15, 25, 35, 45].map((now) => topAt(entries, now))).toEqual([1, 2, 3, 2, 1]);
+    expect(replacedAt(entries, 45)).toEqual([]);
+  });
+});
+
+describe('within a level', () => {
+  it('the newer replaces the older for good from its own start on, not before [C-7.7]', () => {
+    for (const level of LEVELS) {
+      const entries = [entry(1, level, 0), entry(2, level, 10, 20)];
+      expect(topAt(entries, 9)).toBe(1);
+      expect(replacedAt(entries, 9)).toEqual([]);
+      expect(topAt(entries, 10)).toBe(2);
+      expect(replacedAt(entries, 10)).toEqual(['1 < 2']);
+    }
+  });
+
+  it('the replaced one does not come back when the newer has ended, though nobody looked meanwhile [C-7.7]', () => {
+    const entries = [entry(1, 'HIGH', 0), entry(2, 'HIGH', 10, 20), entry(3, 'NORMAL', 0)];
+    expect(topAt(entries, 25)).toBe(3);
+    expect(replacedAt(entries, 25)).toEqual(['1 < 2']);
+    expect(overAt(entries, 25)).toEqual([2]);
+  });
+
+  it('an older one whose start comes later is replaced at that start [C-7.7]', () => {
+    const entries = [entry(1, 'NORMAL', 10), entry(2, 'NORMAL', 0, 30)];
+    expect(topAt(entries, 5)).toBe(2);
+    expect(replacedAt(entries, 5)).toEqual([]);
+    expect(topAt(entries, 10)).toBe(2);
+    expect(replacedAt(entries, 10)).toEqual(['1 < 2']);
+    expect(topAt(entries, 30)).toBeUndefined();
+  });
+
+  it('the newest of several that open together replaces all others [C-7.7]', () => {
+    const entries = [entry(3, 'HIGH', 10), entry(1, 'HIGH', 0), entry(2, 'HIGH', 10)];
+    expect(topAt(entries, 10)).toBe(3);
+    expect(replacedAt(entries, 10)).toEqual(['1 < 3', '2 < 3']);
+  });
+
+  it('each is replaced by the one that was the newest at that moment [C-7.7]', () => {
+    const entries = [entry(1, 'HIGH', 0), entry(2, 'HIGH', 10), entry(3, 'HIGH', 20)];
+    expect(replacedAt(entries, 25)).toEqual(['1 < 2', '2 < 3']);
+  });
+
+  it('windows that do not meet replace nothing, even when one ends where the other starts [C-7.7]', () => {
+    const entries = [entry(1, 'NORMAL', 0, 10), entry(2, 'NORMAL', 10, 20), entry(3, 'NORMAL', 30, 40)];
+    expect([0, 9, 10, 19, 20, 30, 39, 40].map((now) => topAt(entries, now))).toEqual([
+      1,
+      1,
+      2,
+      2,
+      undefined,
+      3,
+      3,
+      undefined,
+    ]);
+    expect(replacedAt(entries, 50)).toEqual([]);
+    expect(overAt(entries, 50)).toEqual([1, 2, 3]);
+  });
+
+  it('it is replaced below a higher level too [C-7.7]', () => {
+    const entries = [entry(1, 'NORMAL', 0), entry(2, 'HIGH', 0, 30), entry(3, 'NORMAL', 10, 20)];
+    expect(topAt(entries, 15)).toBe(2);
+    expect(replacedAt(entries, 15)).toEqual(['1 < 3']);
+    expect(topAt(entries, 30)).toBeUndefined();
+  });
+
+  it('an entry of another level replaces nothing [C-7.7]', () => {
+    expect(replacedAt([entry(1, 'NORMAL', 0), entry(2, 'HIGH', 0), entry(3, 'SLOT', 0)], 5)).toEqual([]);
+  });
+});
+
+describe('a window', () => {
+  it('is [start, end) [C-7.7]', () => {
+    const entries = [entry(1, 'HIGH', 10, 20)];
+    expect([9, 10, 19, 20].map((now) => topAt(entries, now))).toEqual([undefined, 1, 1, undefined]);
+    expect([9, 10, 19, 20].map((now) => overAt(entries, now))).toEqual([[], [], [], [1]]);
+  });
+
+  it('without an end stays open until something replaces it [C-7.7]', () => {
+    const entries = [entry(1, 'NORMAL', 0)];
+    expect(topAt(entries, Number.MAX_SAFE_INTEGER)).toBe(1);
+    expect(overAt(entries, Number.MAX_SAFE_INTEGER)).toEqual([]);
+    expect(topAt([...entries, entry(2, 'NORMAL', 50)], 60)).toBe(2);
+  });
+
+  it('of nothing is nothing: an empty stack has no top [C-7.7]', () => {
+    expect(standingAt([], 5)).toEqual({ top: undefined, over: [], replaced: [] });
+  });
+});
+
+/** What a site with these entries knows after it has settled at each of some moments, with what ended taken away. */
+function settledAt(entries: readonly PlanEntry[], moments: readonly number[], now: number) {
+  const replaced = new Map<number, number>();
+  let left = [...entries];
+  let top: PlanEntry | undefined;
+  for (const atMs of [...moments, now]) {
+    const standing = standingAt(left, atMs);
+    for (const { entry: older, by } of standing.replaced) replaced.set(older.sequence, by);
+    const ended = new Set([...standing.over, ...standing.replaced.map((one) => one.entry)]);
+    left = left.filter((one) => !ended.has(one));
+    top = standing.top;
+  }
+  return { top: top?.sequence, replaced: [...replaced].sort(([left], [right]) => left - right) };
+}
+
+const someEntries = fc
+  .array(
+    fc.record({
+      level: fc.constantFrom(...LEVELS),
+      startsAtMs: fc.integer({ min: 0, max: 12 }),
+      lastsMs: fc.option(fc.integer({ min: 1, max: 12 })),
+    }),
+    { maxLength: 10 },
+  )
+  .map((some) =>
+    some.map(({ level, startsAtMs, lastsMs }, index) =>
+      entry(index + 1, level, startsAtMs, lastsMs === null ? null : startsAtMs + lastsMs),
+    ),
+  );
+
+function boundariesOf(entries: readonly PlanEntry[], until: number): number[] {
+  const all = entries.flatMap(({ startsAtMs, endsAtMs }) => [startsAtMs, endsAtMs ?? startsAtMs]);
+  return [...new Set(all)].filter((atMs) => atMs <= until).sort((left, right) => left - right);
+}
+
+describe('a site that slept', () => {
+  it('past several starts knows the same as one that was awake for each of them [C-7.7]', () => {
+    fc.assert(
+      fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
+        const asleep = settledAt(entries, [], now);
+        expect(asleep).toEqual(settledAt(entries, boundariesOf(entries, now), now));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('through some of the boundaries knows the same too [C-7.7]', () => {
+    const awake = fc.array(fc.boolean(), { minLength: 20, maxLength: 20 });
+    fc.assert(
+      fc.property(someEntries, awake, fc.integer({ min: 0, max: 26 }), (entries, isAwake, now) => {
+        const some = boundariesOf(entries, now).filter((_atMs, index) => isAwake[index]);
+        expect(settledAt(entries, some, now)).toEqual(settledAt(entries, [], now));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('has on top what is open, of the highest level that has any, and the newest of it that is left [C-7.7]', () => {
+    fc.assert(
+      fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
+        const { top, replaced } = standingAt(entries, now);
+        const gone = new Set(replaced.map((one) => one.entry));
+        const open = entries.filter(
+          (one) => one.startsAtMs <= now && (one.endsAtMs === null || now < one.endsAtMs) && !gone.has(one),
+        );
+        const rank = ({ level }: PlanEntry) => LEVELS.indexOf(level);
+        const [best] = open.sort((left, right) => rank(left) - rank(right) || right.sequence - left.sequence);
+        expect(top).toBe(best);
+      }),
+    );
+  });
+
+  it('finds replaced only what met a newer one of its level, and leaves no two of one level open [C-7.7]', () => {
+    fc.assert(
+      fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
+        const gone = standingAt(entries, now).replaced;
+        const left = entries.filter((one) => gone.every((two) => two.entry !== one) && isOpen(one, now));
+        expect(new Set(left.map(({ level }) => level)).size).toBe(left.length);
+        for (const { entry: older, by } of gone) {
+          const newer = entries.find(({ sequence }) => sequence === by);
+          if (!newer) throw new Error(`${by} is unknown`);
+          const metAtMs = Math.max(older.startsAtMs, newer.startsAtMs);
+          expect(newer.level).toBe(older.level);
+          expect(newer.sequence).toBeGreaterThan(older.sequence);
+          expect(metAtMs).toBeLessThanOrEqual(now);
+          expect(metAtMs).toBeLessThan(older.endsAtMs ?? Number.POSITIVE_INFINITY);
+          expect(metAtMs).toBeLessThan(newer.endsAtMs ?? Number.POSITIVE_INFINITY);
+        }
+      }),
+    );
+  });
+});
+
+describe('what the plant is told', () => {
+  const stop: HeldEmergency = { sequence: 9, type: 'STOP' };
+  const told = (level: Level | undefined, emergency?: HeldEmergency): Target =>
+    targetOf(level && entry(1, level, 0), emergency, 'ZERO_EXPORT');
+
+  it('is the top of the stack, else the mode in force [C-7.7]', () => {
+    for (const level of LEVELS) expect(told(level)).toEqual({ by: 'entry', sequence: 1 });
+    expect(told(undefined)).toEqual({ by: 'mode', mode: 'ZERO_EXPORT' });
+  });
+
+  it('is an emergency above everything but an EMERGENCY setpoint [C-7.7]', () => {
+    expect(told('EMERGENCY', stop)).toEqual({ by: 'entry', sequence: 1 });
+    for (const level of ['HIGH', 'SLOT', 'NORMAL', undefined] as const) {
+      expect(told(level, stop)).toEqual({ by: 'emergency', sequence: 9 });
+    }
+  });
+
+  it('is the same when it is the same entry, the same emergency or the same mode, and only then [C-7.7]', () => {
+    const targets: Target[] = [
+      { by: 'entry', sequence: 1 },
+      { by: 'entry', sequence: 2 },
+      { by: 'emergency', sequence: 1 },
+      { by: 'emergency', sequence: 2 },
+      { by: 'mode', mode: 'STANDARD' },
+      { by: 'mode', mode: 'ZERO_EXPORT' },
+    ];
+    for (const [index, one] of targets.entries()) {
+      for (const [at, other] of targets.entries()) {
+        expect(saysTheSame(one, { ...other })).toBe(index === at);
+      }
+    }
+  });
+
+  it('is told where nothing was ever told, or a mode is unanswered, and a mode is wanted [C-7.7]', () => {
+    const mode = { by: 'mode', mode: 'STANDARD' } as const;
+    const unanswered = { by: 'unanswered mode', sequence: 3, mode: 'MAX_EXPORT' } as const;
+    for (const told of [undefined, unanswered]) {
+      expect(saysTheSame(told, mode)).toBe(true);
+      expect(saysTheSame(told, { by: 'entry', sequence: 3 })).toBe(false);
+      expect(saysTheSame(told, { by: 'emergency', sequence: 3 })).toBe(false);
+    }
+  });
+});
+
+describe('the next change', () => {
+  const entries = [entry(1, 'NORMAL', 10), entry(2, 'HIGH', 20, 30), entry(3, 'SLOT', 5, 40)];
+
+  it('is the next start or end, never now [C-7.7]', () => {
+    expect([0, 5, 10, 20, 29, 30, 40].map((now) => nextChangeMs(entries, now))).toEqual([
+      5,
+      10,
+      20,
+      30,
+      30,
+      40,
+      undefined,
+    ]);
+  });
+
+  it('is none where nothing ends and nothing is ahead [C-7.7]', () => {
+    expect(nextChangeMs([], 0)).toBeUndefined();
+    expect(nextChangeMs([entry(1, 'NORMAL', 0)], 0)).toBeUndefined();
+  });
+
+  it('leaves no moment out: between two of them the top stays what it is [C-7.7]', () => {
+    fc.assert(
+      fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (some, now) => {
+        const next = nextChangeMs(some, now) ?? 30;
+        for (let atMs = now; atMs < next; atMs++) expect(topAt(some, atMs)).toBe(topAt(some, now));
+      }),
+    );
+  });
+});

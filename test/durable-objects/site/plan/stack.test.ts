@@ -1,0 +1,260 @@
+/** The plan of a real site: what its plant is told while setpoints come, hide each other, replace each other and end. */
+import { describe, expect, it } from 'vitest';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
+import { nthCommand } from '../../../support/workerd/site-devices.ts';
+import {
+  endOf,
+  executionsOf,
+  newPlannedSite,
+  obey,
+  planned,
+  rowOf,
+  told,
+  toldCommands,
+} from '../../../support/workerd/site-plan.ts';
+import { numberOf } from '../../../support/workerd/site-rows.ts';
+import { submission } from '../../../support/workerd/site-submissions.ts';
+
+holdClock();
+
+describe('a HIGH setpoint over a NORMAL one', () => {
+  it('is told, and the NORMAL one goes on EXECUTING below it [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const normal = planned(5, 'NORMAL', { forMs: HOUR });
+    const high = planned(9, 'HIGH', { forMs: 10 * MINUTE });
+    expect(await partner.acknowledge(normal)).toMatchObject({ status: 'ACCEPTED' });
+    await obey(scene, 1);
+    expect(await partner.acknowledge(high)).toMatchObject({ status: 'ACCEPTED' });
+    await obey(scene, 2);
+    expect(await told(link, plant)).toEqual([5, 9]);
+    expect(await endOf(plant, normal)).toBe('EXECUTING');
+    expect(await endOf(plant, high)).toBe('EXECUTING');
+  });
+
+  it('gives way to it again at its end: a new dispatch with a new cmdId, and no second EXECUTING [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const normal = planned(5, 'NORMAL', { forMs: HOUR });
+    await partner.submit(normal);
+    await obey(scene, 1);
+    await partner.submit(planned(9, 'HIGH', { forMs: 10 * MINUTE }));
+    await obey(scene, 2);
+    await passTime(plant.id, 10 * MINUTE - 1);
+    expect(await told(link, plant)).toEqual([5, 9]);
+    await passTime(plant.id, 1);
+    expect(await told(link, plant)).toEqual([5, 9, 5]);
+    await obey(scene, 3, 'RECEIVED', 'IN_PROGRESS');
+    const commands = await toldCommands(link, plant);
+    expect(new Set(commands.map(({ cmdId }) => cmdId)).size).toBe(3);
+    expect(commands[2]?.payload).toEqual(commands[0]?.payload);
+    expect(await executionsOf(scene, normal)).toMatchObject([{ status: 'EXECUTING' }]);
+    expect(await endOf(plant, normal)).toBe('EXECUTING');
+  });
+
+  it('that its device never acknowledged ends NO_ACK, and the NORMAL one resumes [C-7.8]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    await partner.submit(planned(5, 'NORMAL'));
+    await obey(scene, 1);
+    const high = planned(9, 'HIGH');
+    await partner.submit(high);
+    await passTime(plant.id, 90 * SECOND);
+    expect(await endOf(plant, high)).toBe('FAILED NO_ACK');
+    expect(await told(link, plant)).toEqual([5, 9, 9, 9, 5]);
+  });
+
+  it('that its device refuses ends FAILED, and the NORMAL one resumes at once [C-7.8]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    await partner.submit(planned(5, 'NORMAL'), planned(9, 'HIGH'));
+    await obey(scene, 2, 'FAILED');
+    expect(await told(link, plant)).toEqual([5, 9, 5]);
+  });
+
+  it('displaces one that was not acknowledged yet, whose late ack says nothing; its next one does [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner } = scene;
+    const normal = planned(5, 'NORMAL');
+    await partner.submit(normal, planned(9, 'HIGH', { forMs: MINUTE }));
+    await obey(scene, 2);
+    await obey(scene, 1);
+    expect(await endOf(plant, normal)).toBe('PENDING');
+    await passTime(plant.id, MINUTE);
+    await obey(scene, 3);
+    expect(await endOf(plant, normal)).toBe('EXECUTING');
+    expect(await executionsOf(scene, normal)).toMatchObject([{ status: 'EXECUTING' }]);
+  });
+
+  it('that is open-ended is ended by another HIGH with a short validUntil, after which NORMAL resumes [C-7.6]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const [normal, high, short] = [
+      planned(5, 'NORMAL'),
+      planned(9, 'HIGH'),
+      planned(9, 'HIGH', { forMs: 10 * SECOND }),
+    ];
+    await partner.submit(normal, high);
+    await obey(scene, 2);
+    await partner.submit(short);
+    await obey(scene, 3);
+    expect(await endOf(plant, high)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, short)).id}`);
+    await passTime(plant.id, 10 * SECOND);
+    expect(await told(link, plant)).toEqual([5, 9, 9, 5]);
+    await obey(scene, 4);
+    await passTime(plant.id, HOUR);
+    expect(await told(link, plant)).toEqual([5, 9, 9, 5]);
+    expect(await endOf(plant, normal)).toBe('COMPLETED unmeasured');
+  });
+});
+
+describe('a setpoint below one that stands', () => {
+  it('is QUEUED, and its plant is told nothing of it until that one ends [C-7.6]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    await partner.submit(planned(9, 'HIGH', { forMs: 10 * MINUTE }));
+    await obey(scene, 1);
+    const normal = planned(5, 'NORMAL');
+    expect(await partner.acknowledge(normal)).toMatchObject({ status: 'QUEUED' });
+    await passTime(plant.id, 10 * MINUTE - 1);
+    expect(await told(link, plant)).toEqual([9]);
+    expect(await endOf(plant, normal)).toBe('PENDING');
+    expect(await rowOf(plant, normal)).not.toHaveProperty('dispatchedAt');
+    await passTime(plant.id, 1);
+    expect(await told(link, plant)).toEqual([9, 5]);
+    await obey(scene, 2);
+    expect(await rowOf(plant, normal)).toMatchObject({
+      status: 'EXECUTING',
+      dispatchedAt: formatInstant(Date.now()),
+    });
+  });
+
+  it('ends FAILED EXPIRED with COMMAND_EXPIRED when its window passes untold [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner, listener } = scene;
+    await partner.submit(planned(9, 'HIGH'));
+    await obey(scene, 1);
+    const normal = planned(5, 'NORMAL', { forMs: MINUTE });
+    await partner.submit(normal);
+    await passTime(plant.id, MINUTE);
+    expect(await endOf(plant, normal)).toBe('FAILED EXPIRED');
+    expect(await told(link, plant)).toEqual([9]);
+    expect(await executionsOf(scene, normal)).toMatchObject([{ status: 'FAILED', reason: 'EXPIRED' }]);
+    expect(listener.events('alarm').map(({ payload }) => payload.type)).toEqual(['COMMAND_EXPIRED']);
+  });
+});
+
+describe('a newer setpoint of the same level', () => {
+  it('ends the older for good, which does not come back: the mode in force is told at its end [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const [older, newer] = [planned(5, 'NORMAL'), planned(7, 'NORMAL', { forMs: 10 * MINUTE })];
+    await partner.submit(older);
+    await obey(scene, 1);
+    await partner.submit(newer);
+    await obey(scene, 2);
+    const reason = `SUPERSEDED by ${(await rowOf(plant, newer)).id}`;
+    expect(await rowOf(plant, older)).toMatchObject({ status: 'FAILED', reason });
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await told(link, plant)).toEqual([5, 7, 'STANDARD']);
+    const last = await nthCommand(link, 3);
+    expect(last).toMatchObject({ action: 'MODE_CHANGE', payload: { mode: 'STANDARD' } });
+    await obey(scene, 3, 'RECEIVED', 'COMPLETED');
+    expect(await executionsOf(scene, older)).toMatchObject([
+      { status: 'EXECUTING' },
+      { status: 'FAILED', reason },
+    ]);
+    expect(await executionsOf(scene, newer)).toMatchObject([
+      { status: 'EXECUTING' },
+      { status: 'COMPLETED' },
+    ]);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(0);
+  });
+
+  it('with a validFrom ahead ends the older at that moment, below a HIGH one too [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const older = planned(5, 'NORMAL');
+    const newer = planned(7, 'NORMAL', { inMs: 5 * MINUTE });
+    await partner.submit(older, newer, planned(9, 'HIGH', { forMs: 10 * MINUTE }));
+    await obey(scene, 2);
+    await passTime(plant.id, 5 * MINUTE - 1);
+    expect(await endOf(plant, older)).toBe('PENDING');
+    await passTime(plant.id, 1);
+    expect(await endOf(plant, older)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, newer)).id}`);
+    await passTime(plant.id, 5 * MINUTE);
+    expect(await told(link, plant)).toEqual([5, 9, 7]);
+  });
+
+  it('replaces nothing of another level, nor what ends when it begins [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const first = planned(5, 'NORMAL', { forMs: 10 * MINUTE });
+    const next = planned(7, 'NORMAL', { inMs: 10 * MINUTE, forMs: 10 * MINUTE });
+    await partner.submit(first, next);
+    await obey(scene, 1);
+    await passTime(plant.id, 10 * MINUTE);
+    await obey(scene, 2);
+    expect(await endOf(plant, first)).toBe('COMPLETED unmeasured');
+    expect(await told(link, plant)).toEqual([5, 7]);
+  });
+});
+
+describe('an entry', () => {
+  it('outlives its verdict: it stays the target, is displaced and resumes without further events [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const open = planned(5, 'NORMAL');
+    await partner.submit(open);
+    await obey(scene, 1);
+    await passTime(plant.id, 5 * MINUTE - 1);
+    expect(await endOf(plant, open)).toBe('EXECUTING');
+    await passTime(plant.id, 1);
+    expect(await endOf(plant, open)).toBe('COMPLETED unmeasured');
+    await passTime(plant.id, 2 * HOUR);
+    expect(await told(link, plant)).toEqual([5]);
+    await partner.submit(planned(9, 'HIGH', { forMs: MINUTE }));
+    await obey(scene, 2);
+    await passTime(plant.id, MINUTE);
+    await obey(scene, 3, 'RECEIVED', 'COMPLETED');
+    await passTime(plant.id, HOUR);
+    expect(await told(link, plant)).toEqual([5, 9, 5]);
+    const events = await executionsOf(scene, open);
+    expect(events).toMatchObject([{ status: 'EXECUTING' }, { status: 'COMPLETED', reason: 'unmeasured' }]);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM plan_entry')).toBe(1);
+  });
+
+  it('that was judged is replaced without a word: its command has ended already [C-7.8]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const open = planned(5, 'NORMAL');
+    await partner.submit(open);
+    await obey(scene, 1);
+    await passTime(plant.id, 5 * MINUTE);
+    await partner.submit(planned(7, 'NORMAL'));
+    expect(await told(link, plant)).toEqual([5, 7]);
+    expect(await endOf(plant, open)).toBe('COMPLETED unmeasured');
+    expect(await executionsOf(scene, open)).toHaveLength(2);
+  });
+});
+
+describe('a mode beside setpoints', () => {
+  it('is told at once, the setpoint that stands behind it once more, and the mode again at its end [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const normal = planned(5, 'NORMAL', { forMs: 10 * MINUTE });
+    await partner.submit(normal);
+    await obey(scene, 1);
+    expect(await partner.acknowledge(submission('mode', { mode: 'PEAK_SHAVING' }))).toMatchObject({
+      status: 'ACCEPTED',
+    });
+    await obey(scene, 2, 'COMPLETED');
+    expect(await told(link, plant)).toEqual([5, 'PEAK_SHAVING', 5]);
+    await obey(scene, 3);
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await told(link, plant)).toEqual([5, 'PEAK_SHAVING', 5, 'PEAK_SHAVING']);
+    const statuses = (await executionsOf(scene, normal)).map(({ status }) => status);
+    expect(statuses).toEqual(['EXECUTING', 'COMPLETED']);
+  });
+});

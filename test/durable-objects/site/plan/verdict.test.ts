@@ -1,0 +1,289 @@
+/** The verdict on a setpoint from what a real site's devices told: its numbers, its event, its alarm, its log row. */
+import { describe, expect, it } from 'vitest';
+import type { Submission } from '../../../../durable-objects/rpc.ts';
+import type { SiteSetpoint } from '../../../../protocol/command.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '../../../support/workerd/site-clock.ts';
+import { nthCommand, sendTelemetry } from '../../../support/workerd/site-devices.ts';
+import { listen } from '../../../support/workerd/site-listener.ts';
+import {
+  endOf,
+  executionsOf,
+  heard,
+  newPlannedSite,
+  obey,
+  type PlannedScene,
+  planned,
+  rowOf,
+} from '../../../support/workerd/site-plan.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { createKey, type PlantOptions } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+/** The gateway tells signals every half minute, for so long. */
+async function telling(
+  { plant, link }: PlannedScene,
+  durationMs: number,
+  signals: (sinceMs: number) => object,
+): Promise<void> {
+  for (let passedMs = 0; passedMs < durationMs; passedMs += 30 * SECOND) {
+    await sendTelemetry(link, plant.gateway, signals(passedMs));
+    await passTime(plant.id, Math.min(30 * SECOND, durationMs - passedMs));
+  }
+}
+
+function gridKw(kw: number) {
+  return () => ({ gridPowerKw: kw });
+}
+
+/** A site whose gateway obeys a setpoint, the first that it is told. */
+async function obeying(publish: () => Submission, options: PlantOptions = {}) {
+  const scene = await newPlannedSite(options);
+  const setpoint = publish();
+  await scene.partner.submit(setpoint);
+  await obey(scene, 1);
+  return { ...scene, setpoint };
+}
+
+function energy(kwh: number, intervalMinutes: number, changes: Partial<SiteSetpoint> = {}): () => Submission {
+  return () =>
+    planned(
+      0,
+      'NORMAL',
+      {},
+      {
+        type: 'ENERGY',
+        targetValueKwh: kwh,
+        intervalMinutes,
+        ...changes,
+      },
+    );
+}
+
+describe('a POWER setpoint', () => {
+  it('that the plant followed is COMPLETED with what was measured after it settled [C-7.8]', async () => {
+    const scene = await obeying(() => planned(10, 'NORMAL', { forMs: 10 * MINUTE }));
+    const { plant, setpoint } = scene;
+    await telling(scene, MINUTE, gridKw(80));
+    await telling(scene, 9 * MINUTE, gridKw(10.3));
+    const numbers = { actualValueKw: 10.3, targetValueKw: 10, deviationKw: 0.3 };
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', ...numbers });
+    expect(await executionsOf(scene, setpoint)).toEqual([
+      { commandType: 'SITE_SETPOINT', status: 'EXECUTING', targetValueKw: 10 },
+      { commandType: 'SITE_SETPOINT', status: 'COMPLETED', ...numbers },
+    ]);
+    expect(scene.listener.events('alarm')).toEqual([]);
+  });
+
+  it('that it did not is DEVIATED, with a SETPOINT_DEVIATION to each key that sees the plant, once [C-8.3]', async () => {
+    const scene = await newPlannedSite();
+    const { organization, plant, partner, listener } = scene;
+    const other = await listen(organization, await createKey(organization));
+    const setpoint = planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { direction: 'EXPORT' });
+    await partner.submit(setpoint);
+    await obey(scene, 1);
+    await telling(scene, 10 * MINUTE, gridKw(-7.5));
+    const numbers = { actualValueKw: -7.5, targetValueKw: -10, deviationKw: 2.5 };
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'DEVIATED', ...numbers });
+    await evictSite(plant.id);
+    await passTime(plant.id, HOUR);
+    expect((await executionsOf(scene, setpoint))[1]).toMatchObject({ status: 'DEVIATED', ...numbers });
+    await other.quiet();
+    for (const one of [listener, other]) {
+      const deviations = one.events('alarm').filter(({ payload }) => payload.type === 'SETPOINT_DEVIATION');
+      expect(deviations).toMatchObject([
+        { payload: { status: 'RAISED', commandType: 'SITE_SETPOINT', value: -7.5, limit: -10, unit: 'kW' } },
+      ]);
+    }
+    expect(listener.events('alarm').at(0)?.correlationId).toBe(setpoint.messageId);
+    expect(other.events('alarm').at(0)?.correlationId).not.toBe(setpoint.messageId);
+  });
+
+  it('open-ended is judged by the five minutes since it EXECUTES, and by nothing later [C-7.8]', async () => {
+    const scene = await obeying(() => planned(10, 'NORMAL'));
+    const { plant, setpoint } = scene;
+    await telling(scene, 5 * MINUTE, gridKw(10));
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
+    await telling(scene, 10 * MINUTE, gridKw(90));
+    await heard(scene);
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
+    expect(await executionsOf(scene, setpoint)).toHaveLength(2);
+  });
+
+  it('counts only its time on top, and settles anew when it resumes [C-7.8]', async () => {
+    const scene = await obeying(() => planned(10, 'NORMAL', { forMs: 12 * MINUTE }));
+    const { plant, partner, setpoint } = scene;
+    await telling(scene, 4 * MINUTE, gridKw(10));
+    await partner.submit(planned(50, 'HIGH', { forMs: 4 * MINUTE }));
+    await obey(scene, 2);
+    await telling(scene, 4 * MINUTE, gridKw(50));
+    await obey(scene, 3);
+    await evictSite(plant.id);
+    await telling(scene, MINUTE, gridKw(50));
+    await telling(scene, 3 * MINUTE, gridKw(12));
+    // After a minute each to settle: 10 kW for 3 minutes, 12 kW for 3.
+    expect(await rowOf(plant, setpoint)).toMatchObject({
+      status: 'DEVIATED',
+      actualValueKw: 11,
+      deviationKw: 1,
+    });
+  });
+
+  it('that nobody measured is COMPLETED unmeasured, without an alarm [C-7.8]', async () => {
+    const scene = await obeying(() => planned(10, 'NORMAL', { forMs: 10 * MINUTE }));
+    await telling(scene, 10 * MINUTE, () => ({ 'BESS-1/powerKw': 10 }));
+    expect(await endOf(scene.plant, scene.setpoint)).toBe('COMPLETED unmeasured');
+    expect(await rowOf(scene.plant, scene.setpoint)).not.toHaveProperty('actualValueKw');
+    await heard(scene);
+    expect(scene.listener.events('alarm')).toEqual([]);
+  });
+
+  it('is judged by the sample that was last told before it began, where none follows [C-7.8]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 10 });
+    await passTime(plant.id, MINUTE);
+    const setpoint = planned(10, 'NORMAL', { forMs: 2 * MINUTE });
+    await partner.submit(setpoint);
+    await obey(scene, 1);
+    await passTime(plant.id, 2 * MINUTE);
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
+  });
+
+  it('is judged once the site wakes, by its own time, when that slept past its end [C-7.8]', async () => {
+    const scene = await obeying(() => planned(10, 'NORMAL'));
+    const { plant, setpoint, link } = scene;
+    await telling(scene, 4 * MINUTE, gridKw(10));
+    await evictSite(plant.id);
+    await passTime(plant.id, 30 * MINUTE);
+    await sendTelemetry(link, plant.gateway, { gridPowerKw: 90 });
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
+  });
+});
+
+describe('a setpoint without consumption', () => {
+  it('is measured by its controllable assets: what they produce counts against what they take [C-7.8]', async () => {
+    const scene = await obeying(() =>
+      planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { includeConsumption: false }),
+    );
+    const { plant, setpoint } = scene;
+    await telling(scene, 10 * MINUTE, () => ({
+      gridPowerKw: 77,
+      'BESS-1/powerKw': 25,
+      'FVE-1/powerKw': 15,
+    }));
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
+  });
+
+  it('is unmeasured while one of them is silent [C-7.8]', async () => {
+    const scene = await obeying(() =>
+      planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { includeConsumption: false }),
+    );
+    await telling(scene, 10 * MINUTE, () => ({ gridPowerKw: 10, 'BESS-1/powerKw': 10 }));
+    expect(await endOf(scene.plant, scene.setpoint)).toBe('COMPLETED unmeasured');
+  });
+});
+
+describe('an ENERGY setpoint', () => {
+  it('is told by the registers of the GRID meter: kWh in its event, kW in its log row [C-7.8]', async () => {
+    const scene = await obeying(energy(5, 15));
+    const { plant, setpoint } = scene;
+    // 5 kWh taken and 1 given: 4 net, whatever the power says.
+    await telling(scene, 15 * MINUTE, (sinceMs) => ({
+      gridPowerKw: 99,
+      'METER-1/importRegisterKwh': sinceMs < 10 * MINUTE ? 1_000 : 1_005,
+      'METER-1/exportRegisterKwh': sinceMs < 5 * MINUTE ? 500 : 501,
+    }));
+    const [, verdict] = await executionsOf(scene, setpoint);
+    expect(verdict).toEqual({
+      commandType: 'SITE_SETPOINT',
+      status: 'DEVIATED',
+      targetValueKwh: 5,
+      actualValueKwh: 4,
+      deviationKwh: -1,
+      targetValueKw: 20,
+      actualValueKw: 16,
+      deviationKw: -4,
+    });
+    const row = await rowOf(plant, setpoint);
+    expect(row).toMatchObject({ targetValueKw: 20, actualValueKw: 16, deviationKw: -4 });
+    expect(JSON.stringify(row)).not.toContain('actualValueKwh');
+    expect(scene.listener.events('alarm')).toMatchObject([
+      { payload: { type: 'SETPOINT_DEVIATION', value: 4, limit: 5, unit: 'kWh' } },
+    ]);
+  });
+
+  it('is told by the integral of the power where there are no registers, settling or not [C-7.8]', async () => {
+    const scene = await obeying(energy(5, 15));
+    const { plant, setpoint } = scene;
+    await telling(scene, 5 * MINUTE, gridKw(12));
+    await telling(scene, 10 * MINUTE, gridKw(24));
+    const [, verdict] = await executionsOf(scene, setpoint);
+    expect(verdict).toMatchObject({ status: 'COMPLETED', actualValueKwh: 5, deviationKwh: 0 });
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 20 });
+  });
+
+  it('held for a part of its interval is set against the whole target [C-7.8]', async () => {
+    const scene = await obeying(energy(5, 15));
+    const { plant, partner, setpoint } = scene;
+    await telling(scene, 6 * MINUTE, gridKw(20));
+    await partner.submit(planned(50, 'HIGH'));
+    await obey(scene, 2);
+    await telling(scene, 9 * MINUTE, gridKw(50));
+    const [, verdict] = await executionsOf(scene, setpoint);
+    expect(verdict).toMatchObject({ status: 'DEVIATED', actualValueKwh: 2, deviationKwh: -3 });
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'DEVIATED', actualValueKw: 8 });
+  });
+
+  it('stands on after its verdict until its validUntil [C-7.7]', async () => {
+    const scene = await obeying(energy(5, 15));
+    const { plant, partner, setpoint, link } = scene;
+    await telling(scene, 15 * MINUTE, gridKw(20));
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED' });
+    await partner.submit(planned(50, 'HIGH', { forMs: MINUTE }));
+    await obey(scene, 2);
+    await passTime(plant.id, MINUTE);
+    const { payload } = await obey(scene, 3);
+    expect(payload).toMatchObject({ type: 'ENERGY', targetValueKwh: 5, targetSignedKw: 20 });
+    expect(link.received.filter((frame) => frame.kind === 'command')).toHaveLength(3);
+    expect(await executionsOf(scene, setpoint)).toHaveLength(2);
+  });
+});
+
+describe('a setpoint that resumed shortly before its end', () => {
+  /** Below a HIGH one until 10 seconds before its end; its gateway is told it again, and has yet to answer. */
+  async function resuming(make: () => Submission) {
+    const scene = await obeying(make);
+    const { plant, partner, link } = scene;
+    await telling(scene, 18 * MINUTE, gridKw(90));
+    await partner.submit(planned(9, 'HIGH', { forMs: 110 * SECOND }));
+    await obey(scene, 2);
+    await passTime(plant.id, 110 * SECOND);
+    await nthCommand(link, 3);
+    return scene;
+  }
+
+  it('and was judged has its one end, though its last ack comes behind its window [C-7.8]', async () => {
+    const validUntil = () => ({ validUntil: formatInstant(Date.now() + 20 * MINUTE) });
+    const scene = await resuming(() => energy(5, 15, validUntil())());
+    const { plant, setpoint } = scene;
+    const judged = await rowOf(plant, setpoint);
+    expect(judged).toMatchObject({ status: 'DEVIATED', actualValueKw: 90 });
+    await passTime(plant.id, 12 * SECOND);
+    await obey(scene, 3);
+    await passTime(plant.id, MINUTE);
+    expect(await rowOf(plant, setpoint)).toEqual(judged);
+    const statuses = (await executionsOf(scene, setpoint)).map(({ status }) => status);
+    expect(statuses).toEqual(['EXECUTING', 'DEVIATED']);
+  });
+
+  it('is judged by its time on top, though a command comes before the late alarm [C-7.8]', async () => {
+    const scene = await resuming(() => planned(90, 'NORMAL', { forMs: 20 * MINUTE }));
+    const { plant, partner, setpoint } = scene;
+    setClock(Date.now() + 10 * SECOND);
+    await partner.submit(planned(4, 'EMERGENCY'));
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 90 });
+  });
+});

@@ -1,0 +1,71 @@
+/** A site that leaves memory, or sleeps past what time alone changes, follows its plan as one that was awake. */
+import { describe, expect, it } from 'vitest';
+import { HOUR, holdClock, MINUTE, passTime, setClock } from '../../../support/workerd/site-clock.ts';
+import {
+  endOf,
+  executionsOf,
+  newPlannedSite,
+  obey,
+  planned,
+  told,
+} from '../../../support/workerd/site-plan.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+
+holdClock();
+
+describe('a site that leaves memory', () => {
+  it('between all steps tells and ends the same [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const evict = () => evictSite(plant.id);
+    const normal = planned(5, 'NORMAL', { forMs: HOUR });
+    const high = planned(9, 'HIGH', { inMs: MINUTE, forMs: MINUTE });
+    await partner.submit(normal);
+    await evict();
+    await obey(scene, 1);
+    await evict();
+    await partner.submit(high);
+    await evict();
+    await passTime(plant.id, MINUTE);
+    await evict();
+    await obey(scene, 2);
+    await evict();
+    await passTime(plant.id, MINUTE);
+    await evict();
+    await obey(scene, 3);
+    await evict();
+    await passTime(plant.id, 58 * MINUTE);
+    await evict();
+    expect(await told(link, plant)).toEqual([5, 9, 5, 'STANDARD']);
+    expect(await endOf(plant, normal)).toBe('COMPLETED unmeasured');
+    expect(await endOf(plant, high)).toBe('COMPLETED unmeasured');
+    for (const one of [normal, high]) {
+      expect((await executionsOf(scene, one)).map(({ status }) => status)).toEqual([
+        'EXECUTING',
+        'COMPLETED',
+      ]);
+    }
+  });
+
+  it('and sleeps past a start and an end tells what stands then, and nothing of what passed [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const [first, second, passed, last] = [
+      planned(5, 'NORMAL'),
+      planned(6, 'NORMAL', { inMs: 10 * MINUTE, forMs: 10 * MINUTE }),
+      planned(9, 'HIGH', { inMs: 5 * MINUTE, forMs: 10 * MINUTE }),
+      planned(7, 'NORMAL', { inMs: 25 * MINUTE }),
+    ];
+    await partner.submit(first, second, passed, last);
+    await obey(scene, 1);
+    await evictSite(plant.id);
+    // No alarm went off on the way.
+    setClock(Date.now() + 30 * MINUTE);
+    await passTime(plant.id, 0);
+    expect(await told(link, plant)).toEqual([5, 7]);
+    expect(await endOf(plant, passed)).toBe('FAILED EXPIRED');
+    expect(await endOf(plant, second)).toBe('FAILED EXPIRED');
+    await obey(scene, 2);
+    expect(await endOf(plant, last)).toBe('EXECUTING');
+  });
+});

@@ -1,0 +1,421 @@
+/** A real Site, its gateway and its partner, driven beside the model of its plan; what must hold is checked on both. */
+import { runInDurableObject } from 'cloudflare:test';
+import { expect, vi } from 'vitest';
+import type { OutboxEvent, Submission } from '../../../durable-objects/rpc.ts';
+import { Vhost } from '../../../durable-objects/vhost.ts';
+import type { DeviceAckStatus, EmergencyType, OperatingMode } from '../../../protocol/enums.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import type { DeviceTestLink } from './links.ts';
+import { type Doing, PlanModel, type Priority } from './plan-model.ts';
+import { passTime, SECOND, setClock } from './site-clock.ts';
+import {
+  commandsOf,
+  connectListening,
+  type ReceivedCommand,
+  sendAck,
+  sendTelemetry,
+} from './site-devices.ts';
+import { evictSite, rowsOf } from './site-rows.ts';
+import { Submitter, submission } from './site-submissions.ts';
+import { createOrganization, createPlant, DEFAULT_SUB_DEVICES, type Plant, siteOf } from './world.ts';
+
+const TERMINAL = ['COMPLETED', 'DEVIATED', 'FAILED', 'REJECTED'];
+const MAX_CHARGE_KW = 50;
+/** A session of which nothing is heard for longer is given up. */
+const SESSION_MS = 60 * SECOND;
+
+type LogRow = {
+  id: string;
+  message_id: string;
+  command_type: string;
+  status: string;
+  reason: string | null;
+  finished_at_ms: number | null;
+  /** Whether a dispatch of it is under way. */
+  is_open: number;
+};
+
+type AlarmRow = { correlation_id: string | null; at_ms: number; payload: string };
+
+/** What a device did, or did not do, to a command. */
+interface Chance {
+  messageId: string;
+  atMs: number;
+}
+
+interface Mode {
+  order: number;
+  mode: string;
+  untilMs: number | null;
+}
+
+export class PlanWorld {
+  readonly #plant: Plant;
+  readonly #partner: Submitter;
+  readonly #limitKw: number;
+  readonly #model = new PlanModel(Date.now());
+  readonly #events = new Map<number, OutboxEvent>();
+  readonly #submitted: Submission[] = [];
+  /** MessageIds of setpoints by the power that each alone asks for. */
+  readonly #setpoints = new Map<number, string>();
+  readonly #modes = new Map<string, Mode>();
+  readonly #ended = new Map<string, string>();
+  #link: DeviceTestLink | undefined;
+  #seen = 0;
+  /** Commands by cmdId, as the gateway last got them; `isOpen` until they are answered for good. */
+  readonly #commands = new Map<string, { command: ReceivedCommand; isOpen: boolean; isTaken: boolean }>();
+  #doing: Doing | undefined;
+  readonly #hearing: { mockRestore(): void };
+  #isLeaping = false;
+  /** Since the gateway last showed life. */
+  #leaptMs = 0;
+  #kwCount = 0;
+
+  private constructor(plant: Plant, limitKw: number) {
+    this.#plant = plant;
+    this.#partner = new Submitter(plant.id);
+    this.#limitKw = limitKw;
+    this.#hearing = vi.spyOn(Vhost.prototype, 'receive').mockImplementation((async (
+      _siteId: string,
+      events: OutboxEvent[],
+    ) => {
+      this.#hear(events);
+      return { received: events.at(-1)?.sequence ?? 0, gone: false };
+    }) as unknown as Vhost['receive']);
+  }
+
+  static async open(limitKw: number): Promise<PlanWorld> {
+    const batteries = [{ externalId: 'BESS-2', assetType: 'BESS' as const, ratedPowerKw: 40 }];
+    const subDevices = [...DEFAULT_SUB_DEVICES, ...batteries];
+    const world = new PlanWorld(await createPlant(await createOrganization(), { subDevices }), limitKw);
+    await world.come();
+    return world;
+  }
+
+  get now(): number {
+    return Date.now();
+  }
+
+  /** A power that no other setpoint asks for: the plant's orders tell by it whose they are. */
+  nextKw(): number {
+    this.#kwCount += 1;
+    return 1 + this.#kwCount / 1_000;
+  }
+
+  // the partner
+
+  async submitSetpoint(
+    payload: {
+      priority: string;
+      validFrom: string;
+      targetValueKw?: number;
+      targetValueKwh?: number;
+    },
+    fromMs: number,
+    untilMs: number | null,
+    isOver: boolean,
+  ): Promise<void> {
+    const one = submission('site-setpoint', payload);
+    const ack = await this.#submit(one);
+    if (isOver) {
+      expect(ack).toMatchObject({ status: 'REJECTED', rejectionCode: 'CONSTRAINT_VIOLATION' });
+      this.#model.record();
+      return;
+    }
+    expect(['ACCEPTED', 'QUEUED']).toContain(ack.status);
+    const kw = payload.targetValueKw ?? (payload.targetValueKwh ?? 0) * 4;
+    this.#setpoints.set(Math.round(kw * 1_000), one.messageId);
+    this.#model.addSetpoint(one.messageId, payload.priority as Priority, fromMs, untilMs);
+    const doing = this.#model.doing();
+    if (ack.status === 'ACCEPTED') expect(doing).toEqual({ by: 'entry', messageId: one.messageId });
+  }
+
+  async submitCharge(deviceId: string, powerKw: number): Promise<void> {
+    const commands = [{ deviceId, assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw } }];
+    const ack = await this.#submit(submission('device', { commands }));
+    this.#model.record();
+    if (this.#model.isEmergency || powerKw > MAX_CHARGE_KW) {
+      expect(ack).toMatchObject({ status: 'REJECTED', rejectionCode: 'CONSTRAINT_VIOLATION' });
+    }
+  }
+
+  async submitEmergency(type: EmergencyType): Promise<void> {
+    const one = submission('emergency', { type });
+    await this.#submit(one);
+    this.#model.addEmergency(one.messageId);
+  }
+
+  async submitMode(mode: OperatingMode, lastsMs: number | null): Promise<void> {
+    const untilMs = lastsMs === null ? null : this.now + lastsMs;
+    const reason = crypto.randomUUID();
+    const validUntil = untilMs === null ? {} : { validUntil: formatInstant(untilMs) };
+    await this.#submit(submission('mode', { mode, reason, ...validUntil }));
+    this.#modes.set(reason, { order: this.#model.record(), mode, untilMs });
+  }
+
+  /** The same publish once more: the same answer, and nothing else. */
+  async repeat(pick: number): Promise<void> {
+    const one = this.#submitted[pick % Math.max(1, this.#submitted.length)];
+    if (!one) return;
+    this.#model.passTo(this.now);
+    const answer = await this.#partner.submit(one);
+    this.#hear(answer.events);
+  }
+
+  async #submit(one: Submission): Promise<{ status: string }> {
+    this.#model.passTo(this.now);
+    this.#submitted.push(one);
+    const answer = await this.#partner.submit(one);
+    expect(answer.outcomes).toEqual(['recorded']);
+    this.#hear(answer.events);
+    const ack = answer.events.find((event) => event.kind === 'ack' && event.correlationId === one.messageId);
+    return JSON.parse(ack?.payloadText ?? '{}');
+  }
+
+  // the gateway
+
+  async answer(pick: number, status: DeviceAckStatus): Promise<void> {
+    const open = [...this.#commands].filter(([, { isOpen }]) => isOpen);
+    const [cmdId] = open[pick % Math.max(1, open.length)] ?? [];
+    if (cmdId) await this.#acknowledge(cmdId, status);
+  }
+
+  async answerAll(): Promise<void> {
+    for (const [cmdId, { isOpen }] of this.#commands) if (isOpen) await this.#acknowledge(cmdId, 'COMPLETED');
+  }
+
+  /** An ack that comes twice, or late. */
+  async answerAgain(pick: number): Promise<void> {
+    const answered = [...this.#commands].filter(([, { isOpen }]) => !isOpen);
+    const [cmdId] = answered[pick % Math.max(1, answered.length)] ?? [];
+    if (cmdId && this.#link) await sendAck(this.#link, this.#plant.gateway, cmdId, 'COMPLETED');
+  }
+
+  async sendTelemetry(gridPowerKw: number): Promise<void> {
+    if (this.#link) await sendTelemetry(this.#link, this.#plant.gateway, { gridPowerKw });
+  }
+
+  async come(): Promise<void> {
+    if (this.#link) return;
+    this.#model.passTo(this.now);
+    this.#link = await connectListening(this.#plant);
+    this.#seen = 0;
+    this.#leaptMs = 0;
+  }
+
+  async leave(): Promise<void> {
+    this.#link?.socket.close(1000, 'bye');
+    this.#link = undefined;
+  }
+
+  async #acknowledge(cmdId: string, status: DeviceAckStatus): Promise<void> {
+    const known = this.#commands.get(cmdId);
+    if (!known || !this.#link) return;
+    this.#model.passTo(this.now);
+    await sendAck(this.#link, this.#plant.gateway, cmdId, status);
+    const { command, isTaken } = known;
+    const mode = this.#modes.get(String(command.payload.reason));
+    if (mode && status !== 'FAILED' && !isTaken && (await this.#isTakenMode(mode))) {
+      this.#model.takeMode(mode.order, mode.mode, mode.untilMs);
+      const isKept = this.#model.isEmergency || this.#doing?.by === 'entry';
+      if (!isKept) this.#doing = { by: 'mode', mode: this.#model.mode };
+    }
+    const isOpen = status === 'RECEIVED' || status === 'IN_PROGRESS';
+    this.#commands.set(cmdId, { command, isOpen, isTaken: isTaken || status !== 'FAILED' });
+  }
+
+  /** Whether the site took the ack: a command that had ended before is not begun any more. */
+  async #isTakenMode(mode: Mode): Promise<boolean> {
+    const reason = [...this.#modes].find(([, other]) => other === mode)?.[0];
+    const rows = await rowsOf<{ status: string }>(
+      this.#plant.id,
+      `SELECT status FROM command WHERE payload LIKE '%${reason}%'`,
+    );
+    return rows[0]?.status === 'EXECUTING' || rows[0]?.status === 'COMPLETED';
+  }
+
+  // time and the platform
+
+  /** Time in which the gateway shows life, if it is there. */
+  async pass(ms: number): Promise<void> {
+    for (let passedMs = 0; passedMs < ms; passedMs += 30 * SECOND) {
+      await passTime(this.#plant.id, Math.min(30 * SECOND, ms - passedMs));
+      if (this.#link) await sendAck(this.#link, this.#plant.gateway, 'none', 'RECEIVED');
+    }
+  }
+
+  /** The clock skips: what was due is looked at late, and whatever comes next may come before that. */
+  async leap(ms: number): Promise<void> {
+    setClock(this.now + ms);
+    this.#isLeaping = true;
+    this.#leaptMs += ms;
+    if (this.#leaptMs >= SESSION_MS) await this.leave();
+  }
+
+  async evict(): Promise<void> {
+    await evictSite(this.#plant.id);
+    // Its bridge pings; here a message says in its place that the session lives.
+    if (this.#link) await sendAck(this.#link, this.#plant.gateway, 'none', 'RECEIVED');
+  }
+
+  /** An emergency at the end, and time: everything has come to an end, and was answered once. */
+  async end(): Promise<void> {
+    await this.come();
+    await this.submitEmergency('STOP');
+    for (let round = 0; round < 4; round++) {
+      await this.#read();
+      await this.answerAll();
+      await this.pass(31 * SECOND);
+    }
+    await this.check();
+    for (const row of (await this.#look()).rows)
+      expect([row, TERMINAL.includes(row.status)]).toEqual([row, true]);
+    this.#checkEvents();
+    await this.leave();
+    this.#hearing.mockRestore();
+  }
+
+  // what must hold
+
+  async check(): Promise<void> {
+    if (this.#isLeaping) {
+      this.#isLeaping = false;
+      return;
+    }
+    let site = await this.#look();
+    if (site.dueMs !== null && site.dueMs <= this.now) {
+      await passTime(this.#plant.id, 0);
+      site = await this.#look();
+    }
+    await this.#read();
+    this.#checkRows(site.rows, this.#dropped(site.alarms));
+    if (this.#link) this.#checkDoing();
+  }
+
+  /** What the gateway was sent since it was looked at last. */
+  async #read(): Promise<void> {
+    if (!this.#link) return;
+    await sendAck(this.#link, this.#plant.gateway, 'none', 'RECEIVED');
+    this.#leaptMs = 0;
+    const commands = commandsOf(this.#link);
+    for (const command of commands.slice(this.#seen)) this.#obey(command);
+    this.#seen = commands.length;
+  }
+
+  #obey(command: ReceivedCommand): void {
+    const { cmdId, action, payload } = command;
+    const known = this.#commands.get(cmdId);
+    this.#commands.set(cmdId, { command, isOpen: known?.isOpen ?? true, isTaken: known?.isTaken ?? false });
+    if (action === 'SITE_SETPOINT') {
+      const kw = Number(payload.targetSignedKw);
+      expect(Math.abs(kw)).toBeLessThanOrEqual(this.#limitKw);
+      const messageId = this.#setpoints.get(Math.round(kw * 1_000)) ?? 'unknown';
+      this.#doing = { by: 'entry', messageId };
+    } else if (action.startsWith('EMERGENCY')) this.#doing = { by: 'emergency' };
+    else if (action === 'MODE_CHANGE' && (payload.reason === undefined || this.#doing?.by === 'entry')) {
+      // The plan's own word; or another's, which ends a setpoint all the same.
+      this.#doing = { by: 'mode', mode: String(payload.mode) };
+    } else if (action === 'BESS_CHARGE') {
+      const [target] = payload.targets as { params: { powerKw: number } }[];
+      expect(target?.params.powerKw).toBeLessThanOrEqual(MAX_CHARGE_KW);
+    }
+  }
+
+  /** The stack explains what the plant does. */
+  #checkDoing(): void {
+    const wanted = this.#model.doing();
+    const doing = this.#doing ?? { by: 'mode', mode: this.#model.mode };
+    expect(doing).toEqual(wanted);
+  }
+
+  #checkRows(rows: readonly LogRow[], dropped: readonly Chance[]): void {
+    const chances = [...this.#failedByChance(rows), ...dropped];
+    for (const { messageId, atMs } of chances.sort((left, right) => left.atMs - right.atMs)) {
+      this.#model.passTo(atMs);
+      this.#model.fail(messageId, 'by chance');
+    }
+    this.#model.passTo(this.now);
+    const messageIds = new Map(rows.map(({ id, message_id }) => [id, message_id]));
+    expect(messageIds.size).toBe(new Set(messageIds.values()).size);
+    for (const row of rows) {
+      const outcome = `${row.status} ${row.reason}`;
+      const before = this.#ended.get(row.id);
+      if (before) expect(outcome).toBe(before);
+      else if (TERMINAL.includes(row.status)) this.#ended.set(row.id, outcome);
+      if (row.command_type === 'SITE_SETPOINT') this.#checkSetpoint(row, messageIds);
+    }
+  }
+
+  /** What no plan foresees: setpoints that their gateway refused or did not answer. */
+  #failedByChance(rows: readonly LogRow[]): Chance[] {
+    const failed = rows.filter((row) => row.status === 'FAILED' && this.#isByChance(row));
+    return failed.map((row) => ({ messageId: row.message_id, atMs: row.finished_at_ms ?? 0 }));
+  }
+
+  /** Likewise those whose verdict had been told before: an alarm says so. */
+  #dropped(waiting: readonly AlarmRow[]): Chance[] {
+    const heard = [...this.#events.values()].map(({ correlationId, atMs, payloadText }) => ({
+      correlation_id: correlationId,
+      at_ms: atMs,
+      payload: payloadText,
+    }));
+    const alarms = [...waiting, ...heard].filter(({ payload }) => payload.includes('stands no longer'));
+    return alarms.map(({ correlation_id, at_ms }) => ({ messageId: correlation_id ?? '', atMs: at_ms }));
+  }
+
+  #isByChance({ reason }: LogRow): boolean {
+    return reason === 'NO_ACK' || reason === this.#plant.gateway.id;
+  }
+
+  #checkSetpoint(row: LogRow, messageIds: ReadonlyMap<string, string>): void {
+    const { message_id: messageId, status } = row;
+    if (status === 'REJECTED' || (status === 'FAILED' && this.#isByChance(row))) return;
+    const [, by] = /^SUPERSEDED by (.*)$/.exec(row.reason ?? '') ?? [];
+    const reason = by ? `SUPERSEDED by ${messageIds.get(by)}` : (row.reason ?? '');
+    const foreseen = this.#model.endOf(messageId);
+    const seen = { messageId, status, reason, foreseen };
+    if (foreseen === undefined) expect(seen).not.toMatchObject({ status: 'FAILED' });
+    else if (status === 'FAILED') {
+      expect((foreseen === 'OVER' ? 'EXPIRED' : foreseen).split(' or ')).toContain(reason);
+    } else if (foreseen !== 'OVER' || !row.is_open)
+      expect([seen, TERMINAL.includes(status)]).toEqual([seen, true]);
+  }
+
+  /** What the site has stored, at one moment. */
+  async #look(): Promise<{ dueMs: number | null; rows: LogRow[]; alarms: AlarmRow[] }> {
+    return await runInDurableObject(siteOf(this.#plant.id), async (_site, { storage }) => ({
+      dueMs: await storage.getAlarm(),
+      rows: storage.sql
+        .exec<LogRow>(
+          `SELECT id, message_id, command_type, status, reason, finished_at_ms,
+             sequence IN (SELECT command_sequence FROM dispatch) AS is_open FROM command`,
+        )
+        .toArray(),
+      alarms: storage.sql
+        .exec<AlarmRow>(`SELECT correlation_id, at_ms, payload FROM outbox WHERE kind = 'alarm'`)
+        .toArray(),
+    }));
+  }
+
+  #hear(events: readonly OutboxEvent[]): void {
+    for (const event of events) this.#events.set(event.sequence, event);
+  }
+
+  /** One ack for each message, EXECUTING once and first, one end. */
+  #checkEvents(): void {
+    const all = [...this.#events.values()].sort((left, right) => left.sequence - right.sequence);
+    for (const { messageId } of this.#submitted) {
+      const own = all.filter((event) => event.correlationId === messageId);
+      const acks = new Set(
+        own.filter(({ kind }) => kind === 'ack').map((event) => event.messageId + event.payloadText),
+      );
+      expect([messageId, acks.size]).toEqual([messageId, 1]);
+      const executions = own.filter(({ kind }) => kind === 'execution');
+      expect(new Set(executions.map((event) => event.messageId)).size).toBe(executions.length);
+      const statuses = executions.map(({ payloadText }) => JSON.parse(payloadText).status as string);
+      expect([messageId, ...statuses]).toSatisfy(
+        () => /^(EXECUTING )?(COMPLETED|DEVIATED|FAILED)$/.test(statuses.join(' ')) || statuses.length === 0,
+      );
+    }
+  }
+}

@@ -1,0 +1,9 @@
+import 'vitest';
+
+/** What `vitest.config.ts` provides to tests. */
+declare module 'vitest' {
+  export interface ProvidedContext {
+    modelSteps: number;
+    modelSeed: number;
+  }
+}

@@ -1,0 +1,115 @@
+/** A site whose plan a test follows: what it is submitted, what its gateway is told of it, what its partner hears. */
+import { expect } from 'vitest';
+import type { Submission } from '../../../durable-objects/rpc.ts';
+import type { CommandLogEntry } from '../../../protocol/command-log.ts';
+import type { DeviceAckStatus } from '../../../protocol/enums.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import type { DeviceTestLink } from './links.ts';
+import { passTime, SECOND } from './site-clock.ts';
+import {
+  answerPings,
+  commandsOf,
+  connectListening,
+  nthCommand,
+  type ReceivedCommand,
+  sendAck,
+} from './site-devices.ts';
+import { readCommands } from './site-reads.ts';
+import { numberOf } from './site-rows.ts';
+import { type HeardScene, newHeardSite } from './site-scenes.ts';
+import { powerSetpoint, submission } from './site-submissions.ts';
+import type { Plant, PlantOptions } from './world.ts';
+
+export interface PlannedScene extends HeardScene {
+  link: DeviceTestLink;
+}
+
+/** Its gateway listens, its partner hears everything, and both show life by themselves. */
+export async function newPlannedSite(options: PlantOptions = {}): Promise<PlannedScene> {
+  const scene = await newAwaySite(options);
+  return { ...scene, link: await connectListening(scene.plant) };
+}
+
+/** The same, with a gateway that has never been there. */
+export async function newAwaySite(options: PlantOptions = {}): Promise<HeardScene> {
+  const scene = await newHeardSite(options);
+  await answerPings(scene.plant.id);
+  return scene;
+}
+
+/** The publish of a setpoint that imports so much, with a window in time from now. */
+export function planned(
+  kw: number,
+  priority: 'NORMAL' | 'HIGH' | 'EMERGENCY',
+  window: { inMs?: number; forMs?: number } = {},
+  changes: Parameters<typeof powerSetpoint>[1] = {},
+): Submission {
+  const fromMs = Date.now() + (window.inMs ?? 0);
+  const validUntil = window.forMs === undefined ? {} : { validUntil: formatInstant(fromMs + window.forMs) };
+  const validFrom = formatInstant(fromMs);
+  return submission('site-setpoint', powerSetpoint(kw, { priority, validFrom, ...validUntil, ...changes }));
+}
+
+/** All that a link was told so far: its site has nothing more to send. */
+export async function toldCommands(link: DeviceTestLink, plant: Plant): Promise<ReceivedCommand[]> {
+  // What the first frame sets free precedes the answer to the second.
+  for (let frame = 0; frame < 2; frame++) await sendAck(link, plant.gateway, 'none', 'RECEIVED');
+  return commandsOf(link);
+}
+
+/** The same in short: a setpoint as its signed kW, a mode as itself, anything else as its action. */
+export async function told(link: DeviceTestLink, plant: Plant): Promise<unknown[]> {
+  const commands = await toldCommands(link, plant);
+  return commands.map(({ action, payload }) => {
+    if (action === 'SITE_SETPOINT') return payload.targetSignedKw;
+    return action === 'MODE_CHANGE' ? payload.mode : action;
+  });
+}
+
+/** The gateway acknowledges the n-th command that it is told; returns that. */
+export async function obey(
+  { link, plant }: Pick<PlannedScene, 'link' | 'plant'>,
+  n: number,
+  ...statuses: DeviceAckStatus[]
+): Promise<ReceivedCommand> {
+  const command = await nthCommand(link, n);
+  for (const status of statuses.length === 0 ? (['RECEIVED'] as const) : statuses) {
+    await sendAck(link, plant.gateway, command.cmdId, status);
+  }
+  return command;
+}
+
+/** The log row of a publish. */
+export async function rowOf(plant: Plant, { messageId }: Submission): Promise<CommandLogEntry> {
+  const { items } = await readCommands(plant.id, 1, 500);
+  const row = items.find((one) => one.messageId === messageId);
+  if (!row) throw new Error(`${messageId} is not in the command log`);
+  return row;
+}
+
+/** How a publish stands: its status, and why where it says so. */
+export async function endOf(plant: Plant, publish: Submission): Promise<string> {
+  const { status, reason } = await rowOf(plant, publish);
+  return reason === undefined ? status : `${status} ${reason}`;
+}
+
+/** Lets the site tell its partner all that there is to tell, which takes it a few seconds of its clock. */
+export async function heard({ plant, key, listener }: HeardScene): Promise<void> {
+  const waiting = `SELECT count(*) FROM outbox WHERE lane = '${key.id}'`;
+  for (let tries = 0; tries < 10 && (await numberOf(plant.id, waiting)) > 0; tries++) {
+    await passTime(plant.id, 6 * SECOND);
+  }
+  expect(await numberOf(plant.id, waiting)).toBe(0);
+  await listener.quiet();
+}
+
+/** The executions that the partner heard of a publish, in order, each as its status and what it says beside it. */
+export async function executionsOf(
+  scene: HeardScene,
+  { correlationId, messageId }: Submission,
+): Promise<Record<string, unknown>[]> {
+  await heard(scene);
+  const about = correlationId ?? messageId;
+  const events = scene.listener.events('execution').filter((event) => event.correlationId === about);
+  return events.map(({ payload }) => payload);
+}
