@@ -1,43 +1,37 @@
-/** `npm run demo`: the main loop once against a running stack, each step with its latency. Exit 0 only if all held. */
+/**
+ * `npm run demo`: the main loop once against a running stack, each step with its latency: a setpoint, one of higher
+ * priority that displaces it for a while, and a signed battery command. At the end the battery rests, so that it never
+ * runs full or empty and all can be shown again. Exit 0 only if all held.
+ */
 import { Partner, type ReceivedEvent } from './partner.ts';
 import { readStack, type Stack } from './stack-file.ts';
 
 const STEP_TIMEOUT_MS = 10_000;
 const TELEMETRY_TIMEOUT_MS = 20_000;
+const HOUR_MS = 3_600_000;
+const HIGH_LASTS_MS = 6_000;
 
-async function readBatteryPower(stack: Stack, siteId: string): Promise<number> {
-  const response = await fetch(`${stack.baseUrl}/api/v1/vcp/sites/${siteId}/telemetry/latest`, {
-    headers: { 'x-api-key': stack.apiKey.key },
-  });
-  const body = (await response.json()) as { payload: { batteryPowerKw: number | null } };
-  return body.payload.batteryPowerKw ?? 0;
+interface Begun {
+  stack: Stack;
+  plant: Stack['plants'][number];
+  partner: Partner;
 }
 
-async function untilTelemetryMoved(stack: Stack, siteId: string, wantedKw: number): Promise<number> {
-  const giveUpAt = performance.now() + TELEMETRY_TIMEOUT_MS;
-  for (;;) {
-    const powerKw = await readBatteryPower(stack, siteId);
-    if (Math.abs(powerKw - wantedKw) < 0.5) return powerKw;
-    if (performance.now() > giveUpAt) throw new Error(`battery at ${powerKw} kW, wanted ${wantedKw} kW`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-const { stack, partner } = await connect();
-const [plant] = stack.plants;
-if (!plant) throw new Error('the stack has no plant');
+const { stack, plant, partner } = await begin();
 const battery = plant.subDevices.find((subDevice) => subDevice.assetType === 'BESS')?.deviceId ?? '';
 
-async function connect(): Promise<{ stack: Stack; partner: Partner }> {
+async function begin(): Promise<Begun> {
   try {
     const running = readStack();
+    const [first] = running.plants;
+    if (!first) throw new Error('the stack has no plant');
     const connected = await Partner.connect({
       ...running.amqp,
       ...running.apiKey,
       slug: running.organization.slug,
     });
     for (const queue of ['event.status', 'event.execution', 'event.alarm']) await connected.consume(queue);
-    return { stack: running, partner: connected };
+    return { stack: running, plant: first, partner: connected };
   } catch (error) {
     console.error(`The demo cannot begin: ${error instanceof Error ? error.message : String(error)}`);
     process.exit(1);
@@ -45,57 +39,118 @@ async function connect(): Promise<{ stack: Stack; partner: Partner }> {
 }
 
 let startedAt = performance.now();
+function title(text: string): void {
+  console.log(`\n${text}`);
+  startedAt = performance.now();
+}
+
 function show(step: string, detail: string, atMs = performance.now()): void {
   console.log(`${(atMs - startedAt).toFixed(1).padStart(9)} ms  ${step.padEnd(22)} ${detail}`);
 }
 
-/** Waits for the event with that status, and shows it. */
-async function expectEvent(
+async function readPower(of: 'grid' | 'battery'): Promise<number> {
+  const response = await fetch(`${stack.baseUrl}/api/v1/vcp/sites/${plant.id}/telemetry/latest`, {
+    headers: { 'x-api-key': stack.apiKey.key },
+  });
+  const { payload } = (await response.json()) as { payload: Record<string, number | null> };
+  return payload[`${of}PowerKw`] ?? 0;
+}
+
+/** Waits until the plant says that it is there, and shows it. */
+async function expectPower(of: 'grid' | 'battery', wantedKw: number): Promise<void> {
+  const giveUpAt = performance.now() + TELEMETRY_TIMEOUT_MS;
+  for (;;) {
+    const powerKw = await readPower(of);
+    if (Math.abs(powerKw - wantedKw) < 0.5) {
+      show('telemetry', `${of} at ${powerKw} kW`);
+      return;
+    }
+    if (performance.now() > giveUpAt) throw new Error(`${of} at ${powerKw} kW, wanted ${wantedKw} kW`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** Waits for the event with one of those statuses. */
+async function waitForEvent(
   step: string,
   queue: string,
   correlationId: string,
-  status: string,
-): Promise<void> {
+  statuses: string[],
+): Promise<ReceivedEvent> {
   const fits = (event: ReceivedEvent) => event.queue === queue && event.correlationId === correlationId;
-  const event = await partner
-    .waitFor((one) => fits(one) && one.payload.status === status, STEP_TIMEOUT_MS)
+  return await partner
+    .waitFor((one) => fits(one) && statuses.includes(String(one.payload.status)), STEP_TIMEOUT_MS)
     .catch(() => {
       const seen = partner.events.filter(fits).map((one) => JSON.stringify(one.payload));
-      throw new Error(`${step}: no ${status}; seen: ${seen.join(' ') || 'nothing'}`);
+      throw new Error(`${step}: no ${statuses.join(' or ')}; seen: ${seen.join(' ') || 'nothing'}`);
     });
-  show(step, status, event.atMs);
+}
+
+/** Publishes a command and shows how it is confirmed, taken and begun. Resolves with its correlationId. */
+async function command(family: string, payload: object): Promise<string> {
+  const { correlationId } = await partner.publish(family, plant.id, payload);
+  show('confirmed', 'recorded by the site');
+  const taken = await waitForEvent('acknowledgement', 'event.status', correlationId, ['ACCEPTED']);
+  show('acknowledgement', 'ACCEPTED', taken.atMs);
+  const begun = await waitForEvent('execution', 'event.execution', correlationId, ['EXECUTING']);
+  show('execution', 'EXECUTING', begun.atMs);
+  return correlationId;
+}
+
+async function importPower(
+  targetValueKw: number,
+  priority: 'NORMAL' | 'HIGH',
+  lastsMs: number,
+): Promise<string> {
+  return await command('site-setpoint', {
+    type: 'POWER',
+    targetValueKw,
+    direction: 'IMPORT',
+    includeConsumption: true,
+    priority,
+    validFrom: new Date().toISOString(),
+    validUntil: new Date(Date.now() + lastsMs).toISOString(),
+  });
+}
+
+/** A battery command, to its end. */
+async function tellBattery(name: string, params: { powerKw?: number }): Promise<void> {
+  const correlationId = await command('device', {
+    commands: [{ deviceId: battery, assetType: 'BESS', command: name, params }],
+  });
+  const done = await waitForEvent('execution', 'event.execution', correlationId, ['COMPLETED']);
+  show('execution', 'COMPLETED', done.atMs);
+}
+
+/** What became of a setpoint, once its time is over. */
+async function expectVerdict(correlationId: string): Promise<void> {
+  const verdict = await waitForEvent('verdict', 'event.execution', correlationId, ['COMPLETED', 'DEVIATED']);
+  const { status, actualValueKw, targetValueKw } = verdict.payload;
+  show('verdict', `${status}: ${actualValueKw ?? 'unmeasured'} of ${targetValueKw} kW`, verdict.atMs);
 }
 
 try {
-  console.log(`\nsite setpoint: import 20 kW at ${plant.name}`);
-  startedAt = performance.now();
-  const setpoint = await partner.publish('site-setpoint', plant.id, {
-    type: 'POWER',
-    targetValueKw: 20,
-    direction: 'IMPORT',
-    includeConsumption: true,
-    priority: 'NORMAL',
-    validFrom: new Date().toISOString(),
-    validUntil: new Date(Date.now() + 3_600_000).toISOString(),
-  });
-  show('confirmed', 'recorded by the site');
-  await expectEvent('acknowledgement', 'event.status', setpoint.correlationId, 'ACCEPTED');
-  await expectEvent('execution', 'event.execution', setpoint.correlationId, 'EXECUTING');
+  title(`site setpoint: import 20 kW at ${plant.name} for an hour`);
+  await importPower(20, 'NORMAL', HOUR_MS);
+  await expectPower('grid', 20);
 
-  const before = await readBatteryPower(stack, plant.id);
-  const wantedKw = before > 0 ? -12.5 : 12.5;
-  const command = wantedKw > 0 ? 'BESS_CHARGE' : 'BESS_DISCHARGE';
-  console.log(`\nbattery command, signed: ${command} ${Math.abs(wantedKw)} kW on ${battery}`);
-  startedAt = performance.now();
-  const batch = await partner.publish('device', plant.id, {
-    commands: [{ deviceId: battery, assetType: 'BESS', command, params: { powerKw: Math.abs(wantedKw) } }],
-  });
-  show('confirmed', 'recorded by the site');
-  await expectEvent('acknowledgement', 'event.status', batch.correlationId, 'ACCEPTED');
-  await expectEvent('execution', 'event.execution', batch.correlationId, 'EXECUTING');
-  await expectEvent('execution', 'event.execution', batch.correlationId, 'COMPLETED');
-  const after = await untilTelemetryMoved(stack, plant.id, wantedKw);
-  show('telemetry', `battery ${before} kW -> ${after} kW`);
+  title(`site setpoint of HIGH priority: import 5 kW for ${HIGH_LASTS_MS / 1_000} s`);
+  const high = await importPower(5, 'HIGH', HIGH_LASTS_MS);
+  await expectPower('grid', 5);
+  await expectVerdict(high);
+
+  title('the setpoint below it, by itself');
+  await expectPower('grid', 20);
+
+  const wantedKw = (await readPower('battery')) > 0 ? -12.5 : 12.5;
+  const name = wantedKw > 0 ? 'BESS_CHARGE' : 'BESS_DISCHARGE';
+  title(`battery command, signed: ${name} ${Math.abs(wantedKw)} kW on ${battery}`);
+  await tellBattery(name, { powerKw: Math.abs(wantedKw) });
+  await expectPower('battery', wantedKw);
+
+  title(`and rest: BESS_STOP on ${battery}`);
+  await tellBattery('BESS_STOP', {});
+  await expectPower('battery', 0);
   console.log('\nThe main loop holds.');
 } catch (error) {
   console.error(`\nThe main loop does not hold: ${error instanceof Error ? error.message : String(error)}`);

@@ -13,6 +13,7 @@ interface Seen {
 }
 
 interface Sent {
+  correlationId: string;
   answer: Record<string, unknown>;
   /** The execution events of it that came so far. */
   executions(): unknown[];
@@ -21,13 +22,14 @@ interface Sent {
 const CHARGE = {
   commands: [{ deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 20 } }],
 };
-const setpoint = () => ({
+const setpoint = (lastsMs?: number) => ({
   type: 'POWER',
   targetValueKw: 20,
   direction: 'IMPORT',
   includeConsumption: true,
   priority: 'NORMAL',
   validFrom: new Date().toISOString(),
+  ...(lastsMs === undefined ? {} : { validUntil: new Date(Date.now() + lastsMs).toISOString() }),
 });
 
 let open: Partner | undefined;
@@ -48,7 +50,7 @@ async function see(behaviour: string): Promise<Seen> {
     const { payload: answer } = await partner.waitFor(isOf('event.status'));
     const executions = () =>
       partner.events.filter(isOf('event.execution')).map((event) => event.payload.status);
-    return { answer, executions };
+    return { correlationId, answer, executions };
   };
   return { stack, partner, send };
 }
@@ -99,5 +101,16 @@ describe('the simulated plant', () => {
     const { executions } = await send('device', CHARGE);
     await eventually(() => executions().includes('COMPLETED'));
     await eventually(async () => (await batteryPowerKw(stack)) === 12);
+  }, 60_000);
+
+  it('that is short deviates from a setpoint, which it holds to its end [C-7.8]', async () => {
+    const { partner, send } = await see('short');
+    const { executions, correlationId } = await send('site-setpoint', setpoint(4_000));
+    await eventually(() => executions().includes('DEVIATED'), 20_000);
+    expect(executions()).toEqual(['EXECUTING', 'DEVIATED']);
+    const verdict = partner.events.find(
+      (event) => event.correlationId === correlationId && event.payload.status === 'DEVIATED',
+    );
+    expect(verdict?.payload).toMatchObject({ targetValueKw: 20, actualValueKw: 12, deviationKw: -8 });
   }, 60_000);
 });

@@ -19,12 +19,16 @@ import { eventually } from '../support/stack.ts';
 
 afterEach(cleanUp);
 
+/** A setpoint gives way to one of HIGH priority, and comes back when that has had its time [C-7.7]. */
+const DISPLACED = /grid at 20.* grid at 5.* verdict +COMPLETED: 5 of 5 kW.* grid at 20/s;
+
 describe('npm start', () => {
   it('brings up a stack that the demo holds on, and takes all of it down at a signal', async () => {
     const folder = newFolder();
     const { stack, described } = await start(folder);
     const demo = run('demo.ts', folder);
     expect(await demo.ended, demo.output()).toBe(0);
+    expect(demo.output()).toMatch(DISPLACED);
     expect(demo.output()).toContain('The main loop holds.');
 
     stack.process.kill('SIGTERM');

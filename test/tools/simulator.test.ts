@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { obey, type ToldPlant } from '../../tools/simulator/orders.ts';
 import {
   advance,
+  heldPowerKw,
   initialState,
   NO_ORDERS,
   type PlantLimits,
@@ -77,7 +78,7 @@ describe('the simulated plant', () => {
   });
 
   it('has registers that only grow, and that agree with each other', () => {
-    const states = run({ ...NO_ORDERS, setpoint: { gridKw: 0, untilMs: Number.POSITIVE_INFINITY } }, 0, 24);
+    const states = run(told(['SITE_SETPOINT', { targetSignedKw: 0 }]) ?? NO_ORDERS, 0, 24);
     const registers = Object.keys(initialState(0)).filter((name) => name.endsWith('RegisterKwh'));
     expect(registers).toHaveLength(6);
     for (const name of registers as (keyof PlantState)[]) {
@@ -93,12 +94,35 @@ describe('the simulated plant', () => {
     expect(grown('productionRegisterKwh')).toBeGreaterThan(100);
   });
 
-  it('follows a grid target as far as its battery reaches', () => {
+  it('follows a grid target with its battery', () => {
     const orders = told(['SITE_SETPOINT', { targetSignedKw: 20 }]);
     expect(orders).toBeDefined();
     const states = run(orders ?? NO_ORDERS, 0, 1);
     for (const state of states) expect(state.gridPowerKw).toBeCloseTo(20, 9);
   });
+
+  it('follows it with less PV where the battery cannot take all, and only there', () => {
+    const states = run(told(['SITE_SETPOINT', { targetSignedKw: 20 }]) ?? NO_ORDERS, 12, 13);
+    const free = run(NO_ORDERS, 12, 13);
+    const reduced = states.filter((state, index) => (free[index]?.pvPowerKw ?? 0) - state.pvPowerKw > 1e-9);
+    expect(reduced.length).toBeGreaterThan(0);
+    expect(reduced.length).toBeLessThan(states.length);
+    for (const state of states) expect(state.gridPowerKw).toBeCloseTo(20, 9);
+    for (const state of reduced) {
+      const isFull = state.socPercent >= LIMITS.maxSocPercent;
+      expect(state.batteryPowerKw).toBe(isFull ? 0 : LIMITS.batteryPowerKw);
+    }
+  });
+
+  it.each([40, -40])(
+    'follows a target of %s kW no further than its grid connection allows',
+    (targetSignedKw) => {
+      const orders = told(['SITE_SETPOINT', { targetSignedKw }]) ?? NO_ORDERS;
+      const narrow = { ...LIMITS, maxImportKw: 30, maxExportKw: 30 };
+      const state = advance(initialState(MIDNIGHT), orders, narrow, MIDNIGHT + 12 * HOUR);
+      expect(state.gridPowerKw).toBeCloseTo(30 * Math.sign(targetSignedKw), 9);
+    },
+  );
 });
 
 describe('what the simulated plant was told', () => {
@@ -108,14 +132,15 @@ describe('what the simulated plant was told', () => {
     expect(told(['BESS_CHARGE', toBattery(12.5)], ['BESS_STOP', toBattery(0)])?.batteryKw).toBe(0);
   });
 
-  it('is not obeyed where it knows no such action', () => {
+  it('is not obeyed where it knows no such action, or has no power to hold', () => {
     expect(told(['DANCE', {}])).toBeUndefined();
+    expect(told(['SITE_SETPOINT', { type: 'POWER', targetValueKw: 20 }])).toBeUndefined();
   });
 
   it('is a part of it where the plant falls short', () => {
     const short = { ...AT_NOON, share: 0.5 };
     const setpoint = { action: 'SITE_SETPOINT', payload: { targetSignedKw: -8 } };
-    expect(obey(NO_ORDERS, setpoint, short)?.setpoint?.gridKw).toBe(-4);
+    expect(obey(NO_ORDERS, setpoint, short)?.setpoint?.targetKw).toBe(-4);
     expect(obey(NO_ORDERS, { action: 'BESS_CHARGE', payload: toBattery(30) }, short)?.batteryKw).toBe(15);
   });
 
@@ -133,10 +158,100 @@ describe('what the simulated plant was told', () => {
     }
   });
 
+  it('is the latest of two setpoints, and nothing of the one before [C-7.7]', () => {
+    const validUntil = new Date(MIDNIGHT + HOUR / 2).toISOString();
+    const before = { targetSignedKw: 20, includeConsumption: false, maxRampKwPerMinute: 1 };
+    const replaced = told(['SITE_SETPOINT', before], ['SITE_SETPOINT', { targetSignedKw: 5, validUntil }]);
+    expect(replaced).toEqual(told(['SITE_SETPOINT', { targetSignedKw: 5, validUntil }]));
+    expect(replaced?.setpoint?.untilMs).toBe(MIDNIGHT + HOUR / 2);
+  });
+
+  it('is the mean power of an energy quantum [C-7.8]', () => {
+    const quantum = { type: 'ENERGY', targetValueKwh: 5, intervalMinutes: 15, targetSignedKw: 20 };
+    const states = run(told(['SITE_SETPOINT', quantum]) ?? NO_ORDERS, 1, 1.25);
+    const [first, last] = [states[0], states.at(-1)] as [PlantState, PlantState];
+    expect(last.importRegisterKwh - first.importRegisterKwh).toBeCloseTo(5, 6);
+  });
+
+  it('is the power of battery, PV and chargers alone where consumption does not count [C-7.8]', () => {
+    const payload = { targetSignedKw: -15, includeConsumption: false };
+    const states = run(told(['SITE_SETPOINT', payload]) ?? NO_ORDERS, 8, 11);
+    for (const { batteryPowerKw, evPowerKw, pvPowerKw } of states) {
+      expect(batteryPowerKw + evPowerKw - pvPowerKw).toBeCloseTo(-15, 9);
+    }
+    expect(new Set(states.map(({ evPowerKw }) => evPowerKw)).size).toBe(2);
+    expect(new Set(states.map(({ gridPowerKw }) => gridPowerKw.toFixed(1))).size).toBeGreaterThan(10);
+  });
+
+  it.each(['STANDARD', 'MAX_EXPORT'])('holds no setpoint once it is a mode (%s) [C-7.7]', (mode) => {
+    const charge: [string, Record<string, unknown>] = ['BESS_CHARGE', toBattery(5)];
+    const validUntil = new Date(MIDNIGHT + HOUR).toISOString();
+    for (const payload of [{ targetSignedKw: 20 }, { targetSignedKw: 20, validUntil }]) {
+      const orders = told(charge, ['SITE_SETPOINT', payload], ['MODE_CHANGE', { mode }]) ?? NO_ORDERS;
+      for (const state of run(orders, 0, 1)) expect(state.batteryPowerKw).toBe(5);
+    }
+  });
+
+  it('is the setpoint that comes after a mode', () => {
+    const setpoint: [string, Record<string, unknown>] = ['SITE_SETPOINT', { targetSignedKw: 20 }];
+    expect(told(['MODE_CHANGE', { mode: 'STANDARD' }], setpoint)).toEqual(told(setpoint));
+  });
+
   it('is the latest of setpoint and battery command', () => {
     const charge: [string, Record<string, unknown>] = ['BESS_CHARGE', toBattery(5)];
     const orders = told(['SITE_SETPOINT', { targetSignedKw: 20 }], charge) ?? NO_ORDERS;
     for (const state of run(orders, 0, 1)) expect(state.batteryPowerKw).toBe(5);
+  });
+});
+
+describe('a setpoint with a ramp', () => {
+  const RAMP = { maxRampKwPerMinute: 6 };
+  const STEP_KW = (RAMP.maxRampKwPerMinute * STEP_MS) / 60_000;
+
+  /** The powers that the setpoint holds, from where the plant stood, each step of twelve minutes. */
+  function ramped(payload: { targetSignedKw: number; includeConsumption: boolean }): number[] {
+    const state = run(NO_ORDERS, 1, 1).at(-1) as PlantState;
+    const command = { action: 'SITE_SETPOINT', payload: { ...payload, ...RAMP } };
+    const orders = obey(NO_ORDERS, command, { limits: LIMITS, state, share: 1 }) ?? NO_ORDERS;
+    const states = [state, ...run(orders, 1, 1.2)];
+    return states.map((one) => heldPowerKw(one, payload.includeConsumption));
+  }
+
+  it.each([
+    ['up', true, 30],
+    ['down', true, -30],
+    ['up', false, 30],
+    ['down', false, -30],
+  ])(
+    'goes %s at that rate and stays there [C-2.3] (includeConsumption: %s)',
+    (_name, includeConsumption, targetSignedKw) => {
+      const [start = 0, ...powers] = ramped({ targetSignedKw, includeConsumption });
+      const direction = Math.sign(targetSignedKw - start);
+      const steps = Math.ceil(Math.abs(targetSignedKw - start) / STEP_KW);
+      expect(steps).toBeGreaterThan(10);
+      for (const [index, powerKw] of powers.entries()) {
+        const expectedKw = index < steps ? start + direction * index * STEP_KW : targetSignedKw;
+        expect(powerKw).toBeCloseTo(expectedKw, 9);
+      }
+      expect(powers.length).toBeGreaterThan(steps);
+    },
+  );
+
+  it('goes on from where an earlier one had come', () => {
+    const first = { action: 'SITE_SETPOINT', payload: { targetSignedKw: 30, ...RAMP } };
+    const second = { action: 'SITE_SETPOINT', payload: { targetSignedKw: -30, ...RAMP } };
+    const begin = run(NO_ORDERS, 1, 1).at(-1) as PlantState;
+    const up = obey(NO_ORDERS, first, { limits: LIMITS, state: begin, share: 1 }) ?? NO_ORDERS;
+    const turned = advance(begin, up, LIMITS, begin.atMs + 60_000);
+    const down = obey(up, second, { limits: LIMITS, state: turned, share: 1 }) ?? NO_ORDERS;
+    const later = advance(turned, down, LIMITS, turned.atMs + 30_000);
+    expect(turned.gridPowerKw).toBeCloseTo(begin.gridPowerKw + 6, 9);
+    expect(later.gridPowerKw).toBeCloseTo(begin.gridPowerKw + 3, 9);
+  });
+
+  it('goes there at once without one', () => {
+    const [first] = run(told(['SITE_SETPOINT', { targetSignedKw: 30 }]) ?? NO_ORDERS, 1, 1);
+    expect(first?.gridPowerKw).toBeCloseTo(30, 9);
   });
 });
 
@@ -146,6 +261,13 @@ describe('the simulated plant in an emergency', () => {
     expect(told([action, {}], ['SITE_SETPOINT', { targetSignedKw: 5, priority: 'HIGH' }])).toBeUndefined();
     const released = told([action, {}], ['MODE_CHANGE', { mode: 'STANDARD' }], ['BESS_CHARGE', toBattery(5)]);
     expect(released).toMatchObject({ held: null, batteryKw: 5 });
+  });
+
+  it('is over with a mode, and with it a setpoint of that priority [C-7.7]', () => {
+    const setpoint = { targetSignedKw: 5, priority: 'EMERGENCY' };
+    const mode = { mode: 'STANDARD' };
+    const orders = told(['EMERGENCY_STOP', {}], ['SITE_SETPOINT', setpoint], ['MODE_CHANGE', mode]);
+    expect(orders).toEqual(NO_ORDERS);
   });
 
   it('stops all at STOP', () => {

@@ -87,6 +87,7 @@ function start({ kind: _, caFile, intervalMs, behaviour: name, ...identity }: Si
     ackDelayMs,
   };
   gateway = new Gateway(options, (command) => {
+    state = advance(state, orders, LIMITS, Date.now());
     const next = inFault ? undefined : obey(orders, command, { limits: LIMITS, state, share });
     if (!next) return false;
     orders = next;

@@ -1,5 +1,12 @@
 /** What a command from the platform means to the plant [C-7.10]. Pure. */
-import { NO_ORDERS, type PlantLimits, type PlantOrders, type PlantState } from './plant.ts';
+import {
+  type HeldSetpoint,
+  heldPowerKw,
+  NO_ORDERS,
+  type PlantLimits,
+  type PlantOrders,
+  type PlantState,
+} from './plant.ts';
 
 export interface SiteCommand {
   action: string;
@@ -14,6 +21,7 @@ interface Target {
 /** The plant as a command finds it. */
 export interface ToldPlant {
   limits: PlantLimits;
+  /** Of the moment of the command: a ramp begins there. */
   state: PlantState;
   /** What it delivers of the power that it is told, 0 to 1. */
   share: number;
@@ -29,18 +37,15 @@ function passesEmergency({ action, payload }: SiteCommand): boolean {
 }
 
 /** The new orders, or undefined for what this plant does not obey: it does not know it, or an emergency stands. */
-export function obey(
-  orders: PlantOrders,
-  command: SiteCommand,
-  { limits, state, share }: ToldPlant,
-): PlantOrders | undefined {
+export function obey(orders: PlantOrders, command: SiteCommand, plant: ToldPlant): PlantOrders | undefined {
+  const { limits, state, share } = plant;
   if (orders.held && !passesEmergency(command)) return undefined;
   const { action, payload } = command;
   const [target] = (payload.targets as Target[] | undefined) ?? [];
   const powerKw = share * (target?.params?.powerKw ?? limits.batteryPowerKw);
   switch (action) {
     case 'SITE_SETPOINT':
-      return { ...orders, setpoint: setpointOf(payload, share) };
+      return withSetpoint(orders, setpointOf(payload, plant));
     case 'BESS_CHARGE':
     case 'BESS_CONTINUOUS_CHARGE':
     case 'BESS_CHARGE_ONLY':
@@ -65,15 +70,35 @@ export function obey(
         ...NO_ORDERS,
         held: { batteryKw: state.batteryPowerKw, pvKw: state.pvPowerKw, evKw: state.evPowerKw },
       };
+    // The plan says the same when its last setpoint has ended: none outlives these words [C-7.7].
     case 'MODE_CHANGE':
-      return { ...orders, held: null };
+      return { ...orders, setpoint: null, held: null };
     default:
       return undefined;
   }
 }
 
-function setpointOf(payload: Record<string, unknown>, share: number): PlantOrders['setpoint'] {
-  const { targetSignedKw, validUntil } = payload;
-  const untilMs = typeof validUntil === 'string' ? Date.parse(validUntil) : Number.POSITIVE_INFINITY;
-  return { gridKw: share * Number(targetSignedKw), untilMs };
+function withSetpoint(orders: PlantOrders, setpoint: HeldSetpoint | undefined): PlantOrders | undefined {
+  return setpoint && { ...orders, setpoint };
+}
+
+/** Undefined without a power to hold. What a slot of a schedule does not say is said of the grid power [C-7.9]. */
+function setpointOf(payload: Record<string, unknown>, { state, share }: ToldPlant): HeldSetpoint | undefined {
+  const { targetSignedKw, validUntil, maxRampKwPerMinute } = payload;
+  if (typeof targetSignedKw !== 'number') return undefined;
+  const includeConsumption = payload.includeConsumption !== false;
+  const ramp =
+    typeof maxRampKwPerMinute === 'number'
+      ? {
+          fromKw: heldPowerKw(state, includeConsumption),
+          sinceMs: state.atMs,
+          kwPerMinute: maxRampKwPerMinute,
+        }
+      : null;
+  return {
+    targetKw: share * targetSignedKw,
+    includeConsumption,
+    untilMs: typeof validUntil === 'string' ? Date.parse(validUntil) : Number.POSITIVE_INFINITY,
+    ramp,
+  };
 }

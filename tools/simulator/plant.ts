@@ -1,5 +1,6 @@
 /**
  * A plant that behaves: PV follows the sun, the battery charges and discharges within its limits, meters only grow.
+ * A setpoint is met by the battery, and by less PV where the battery cannot take all.
  * Pure: time goes in, power and registers come out. Signs: grid + = import, battery + = charge.
  */
 export interface PlantLimits {
@@ -29,10 +30,20 @@ export interface PlantState {
   consumptionRegisterKwh: number;
 }
 
+/** A power to hold until then [C-7.7]. */
+export interface HeldSetpoint {
+  targetKw: number;
+  /** What is held there: the grid power, or when false that of battery, PV and chargers alone [C-7.8]. */
+  includeConsumption: boolean;
+  untilMs: number;
+  /** How it gets there; null: at once [C-2.3]. */
+  ramp: { fromKw: number; sinceMs: number; kwPerMinute: number } | null;
+}
+
 /** What the plant was told. */
 export interface PlantOrders {
-  /** Grid power to track, until then; it goes before `batteryKw`. */
-  setpoint: { gridKw: number; untilMs: number } | null;
+  /** It goes before all else. */
+  setpoint: HeldSetpoint | null;
   /** Battery power asked for, kW; null: it rests. */
   batteryKw: number | null;
   /** What is left of PV production, 0 to 1. */
@@ -89,16 +100,20 @@ export function advance(
   const storedPercent = ((before.batteryPowerKw * hours) / limits.batteryCapacityKwh) * 100;
   const socPercent = clamp(before.socPercent + storedPercent, 0, 100);
 
-  const pvPowerKw = pvPower(atMs, orders, limits);
+  const availablePvKw = pvPower(atMs, orders, limits);
   const evPowerKw = orders.held?.evKw ?? evPower(atMs);
   const consumptionPowerKw = basePower(atMs) + evPowerKw;
-  const restKw = consumptionPowerKw - pvPowerKw;
-  const wantedKw = wantedBatteryKw(orders, restKw, limits, atMs);
+  const restKw = consumptionPowerKw - availablePvKw;
+  const targetKw = gridTargetKw(orders, limits, atMs);
+  const toldKw = orders.held?.batteryKw ?? orders.batteryKw ?? 0;
+  const wantedKw = targetKw === undefined ? withinConnection(toldKw, restKw, limits) : targetKw - restKw;
   const batteryPowerKw = withinSoc(
     clamp(wantedKw, -limits.batteryPowerKw, limits.batteryPowerKw),
     socPercent,
     limits,
   );
+  const excessKw = targetKw === undefined ? 0 : targetKw - (restKw + batteryPowerKw);
+  const pvPowerKw = availablePvKw - clamp(excessKw, 0, availablePvKw);
   return {
     atMs,
     socPercent,
@@ -106,17 +121,33 @@ export function advance(
     evPowerKw,
     consumptionPowerKw,
     batteryPowerKw,
-    gridPowerKw: restKw + batteryPowerKw,
+    gridPowerKw: consumptionPowerKw - pvPowerKw + batteryPowerKw,
     ...registers,
   };
 }
 
-/** The setpoint while it is valid, else what the battery was told; never beyond the grid connection. */
-function wantedBatteryKw(orders: PlantOrders, restKw: number, limits: PlantLimits, atMs: number): number {
-  const { setpoint, held, batteryKw } = orders;
-  const isValid = setpoint !== null && atMs < setpoint.untilMs;
-  const wanted = isValid ? setpoint.gridKw - restKw : (held?.batteryKw ?? batteryKw ?? 0);
-  return clamp(wanted, -limits.maxExportKw - restKw, limits.maxImportKw - restKw);
+/** What a setpoint holds: the grid power, or when `includeConsumption` is false the controllable part of it. */
+export function heldPowerKw(state: PlantState, includeConsumption: boolean): number {
+  const { gridPowerKw, batteryPowerKw, evPowerKw, pvPowerKw } = state;
+  return includeConsumption ? gridPowerKw : batteryPowerKw + evPowerKw - pvPowerKw;
+}
+
+/** The grid power that the setpoint asks for at that moment; undefined where none stands. Never beyond the connection. */
+function gridTargetKw({ setpoint }: PlantOrders, limits: PlantLimits, atMs: number): number | undefined {
+  if (!setpoint || atMs >= setpoint.untilMs) return undefined;
+  const uncountedKw = setpoint.includeConsumption ? 0 : basePower(atMs);
+  return clamp(rampedKw(setpoint, atMs) + uncountedKw, -limits.maxExportKw, limits.maxImportKw);
+}
+
+/** How far its ramp lets it go by then. */
+function rampedKw({ targetKw, ramp }: HeldSetpoint, atMs: number): number {
+  if (!ramp) return targetKw;
+  const reachKw = (ramp.kwPerMinute * Math.max(0, atMs - ramp.sinceMs)) / 60_000;
+  return clamp(targetKw, ramp.fromKw - reachKw, ramp.fromKw + reachKw);
+}
+
+function withinConnection(batteryKw: number, restKw: number, limits: PlantLimits): number {
+  return clamp(batteryKw, -limits.maxExportKw - restKw, limits.maxImportKw - restKw);
 }
 
 function withinSoc(powerKw: number, socPercent: number, limits: PlantLimits): number {

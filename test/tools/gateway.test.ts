@@ -1,0 +1,139 @@
+/** The simulated gateway before a stock broker: which commands it does, how often, and what it answers. */
+import { createHmac, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createServer, type Server } from 'node:tls';
+import { Aedes } from 'aedes';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { DeviceAckStatus } from '../../protocol/enums.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { ackSigningString, commandSigningString } from '../../protocol/signing.ts';
+import { deviceTopic } from '../../protocol/topics.ts';
+import { ensureCertificates } from '../../tools/certificates.ts';
+import { Gateway } from '../../tools/simulator/gateway.ts';
+import type { SiteCommand } from '../../tools/simulator/orders.ts';
+import { eventually } from '../support/stack.ts';
+
+const DEVICE = { deviceId: 'gateway-1', hmacSecret: '5a'.repeat(32), token: 'any' };
+const SETPOINT = { targetSignedKw: 20 };
+
+interface Ack {
+  cmdId: string;
+  status: DeviceAckStatus;
+  ts: number;
+  sig: string;
+}
+
+let folder: string;
+let broker: Aedes;
+let server: Server;
+let gateway: Gateway;
+let acks: Ack[];
+let done: SiteCommand[];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'sitewire-gateway-'));
+  const { ca, certificate, key } = await ensureCertificates(folder);
+  broker = await Aedes.createBroker();
+  server = createServer({ cert: readFileSync(certificate), key: readFileSync(key) }, broker.handle);
+  await once(server.listen(0), 'listening');
+  [acks, done] = [[], []];
+  broker.on('publish', ({ topic, payload }) => {
+    if (topic === deviceTopic(DEVICE.deviceId, 'ack')) acks.push(JSON.parse(payload.toString()));
+  });
+  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => {
+    const options = {
+      ...DEVICE,
+      host: 'localhost',
+      port,
+      ca: readFileSync(ca, 'utf8'),
+      onListening: resolve,
+    };
+    gateway = new Gateway(options, (command) => {
+      done.push(command);
+      return command.action !== 'DANCE';
+    });
+  });
+});
+
+afterEach(async () => {
+  await gateway.stop();
+  await new Promise<void>((resolve) => broker.close(resolve));
+  server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function sign(text: string): string {
+  return createHmac('sha256', DEVICE.hmacSecret).update(text).digest('hex');
+}
+
+/** A command as the platform sends it. */
+function signed(cmdId: string, action = 'SITE_SETPOINT', ts = Date.now()): object {
+  const sig = sign(commandSigningString(DEVICE.deviceId, cmdId, ts, action, JSON.stringify(SETPOINT)));
+  return { cmdId, ts, action, payload: SETPOINT, sig };
+}
+
+async function tell(command: object): Promise<void> {
+  const topic = deviceTopic(DEVICE.deviceId, 'commands');
+  const payload = Buffer.from(JSON.stringify(command));
+  await new Promise<void>((resolve, reject) => {
+    broker.publish({ cmd: 'publish', topic, payload, qos: 1, retain: false, dup: false }, (error) =>
+      error ? reject(error) : resolve(),
+    );
+  });
+}
+
+/** What it answered to one command, as soon as that is so many words. */
+async function answersTo(cmdId: string, count: number): Promise<string[]> {
+  const answers = () => acks.filter((ack) => ack.cmdId === cmdId).map(({ status }) => status);
+  return await eventually(() => (answers().length >= count ? answers() : undefined));
+}
+
+describe('the simulated gateway', () => {
+  it('does a command, and says so signed', async () => {
+    const cmdId = randomUUID();
+    await tell(signed(cmdId));
+    expect(await answersTo(cmdId, 3)).toEqual(['RECEIVED', 'IN_PROGRESS', 'COMPLETED']);
+    expect(done).toEqual([expect.objectContaining({ action: 'SITE_SETPOINT', payload: SETPOINT })]);
+    for (const { ts, status, sig } of acks) {
+      expect(sig).toBe(sign(ackSigningString(DEVICE.deviceId, cmdId, ts, status)));
+    }
+  });
+
+  it('answers a command that comes twice twice, and does it once', async () => {
+    const [cmdId, next] = [randomUUID(), randomUUID()];
+    await tell(signed(cmdId));
+    await tell(signed(cmdId));
+    expect(await answersTo(cmdId, 4)).toEqual(['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'COMPLETED']);
+    expect(done).toHaveLength(1);
+    await tell(signed(next));
+    await answersTo(next, 3);
+    expect(done).toHaveLength(2);
+  });
+
+  it('says that it failed where it does not obey, each time it is told', async () => {
+    const cmdId = randomUUID();
+    await tell(signed(cmdId, 'DANCE'));
+    await tell(signed(cmdId, 'DANCE'));
+    expect(await answersTo(cmdId, 3)).toEqual(['RECEIVED', 'FAILED', 'FAILED']);
+    expect(done).toHaveLength(1);
+  });
+
+  const LONG_AGO = Date.now() - 2 * LIMIT.timestampToleranceMs;
+  it.each([
+    ['signed for something else', (cmdId: string) => ({ ...signed(cmdId), payload: { targetSignedKw: 21 } })],
+    ['signed long ago', (cmdId: string) => signed(cmdId, 'SITE_SETPOINT', LONG_AGO)],
+    ['not signed', (cmdId: string) => ({ ...signed(cmdId), sig: '' })],
+  ])('neither does nor answers what is %s', async (_name, made) => {
+    const [cmdId, next] = [randomUUID(), randomUUID()];
+    await tell(made(cmdId));
+    await tell(signed(next));
+    await answersTo(next, 3);
+    expect(acks.map((ack) => ack.cmdId)).not.toContain(cmdId);
+    expect(done).toHaveLength(1);
+  });
+});
