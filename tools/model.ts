@@ -19,7 +19,7 @@ const { status } = spawnSync(
     env: {
       ...process.env,
       SITEWIRE_MODEL_STEPS: values.steps,
-      ...(values.seed ? { SITEWIRE_MODEL_SEED: values.seed } : {}),
+      SITEWIRE_MODEL_SEED: values.seed ?? String(Date.now() % 2 ** 31),
     },
   },
 );

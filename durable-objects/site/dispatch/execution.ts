@@ -93,9 +93,9 @@ export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
   const lastEmergency = site.commands.lastEmergency();
   for (const row of site.dispatches.openFor(deviceId)) {
     if (isHeld(row.state)) {
-      // What an emergency came after is not begun anew; what the plan says now is.
+      // What an emergency came after is not begun anew, nor what is over; what the plan says now is.
       const isWanted = row.command_sequence === PLAN_OWN || row.command_sequence >= lastEmergency;
-      if (isNewSession && isWanted) sendCommand(turn, site, row);
+      if (isNewSession && isWanted && !isExpired(row, turn.now)) sendCommand(turn, site, row);
     }
     // Sent before and lost with its link: that was no try of the device's. Past its window only its ack is waited for.
     else if (row.state === 'SENT') {
