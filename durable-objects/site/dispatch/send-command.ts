@@ -58,5 +58,7 @@ function noteOverruled(turn: Turn, site: SiteParts, row: DispatchRow): void {
   if (action === 'MODE_CHANGE') {
     const { mode } = JSON.parse(row.payload) as ModeChange;
     site.plan.overrule(turn, { by: 'unanswered mode', sequence, mode });
+    // The plan's own mode of before is not told again behind it.
+    if (site.plan.told?.by === 'unanswered mode') site.dispatches.deleteOfCommand(turn, PLAN_OWN);
   } else if (action.startsWith('EMERGENCY_')) site.plan.overrule(turn, { by: 'emergency', sequence });
 }

@@ -116,7 +116,7 @@ export class Plan {
   loseMode(turn: Turn, sequence: number): void {
     const { told } = this.#kept;
     if (told?.by !== 'unanswered mode' || told.sequence !== sequence) return;
-    this.noteTold(turn, { by: 'mode', mode: told.mode });
+    this.noteTold(turn, { by: 'unknown' });
     this.touch();
   }
 

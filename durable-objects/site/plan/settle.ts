@@ -95,7 +95,7 @@ export function tellAgain(turn: Turn, site: SiteParts, deviceId: string): void {
   const { told } = plan;
   // A mode on its way is the last word: nothing older goes out behind it.
   const isModeOpen = dispatches.all().some(({ action }) => action === 'MODE_CHANGE');
-  if (!told || told.by === 'unanswered mode' || isModeOpen) return;
+  if (!told || told.by === 'unanswered mode' || told.by === 'unknown' || isModeOpen) return;
   if (told.by === 'entry') {
     const isItsOwn = dispatches.ofCommand(told.sequence).some((row) => row.device_id === deviceId);
     if (!isItsOwn) plan.noteTold(turn, { by: 'mode', mode: site.configuration.operatingMode(turn.now) });

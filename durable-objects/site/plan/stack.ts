@@ -41,7 +41,9 @@ export type Target =
 export type Told =
   | Extract<Target, { by: 'entry' | 'mode' }>
   | { by: 'emergency'; sequence: number; isAgain?: boolean }
-  | { by: 'unanswered mode'; sequence: number; mode: OperatingMode };
+  | { by: 'unanswered mode'; sequence: number; mode: OperatingMode }
+  /** A mode that nobody ever acknowledged has ended: whatever the plan says is to be told. */
+  | { by: 'unknown' };
 
 export interface Standing<Entry extends PlanEntry = PlanEntry> {
   top: Entry | undefined;
