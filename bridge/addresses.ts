@@ -47,6 +47,7 @@ export class Addresses {
     work: () => Promise<DialResult<Up, Down>>,
     { isGone = () => false, credential = '' }: { isGone?: () => boolean; credential?: string } = {},
   ): Promise<DialResult<Up, Down>> {
+    if (this.#isStopped) return left();
     const known = this.#of(address);
     if (this.#isThrottled(known, credential)) return throttled();
     if (known.dials >= DIALS_AT_ONCE) {
@@ -118,7 +119,7 @@ function networkOf(address: string): string {
 }
 
 function left(): NoLink {
-  return { outcome: 'trouble', reason: 'the client went while it waited in line' };
+  return { outcome: 'trouble', reason: 'the client went while it waited in line, or the bridge goes' };
 }
 
 function throttled(): NoLink {

@@ -138,7 +138,10 @@ export class AmqpConnection implements ChannelHost {
     this.#handshake
       .take(method, fields)
       .then((session) => {
-        if (session && this.#state === 'handshake') this.#run(session);
+        if (!session) return;
+        if (this.#state === 'handshake') this.#run(session);
+        // It was closed meanwhile: nobody else ends its link.
+        else session.link.close();
       })
       .catch((error: unknown) => this.#fail(error))
       .finally(() => {
@@ -185,7 +188,7 @@ export class AmqpConnection implements ChannelHost {
   #leave(): void {
     this.#isBusy = true;
     this.#timer = setTimeout(() => this.#closeOk(), LIMIT.amqpLeaveMs);
-    this.#uplink?.afterHeld(() => this.#closeOk());
+    this.#uplink?.afterPublishes(() => this.#closeOk());
   }
 
   #closeOk(): void {

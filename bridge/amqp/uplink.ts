@@ -41,7 +41,7 @@ export class Uplink {
   /** Those over the key's rate: emergencies overtake them. */
   readonly #held = new Held<PublishFrame>((frame, seq) => this.#link.send(frame, seq));
   #openPublishBytes = 0;
-  #afterHeld: (() => void) | undefined;
+  #afterPublishes: (() => void) | undefined;
   #settling: { outcome: SettleOutcome; leases: number[] } | undefined;
   #drainedBytes = 0;
   #toldDrainedBytes = 0;
@@ -91,7 +91,7 @@ export class Uplink {
     if (leases.length === 0) return;
     if (this.#settling?.outcome !== outcome) this.flush();
     this.#settling ??= { outcome, leases: [] };
-    this.#settling.leases.push(...leases);
+    for (const lease of leases) this.#settling.leases.push(lease);
     this.#schedule();
   }
 
@@ -138,12 +138,10 @@ export class Uplink {
     }
   }
 
-  /**
-   * Calls that once nothing that was published is held any more, each with its outcome: at once where none is held.
-   */
-  afterHeld(done: () => void): void {
-    if (this.#held.size === 0) done();
-    else this.#afterHeld = done;
+  /** Calls that once all that was published has its outcome: whether it is over the rate, its object has yet to say. */
+  afterPublishes(done: () => void): void {
+    if (this.#publishes.size === 0) done();
+    else this.#afterPublishes = done;
   }
 
   close(): void {
@@ -172,8 +170,8 @@ export class Uplink {
     this.#openPublishBytes -= publish.bytes;
     publish.onOutcome(outcome);
     if (this.#publishes.size > 0) return;
-    const done = this.#afterHeld;
-    this.#afterHeld = undefined;
+    const done = this.#afterPublishes;
+    this.#afterPublishes = undefined;
     done?.();
   }
 }

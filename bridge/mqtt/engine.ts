@@ -64,6 +64,7 @@ export class MqttEngine {
   readonly #events: MqttEvents;
   readonly #sessions = new Map<Client, Session>();
   readonly #addresses = new WeakMap<Duplex, string>();
+  readonly #gates = new Set<SizeGate>();
   #connections = 0;
   #quietCheck: NodeJS.Timeout | undefined;
 
@@ -137,6 +138,8 @@ export class MqttEngine {
     const gated = new SizeGate(stream, (why) => this.#events.refused(why));
     gated.on('error', () => {});
     this.#addresses.set(gated, address);
+    this.#gates.add(gated);
+    gated.on('close', () => this.#gates.delete(gated));
     this.#aedes.handle(gated);
   }
 
@@ -145,6 +148,8 @@ export class MqttEngine {
     clearInterval(this.#quietCheck);
     for (const session of this.#sessions.values()) session.link.close();
     await new Promise<void>((resolve) => this.#aedes.close(() => resolve()));
+    // Those that have not finished their CONNECT are no clients of its yet.
+    for (const gate of this.#gates) gate.destroy();
   }
 
   async #authenticate(
@@ -166,7 +171,7 @@ export class MqttEngine {
       done(authenticateError(isRefusal ? CONNACK.refused : CONNACK.unavailable, why), null);
       return;
     }
-    if (client.closed) {
+    if (client.closed || this.#aedes.closed) {
       dialed.link.close();
       return;
     }

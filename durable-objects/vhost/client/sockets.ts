@@ -109,7 +109,7 @@ export class ClientSockets implements Connections {
     });
     turn.remember(() => {
       this.#ctx.acceptWebSocket(server);
-      const { link } = dial;
+      const { link = 1 } = dial;
       const window = { sentBytes: 0, drainedBytes: 0, isPlain: link < 2 };
       const opened = { socket: server, connectedAtMs: turn.now, lastFrameMs: 0, link, window };
       this.#clients.set(dial.connection, opened);

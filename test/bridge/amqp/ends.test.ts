@@ -1,6 +1,7 @@
 /** How a connection ends: with its link, by the client, by the bridge; and that the other end goes with it. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import { connectAmqp, dialEdge, openAmqp } from '../../support/bridge-amqp.ts';
 import { PROTOCOL_HEADER, publishFrames } from '../../support/bridge-amqp-frames.ts';
@@ -101,6 +102,8 @@ describe('a client that goes', () => {
     const { peer, link } = await openAmqp(edge);
     peer.write(publishFrames('last words'));
     peer.send(METHOD.connectionClose, BYE);
+    const { seq } = await link.take('publish');
+    link.send({ kind: 'stored', seqs: [seq] });
     await peer.takeMethod(METHOD.connectionCloseOk);
     await link.untilClosed();
     expect(link.received).toMatchObject([{ kind: 'publish', body: 'last words' }]);
@@ -114,13 +117,28 @@ describe('a client that goes', () => {
     peer.write(...bodies.map((body) => publishFrames(body)));
     await turns(50);
     peer.send(METHOD.connectionClose, BYE);
-    await peer.takeMethod(METHOD.connectionCloseOk);
     await turns(50);
     await vi.advanceTimersByTimeAsync(1_000);
     await turns(50);
     link.socket.resume();
+    for (const body of bodies) {
+      const taken = await link.take('publish');
+      expect(taken.body).toBe(body);
+      link.send({ kind: 'stored', seqs: [taken.seq] });
+    }
+    await peer.takeMethod(METHOD.connectionCloseOk);
     await link.untilClosed();
-    expect(link.received.filter(({ kind }) => kind === 'publish').length).toBe(bodies.length);
+  });
+
+  it('while its object is silent is answered after half a minute all the same', async () => {
+    vi.useFakeTimers(CLOCK);
+    const { peer, link } = await openAmqp(edge);
+    peer.write(publishFrames('last words'));
+    peer.send(METHOD.connectionClose, BYE);
+    await link.take('publish');
+    await vi.advanceTimersByTimeAsync(LIMIT.amqpLeaveMs);
+    await peer.takeMethod(METHOD.connectionCloseOk);
+    await link.untilClosed();
   });
 
   it('right after an acknowledgement has acknowledged', async () => {

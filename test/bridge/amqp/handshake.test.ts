@@ -180,6 +180,21 @@ describe('a handshake out of order', () => {
     await link.untilClosed();
   });
 
+  it('with a broken frame right behind its open leaves no link behind [C-6.3]', async () => {
+    const { peer, link } = await connectToTune();
+    peer.send(METHOD.connectionTuneOk, OFFER);
+    await turns();
+    peer.write(
+      Buffer.concat([
+        methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }),
+        frame(1, 0, Buffer.alloc(4_097)),
+      ]),
+    );
+    await peer.takeMethod(METHOD.connectionOpenOk);
+    expect(await peer.takeConnectionClose()).toMatch(/^501 /);
+    await link.untilClosed();
+  });
+
   it('with a frame above 4096 bytes is closed with 501 at its header [C-6.3]', async () => {
     const { peer } = connectAmqp(dialEdge(edge));
     peer.write(PROTOCOL_HEADER, frame(1, 0, Buffer.alloc(4_097)).subarray(0, 7));

@@ -205,6 +205,20 @@ describe('a client with publishes that wait', () => {
     client.peer.stream.destroy();
   });
 
+  it('and closes before its object has said that they are to wait loses none of them', async () => {
+    const client = await openPublisher(edge);
+    client.peer.write(...bodiesOf(1, 3).map((body) => publishFrames(body)));
+    client.peer.send(METHOD.connectionClose, { replyCode: 200, replyText: 'bye', classId: 0, methodId: 0 });
+    const { seqs } = await newsAfter(client, 5);
+    client.link.send({ kind: 'wait', seqs, ms: WAIT_MS, count: 3 });
+    await pass(WAIT_MS + GATHER_MS);
+    const again = news(client);
+    expect(again.bodies).toEqual(bodiesOf(1, 3));
+    client.link.send({ kind: 'stored', seqs: again.seqs });
+    await client.peer.takeMethod(METHOD.connectionCloseOk);
+    await client.link.untilClosed();
+  });
+
   it('and goes leaves no timer behind', async () => {
     const timers = vi.getTimerCount();
     const client = await heldPublisher(3);
