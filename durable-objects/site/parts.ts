@@ -164,8 +164,8 @@ export class SiteParts {
   }
 
   /** Who is told of a limit that a key's command broke. */
-  keysToldOf(keyId: string, now: number): (constraint: string) => readonly string[] {
-    return (constraint) => this.damping.keysFor(constraint, keyId, this.registry.keyIds, now);
+  keysToldOf(turn: Turn, keyId: string): (constraint: string) => readonly string[] {
+    return (constraint) => this.damping.keysFor(turn, constraint, keyId, this.registry.keyIds);
   }
 
   /** What the rules see, built once a turn. */

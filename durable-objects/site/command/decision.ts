@@ -3,8 +3,8 @@
  * `decision` [C-4.3]. Pure.
  */
 import type { Command } from '../../../protocol/command.ts';
+import type { OperatingMode } from '../../../protocol/enums.ts';
 import type { Submission } from '../../rpc.ts';
-import type { Target } from '../plan/stack.ts';
 import { findSubDevice, type SiteFacts } from '../site-facts.ts';
 import type { JudgedItem, PlannedDispatch } from './kind/kind.ts';
 import type { DecidingStage, Judgement } from './pipeline.ts';
@@ -13,6 +13,11 @@ export interface Decision {
   stage: DecidingStage | 'plan' | 'dispatch';
   facts: Record<string, unknown>;
 }
+
+/** What the plant is told where a setpoint is not on top: another's, an emergency, or the mode in force. */
+export type OnTop =
+  | { by: 'entry' | 'emergency'; commandId: string | undefined }
+  | { by: 'mode'; mode: OperatingMode };
 
 type Rejected = Extract<Judgement, { verdict: 'rejected' }>;
 
@@ -31,7 +36,7 @@ export function rejectedDecision(
 export function acceptedDecision(
   command: Command,
   items: readonly JudgedItem[],
-  seen: { planned: readonly PlannedDispatch[]; target: Target; isOnTop: boolean; facts: SiteFacts },
+  seen: { planned: readonly PlannedDispatch[]; onTop: OnTop | undefined; facts: SiteFacts },
 ): Decision {
   const dispatches = seen.planned.map(({ deviceId, action }) => ({
     action,
@@ -39,9 +44,9 @@ export function acceptedDecision(
     isThere: seen.facts.isLive(deviceId),
   }));
   if (command.commandType === 'SITE_SETPOINT') {
-    const { priority } = command.payload;
-    const onTop = seen.isOnTop ? {} : { onTop: shown(seen.target) };
-    return { stage: 'plan', facts: { level: priority, isOnTop: seen.isOnTop, ...onTop, dispatches } };
+    const { priority: level } = command.payload;
+    const { onTop } = seen;
+    return { stage: 'plan', facts: { level, isOnTop: !onTop, ...(onTop && { onTop }), dispatches } };
   }
   const refused = items
     .filter((judged) => judged.refusal)
@@ -79,9 +84,4 @@ function named(results: Rejected['results'], facts: SiteFacts): Record<string, u
     ? { assetType: subDevice.assetType, linkedDeviceId: subDevice.linkedDeviceId }
     : null;
   return { deviceId: first.deviceId, topology };
-}
-
-/** A target with the log's own words: the caller knows ids, the plan sequences. */
-function shown(target: Target): Record<string, unknown> {
-  return target.by === 'mode' ? { by: 'mode', mode: target.mode } : { by: target.by };
 }

@@ -16,7 +16,7 @@ import { acknowledgementEvent, type EventSubject, violationAlarms } from '../eve
 import type { SiteParts } from '../parts.ts';
 import { beginEmergency, enter } from '../plan/settle.ts';
 import type { PlanEntry } from '../plan/stack.ts';
-import { acceptedDecision, rejectedDecision } from './decision.ts';
+import { acceptedDecision, type OnTop, rejectedDecision } from './decision.ts';
 import { rejectedPayload } from './kept-payload.ts';
 import { batteryDemands } from './kind/device-command.ts';
 import type { PlannedDispatch } from './kind/kind.ts';
@@ -120,9 +120,8 @@ function recordCommand(
   const planned = kind.plan(command.payload, items, facts);
   const standing =
     command.commandType === 'SITE_SETPOINT' ? entryOf(turn, command.payload, window) : undefined;
-  const { target } = site.plan.at(turn.now);
-  const isOnTop = standing === undefined || site.plan.wouldBeTold(standing, turn.now);
-  const goesNow = ({ deviceId }: PlannedDispatch) => isOnTop && facts.isLive(deviceId);
+  const onTop = standing && !site.plan.wouldBeTold(standing, turn.now) ? toldNow(turn, site) : undefined;
+  const goesNow = ({ deviceId }: PlannedDispatch) => !onTop && facts.isLive(deviceId);
 
   // 1. the acknowledgement
   const waiting = planned.filter((dispatch) => !goesNow(dispatch));
@@ -139,7 +138,7 @@ function recordCommand(
   const sequence = site.commands.insert(turn, {
     ...entry,
     ...kind.logColumns(command.payload),
-    decision: JSON.stringify(acceptedDecision(command, items, { planned, target, isOnTop, facts })),
+    decision: JSON.stringify(acceptedDecision(command, items, { planned, onTop, facts })),
     status: 'PENDING',
     dispatched_at_ms: waiting.length < planned.length ? turn.now : null,
     valid_from_ms: window.validFromMs,
@@ -172,6 +171,12 @@ function entryOf(
   return { level: priority, startsAtMs: Math.max(turn.now, notBeforeMs), endsAtMs: validUntilMs };
 }
 
+function toldNow(turn: Turn, site: SiteParts): OnTop {
+  const { target } = site.plan.at(turn.now);
+  if (target.by === 'mode') return target;
+  return { by: target.by, commandId: site.commands.find(target.sequence)?.id };
+}
+
 function answer(
   turn: Turn,
   site: SiteParts,
@@ -182,7 +187,7 @@ function answer(
   site.outbox.emit(
     turn,
     acknowledgementEvent(about, acknowledgement, turn.now),
-    ...violationAlarms(about, violations, site.keysToldOf(about.keyId, turn.now), turn.now),
+    ...violationAlarms(about, violations, site.keysToldOf(turn, about.keyId), turn.now),
   );
 }
 

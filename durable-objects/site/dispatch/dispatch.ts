@@ -2,8 +2,8 @@
  * The rules of a dispatch: when it is looked at, what an ack makes of it, how its command ends. Pure; the Site writes.
  *
  *   WAITING ──device there──► SENT ──ack──► RECEIVED ─► IN_PROGRESS ─► COMPLETED | FAILED
- *      │ expires: FAILED        │ 30 s: again,   │ 15 min, or its verdict's time
- *      ▼ EXPIRED, if untold     ▼ then NO_ACK    ▼ NO_RESULT
+ *      │ expires: FAILED        │ 30 s: again,   │ 15 min: NO_RESULT; a setpoint's ends
+ *      ▼ EXPIRED, if untold     ▼ then NO_ACK    ▼ by its plan entry
  */
 import type { DeviceAckStatus } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';

@@ -57,23 +57,32 @@ export function endDispatch(
     .map((one) => (one.cmd_id === row.cmd_id ? { ...one, ...how } : one));
   if (how.state === 'FAILED') site.commanded.forget(turn, command.sequence, targetsOf(row));
   const isLast = rows.every((one) => hasEnded(one.state));
-  if (isLast) end(turn, site, command, outcomeOf(rows));
+  if (isLast) endAll(turn, site, command, outcomeOf(rows));
   else site.dispatches.update(turn, row, { ...how, due_at_ms: null });
   return isLast;
 }
 
-/** A setpoint that failed stands no longer. */
-function end(turn: Turn, site: SiteParts, command: CommandRow, outcome: CommandOutcome): void {
-  finish(turn, site, command, outcome);
-  site.dispatches.deleteOfCommand(turn, command.sequence);
-  if (outcome.status !== 'FAILED') return;
+function endAll(turn: Turn, site: SiteParts, command: CommandRow, outcome: CommandOutcome): void {
+  if (outcome.status !== 'FAILED') {
+    finish(turn, site, command, outcome);
+    site.dispatches.deleteOfCommand(turn, command.sequence);
+    return;
+  }
   // Its command had its verdict already, and nothing reopens that: an alarm tells that it stands no longer.
   if (!isOpen(command) && site.plan.entries.find(command.sequence)) {
     const { keyIds } = site.registry;
     site.outbox.emit(turn, ...droppedAlarm(subjectOf(command), outcome.reason, keyIds, turn.now));
   }
-  site.plan.remove(turn, command.sequence);
-  site.plan.loseMode(turn, command.sequence);
+  failCommand(turn, site, command.sequence, outcome.reason);
+}
+
+/** A command has failed, if it was open, and nothing of it is under way or stands any more. */
+export function failCommand(turn: Turn, site: SiteParts, sequence: number, reason: string | null): void {
+  const command = site.commands.find(sequence);
+  if (command) finish(turn, site, command, { status: 'FAILED', reason });
+  site.dispatches.deleteOfCommand(turn, sequence);
+  site.plan.remove(turn, sequence);
+  site.plan.loseMode(turn, sequence);
 }
 
 /** The end of a command, if it is open: its row and its event. What still stands for it is the caller's to end. */

@@ -11,10 +11,10 @@ import { KINDS, kindOf } from '../command/kind/kinds.ts';
 import type { CommandRow } from '../command/rows.ts';
 import { executionEvent } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
-import { ackEntry, endEntry } from '../plan/entry.ts';
+import { ackEntry } from '../plan/entry.ts';
 import { tellAgain } from '../plan/settle.ts';
 import { ackDue, advance, hasEnded, isExpired, isHeld, waitingDue } from './dispatch.ts';
-import { commandOf, endDispatch, expire, fail, finish, subjectOf } from './ends.ts';
+import { commandOf, endDispatch, expire, fail, failCommand, subjectOf } from './ends.ts';
 import { type DispatchRow, PLAN_OWN } from './rows.ts';
 import { sendCommand } from './send-command.ts';
 import { findServing, makeRoom, readCommand, recheck } from './waiting.ts';
@@ -77,10 +77,7 @@ function forgetBefore(turn: Turn, site: SiteParts, modeSequence: number, by: str
   site.dispatches.deleteOfCommand(turn, PLAN_OWN);
   for (const { action, command_sequence: sequence } of site.dispatches.all()) {
     const isOlder = sequence < modeSequence && (action === 'MODE_CHANGE' || action.startsWith('EMERGENCY_'));
-    const command = isOlder ? site.commands.find(sequence) : undefined;
-    if (!command) continue;
-    finish(turn, site, command, { status: 'FAILED', reason: `SUPERSEDED by ${by}` });
-    site.dispatches.deleteOfCommand(turn, sequence);
+    if (isOlder) failCommand(turn, site, sequence, `SUPERSEDED by ${by}`);
   }
 }
 
@@ -197,9 +194,12 @@ export function plantChanged(turn: Turn, site: SiteParts, isGone: boolean): void
     const why = row && (isGone ? 'PLANT_GONE' : recheck(turn, site, row));
     if (row && why && !hasEnded(row.state)) fail(turn, site, row, why);
   }
-  if (!isGone) return;
-  for (const entry of site.plan.entries.all()) endEntry(turn, site, entry, 'PLANT_GONE');
-  for (const { id } of site.devices.all()) {
-    site.sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);
+  if (isGone) {
+    for (const { sequence } of site.plan.entries.all()) failCommand(turn, site, sequence, 'PLANT_GONE');
+    for (const { id } of site.devices.all()) {
+      site.sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);
+    }
   }
+  // Who is there, and which alarms stand, by what the plant consists of now.
+  turn.send(() => site.presence.noteChange());
 }

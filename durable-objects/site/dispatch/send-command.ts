@@ -6,7 +6,7 @@ import type { Turn } from '../../object/turn.ts';
 import { hmacHex } from '../../secrets/hmac.ts';
 import type { PlannedDispatch } from '../command/kind/kind.ts';
 import type { SiteParts } from '../parts.ts';
-import { ackDue, type DispatchWindow, waitingDue } from './dispatch.ts';
+import { ackDue, type DispatchWindow, isHeld, waitingDue } from './dispatch.ts';
 import { type DispatchRow, PLAN_OWN } from './rows.ts';
 
 /** A dispatch of a command: it goes out with this turn if its time has come and its device is there, or waits. */
@@ -57,7 +57,11 @@ function noteOverruled(turn: Turn, site: SiteParts, row: DispatchRow): void {
   if (sequence === PLAN_OWN || deviceId !== site.facts(turn).gatewayId) return;
   if (action === 'MODE_CHANGE') {
     const { mode } = JSON.parse(row.payload) as ModeChange;
-    site.plan.overrule(turn, { by: 'unanswered mode', sequence, mode });
+    // One that the gateway has taken and is told again is in force.
+    site.plan.overrule(
+      turn,
+      isHeld(row.state) ? { by: 'mode', mode } : { by: 'unanswered mode', sequence, mode },
+    );
     // The plan's own mode of before is not told again behind it.
     if (site.plan.told?.by === 'unanswered mode') site.dispatches.deleteOfCommand(turn, PLAN_OWN);
   } else if (action.startsWith('EMERGENCY_')) site.plan.overrule(turn, { by: 'emergency', sequence });

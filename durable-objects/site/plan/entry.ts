@@ -92,11 +92,3 @@ function spansOf({ spans, obeyedSinceMs }: KeptEntry, untilMs: number): Span[] {
     return span[0] < span[1] ? [span] : [];
   });
 }
-
-/** It stands no longer; its command, if that is open, has failed for that reason. */
-export function endEntry(turn: Turn, site: SiteParts, { sequence }: KeptEntry, reason: string): void {
-  const command = site.commands.find(sequence);
-  if (command) finish(turn, site, command, { status: 'FAILED', reason });
-  site.dispatches.deleteOfCommand(turn, sequence);
-  site.plan.remove(turn, sequence);
-}

@@ -81,8 +81,7 @@ export class Plan {
   }
 
   remove(turn: Turn, sequence: number): void {
-    this.entries.delete(turn, sequence);
-    this.touch();
+    if (this.entries.delete(turn, sequence)) this.touch();
   }
 
   /** The emergency's own dispatches tell the plant. */
@@ -95,7 +94,7 @@ export class Plan {
    * An emergency that goes out once more ends a setpoint at its gateway, and so does a mode: no gateway can know that it
    * stands on. An emergency that holds is not over by a mode that nobody has acknowledged.
    */
-  overrule(turn: Turn, by: Extract<Told, { by: 'emergency' | 'unanswered mode' }>): void {
+  overrule(turn: Turn, by: Exclude<Told, { by: 'entry' | 'unknown' }>): void {
     const { told } = this.#kept;
     if (told?.by === 'emergency' || (by.by === 'emergency' && told?.by !== 'entry')) return;
     this.noteTold(turn, by);
@@ -115,7 +114,11 @@ export class Plan {
   /** A mode that nobody acknowledged has ended: what the plant does is not known, it is told anew. */
   loseMode(turn: Turn, sequence: number): void {
     const { told } = this.#kept;
-    if (told?.by !== 'unanswered mode' || told.sequence !== sequence) return;
+    if (told?.by === 'unanswered mode' && told.sequence === sequence) this.forgetTold(turn);
+  }
+
+  /** What the plant was told, it may not do: whatever the plan says is told anew. */
+  forgetTold(turn: Turn): void {
     this.noteTold(turn, { by: 'unknown' });
     this.touch();
   }

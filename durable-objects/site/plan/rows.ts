@@ -75,11 +75,12 @@ export class PlanEntries {
     );
   }
 
-  /** Nothing happens when there is none. */
-  delete(turn: Turn, sequence: number): void {
-    if (!this.find(sequence)) return;
+  /** Returns whether there was one. */
+  delete(turn: Turn, sequence: number): boolean {
+    if (!this.find(sequence)) return false;
     this.#note(turn, sequence, undefined);
     turn.write('DELETE FROM plan_entry WHERE command_sequence = ?', sequence);
+    return true;
   }
 
   #note(turn: Turn, sequence: number, entry: KeptEntry | undefined): void {

@@ -11,13 +11,13 @@ import { actionOf } from '../command/kind/emergency.ts';
 import { checkLimits, planSetpoint } from '../command/kind/site-setpoint.ts';
 import type { CommandRow } from '../command/rows.ts';
 import { toDevices } from '../command/to-devices.ts';
-import { expireCommand, finish, subjectOf } from '../dispatch/ends.ts';
+import { expireCommand, failCommand, subjectOf } from '../dispatch/ends.ts';
 import { PLAN_OWN } from '../dispatch/rows.ts';
 import { dispatch } from '../dispatch/send-command.ts';
 import { makeRoom, readCommand } from '../dispatch/waiting.ts';
 import { violationAlarms } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
-import { endEntry, judgeEntry, leaveTop, setpointOf } from './entry.ts';
+import { judgeEntry, leaveTop, setpointOf } from './entry.ts';
 import type { KeptEntry } from './rows.ts';
 import type { HeldEmergency, PlanEntry, Target } from './stack.ts';
 
@@ -54,7 +54,7 @@ export function settle(turn: Turn, site: SiteParts): void {
 function resolve(turn: Turn, site: SiteParts): { target: Target; isTold: boolean } {
   const { over, replaced, target, isTold } = site.plan.at(turn.now);
   for (const { entry, by } of replaced) {
-    endEntry(turn, site, entry, `SUPERSEDED by ${site.commands.find(by)?.id}`);
+    failCommand(turn, site, entry.sequence, `SUPERSEDED by ${site.commands.find(by)?.id}`);
   }
   for (const entry of over) endWindow(turn, site, entry);
   return { target, isTold };
@@ -65,7 +65,7 @@ export function enter(turn: Turn, site: SiteParts, entry: PlanEntry): void {
   site.plan.add(turn, entry);
   const ahead = site.plan.entries.all().filter(({ startsAtMs }) => startsAtMs > turn.now);
   for (const oldest of ahead.slice(0, Math.max(0, ahead.length - LIMIT.commandsAhead))) {
-    endEntry(turn, site, oldest, 'QUEUE_FULL');
+    failCommand(turn, site, oldest.sequence, 'QUEUE_FULL');
   }
   settle(turn, site);
 }
@@ -73,16 +73,13 @@ export function enter(turn: Turn, site: SiteParts, entry: PlanEntry): void {
 /** All that waits and all setpoints end; the plant holds until a mode change that comes after it. */
 export function beginEmergency(turn: Turn, site: SiteParts, emergency: HeldEmergency, id: string): void {
   resolve(turn, site);
-  for (const entry of site.plan.entries.all()) {
+  for (const { sequence } of site.plan.entries.all()) {
     // What was never told waits; the rest stands.
-    const waits = site.commands.find(entry.sequence)?.dispatched_at_ms === null;
-    endEntry(turn, site, entry, waits ? 'EMERGENCY' : `SUPERSEDED by ${id}`);
+    const waits = site.commands.find(sequence)?.dispatched_at_ms === null;
+    failCommand(turn, site, sequence, waits ? 'EMERGENCY' : `SUPERSEDED by ${id}`);
   }
-  for (const { command_sequence: sequence } of site.dispatches.waiting()) {
-    const command = site.commands.find(sequence);
-    if (!command || command.command_type === 'EMERGENCY') continue;
-    finish(turn, site, command, { status: 'FAILED', reason: 'EMERGENCY' });
-    site.dispatches.deleteOfCommand(turn, sequence);
+  for (const { sequence, command_type: commandType } of site.dispatches.waitingCommands()) {
+    if (commandType !== 'EMERGENCY') failCommand(turn, site, sequence, 'EMERGENCY');
   }
   site.dispatches.deleteOfCommand(turn, PLAN_OWN);
   site.commanded.clear(turn);
@@ -98,8 +95,7 @@ export function tellAgain(turn: Turn, site: SiteParts, deviceId: string): void {
   if (!told || told.by === 'unanswered mode' || told.by === 'unknown' || isModeOpen) return;
   if (told.by === 'entry') {
     const isItsOwn = dispatches.ofCommand(told.sequence).some((row) => row.device_id === deviceId);
-    if (!isItsOwn) plan.noteTold(turn, { by: 'mode', mode: site.configuration.operatingMode(turn.now) });
-    if (!isItsOwn) plan.touch();
+    if (!isItsOwn) plan.forgetTold(turn);
     return;
   }
   const own = [PLAN_OWN, ...(told.by === 'emergency' ? [told.sequence] : [])];
@@ -139,7 +135,7 @@ function tellEntry(turn: Turn, site: SiteParts, sequence: number): boolean {
   const command = site.commands.find(sequence);
   const setpoint = setpointOf(command);
   if (!command || !setpoint) {
-    endEntry(turn, site, entry, 'INVALID_PAYLOAD');
+    failCommand(turn, site, sequence, 'INVALID_PAYLOAD');
     return false;
   }
   const facts = site.facts(turn);
@@ -147,11 +143,11 @@ function tellEntry(turn: Turn, site: SiteParts, sequence: number): boolean {
   const [planned] = planSetpoint(setpoint, facts);
   if (why?.violation) {
     const about = subjectOf(command);
-    const keysFor = site.keysToldOf(about.keyId, turn.now);
+    const keysFor = site.keysToldOf(turn, about.keyId);
     site.outbox.emit(turn, ...violationAlarms(about, [why.violation], keysFor, turn.now));
   }
   if (why || !planned) {
-    endEntry(turn, site, entry, why?.rejectionCode ?? 'DEVICE_GONE');
+    failCommand(turn, site, sequence, why?.rejectionCode ?? 'DEVICE_GONE');
     return false;
   }
   site.dispatches.deleteOfCommand(turn, sequence);

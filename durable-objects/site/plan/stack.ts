@@ -42,7 +42,7 @@ export type Told =
   | Extract<Target, { by: 'entry' | 'mode' }>
   | { by: 'emergency'; sequence: number; isAgain?: boolean }
   | { by: 'unanswered mode'; sequence: number; mode: OperatingMode }
-  /** A mode that nobody ever acknowledged has ended: whatever the plan says is to be told. */
+  /** It may do none of that: whatever the plan says is to be told. */
   | { by: 'unknown' };
 
 export interface Standing<Entry extends PlanEntry = PlanEntry> {

@@ -39,10 +39,10 @@ export function verdictAtMs(
   window: { startsAtMs: number; endsAtMs: number | null },
   executingSinceMs: number,
 ): number {
-  const endsAtMs = window.endsAtMs ?? Number.POSITIVE_INFINITY;
-  if (setpoint.type === 'POWER') return Math.min(endsAtMs, openEnd(window, executingSinceMs));
+  if (setpoint.type === 'POWER') return window.endsAtMs ?? executingSinceMs + LIMIT.openSetpointMs;
   const fromMs = Math.max(window.startsAtMs, executingSinceMs);
-  return Math.min(endsAtMs, fromMs + (setpoint.intervalMinutes ?? 0) * MINUTE_MS);
+  const untilMs = fromMs + (setpoint.intervalMinutes ?? 0) * MINUTE_MS;
+  return Math.min(window.endsAtMs ?? untilMs, untilMs);
 }
 
 /** How long the plant may take to arrive at a target, each time it is told one anew. */
@@ -154,10 +154,6 @@ function between(powerKw: readonly Point[], fromMs: number, toMs: number): numbe
 /** More than so much; what both sides are rounded to does not count. */
 function exceeds(deviation: number, tolerance: number): boolean {
   return Math.abs(deviation) - tolerance > 1e-9;
-}
-
-function openEnd({ endsAtMs }: { endsAtMs: number | null }, executingSinceMs: number): number {
-  return endsAtMs ?? executingSinceMs + LIMIT.openSetpointMs;
 }
 
 /** Watts and watt-hours are enough. */

@@ -141,13 +141,14 @@ describe('a command that was taken', () => {
       stage: 'plan',
       facts: { level: 'HIGH', isOnTop: true, dispatches },
     });
+    const { id: commandId } = await rowOf(plant, high);
     for (const [publish, level] of [
       [normal, 'NORMAL'],
       [ahead, 'HIGH'],
     ] as const) {
       expect(await decisionOf(plant, publish)).toEqual({
         stage: 'plan',
-        facts: { level, isOnTop: false, onTop: { by: 'entry' }, dispatches },
+        facts: { level, isOnTop: false, onTop: { by: 'entry', commandId }, dispatches },
       });
     }
   });

@@ -167,6 +167,18 @@ describe('a mode with validUntil', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM command')).toBe(1);
   });
 
+  it('that was taken and is told to its gateway again gives way at its end all the same [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner } = scene;
+    const validUntil = formatInstant(Date.now() + 10 * MINUTE);
+    await partner.submit(submission('mode', { mode: 'MAX_EXPORT', validUntil }));
+    await obey(scene, 1, 'RECEIVED');
+    const next = await connectListening(plant);
+    await obey({ link: next, plant }, 1, 'COMPLETED');
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await told(next, plant)).toEqual(['MAX_EXPORT', 'STANDARD']);
+  });
+
   it('that ends below a setpoint has nothing told; the mode in force follows that setpoint [C-7.7]', async () => {
     const scene = await newPlannedSite();
     const { plant, partner, link } = scene;
@@ -201,6 +213,21 @@ describe('a mode with validUntil', () => {
     await obey(scene, 2, 'COMPLETED');
     await passTime(plant.id, HOUR);
     expect(await told(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING']);
+  });
+
+  it('told once more behind a newer one ends when that is taken, which is then told last [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    const older = submission('mode', { mode: 'MAX_EXPORT' });
+    const newer = submission('mode', { mode: 'PEAK_SHAVING' });
+    await partner.submit(older);
+    await passTime(plant.id, 10 * SECOND);
+    await partner.submit(newer);
+    await passTime(plant.id, 20 * SECOND);
+    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING', 'MAX_EXPORT']);
+    await obey(scene, 2, 'RECEIVED', 'COMPLETED');
+    expect(await endOf(plant, older)).toMatch(/^FAILED SUPERSEDED by /);
+    expect(await told(link, plant)).toEqual(['MAX_EXPORT', 'PEAK_SHAVING', 'MAX_EXPORT', 'PEAK_SHAVING']);
   });
 
   it('that passes while its plant is away ends FAILED EXPIRED, and never was in force [C-7.7]', async () => {
