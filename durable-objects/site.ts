@@ -14,7 +14,7 @@ import type { Env } from './env.ts';
 import { Agenda } from './object/agenda.ts';
 import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
-import { closeQuietly, endLink, sendFrames } from './object/sockets.ts';
+import { closeQuietly, sendFrames } from './object/sockets.ts';
 import {
   type DeviceDiagnostics,
   type DeviceDial,
@@ -167,17 +167,18 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     const device = attachment && devices.find(attachment.deviceId);
     if (!device) return;
     const now = clock.now();
-    const hasExpired = (device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= now;
-    if (device.status !== 'ACTIVE' || hasExpired) {
-      const code = device.status === 'ACTIVE' ? CLOSE_CODES.expired : CLOSE_CODES.revoked;
+    const cut = (code: number, reason: string) =>
       turns.run((turn) => {
-        sessions.cut(turn, device.id, code, 'credential ended', now);
+        sessions.cut(turn, device.id, code, reason, now);
         presence.update(turn);
       });
+    const hasExpired = (device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= now;
+    if (device.status !== 'ACTIVE' || hasExpired) {
+      cut(device.status === 'ACTIVE' ? CLOSE_CODES.expired : CLOSE_CODES.revoked, 'credential ended');
       return;
     }
     const frames = parseFrames(deviceLinkUp, message);
-    if (!frames.ok) endLink(socket, CLOSE_CODES.protocolError, frames.refusal);
+    if (!frames.ok) cut(CLOSE_CODES.protocolError, frames.refusal);
     else receiveFrames(this.#site, device, frames.value, now, (answers) => sendFrames(socket, answers));
   }
 

@@ -48,10 +48,10 @@ export const LIMITS = {
   openSetpointMs: [5 * MINUTE, 'ms', 'C-7.8'],
   violationDampingMs: [10 * SECOND, 'ms', 'C-8.3'],
   settlingMs: [MINUTE, 'ms', 'C-7.8'],
-  // Of a longer time on top the last day counts for the verdict, and so many times on top.
   // How far behind its start a verdict looks for the sample that held then.
   verdictLookBackMs: [60 * MINUTE, 'ms', 'ours'],
   registerFreshMs: [30 * SECOND, 'ms', 'ours'],
+  // Of a longer time on top the last day counts for the verdict, and so many times on top.
   verdictDepthMs: [DAY, 'ms', 'ours'],
   planSpans: [1_000, 'spans', 'ours'],
   confirmMs: [8 * SECOND, 'ms', 'C-6.4'],

@@ -7,26 +7,6 @@ import { derivedUuid } from '../secrets/hmac.ts';
 const MINUTE_MS = 60_000;
 const MAX_ACTOR_CHARS = 256;
 
-export interface AuditEvent {
-  /** What happened once, in words of its own: two rows of one cause are one row. */
-  cause: string;
-  organizationId: string | null;
-  event: 'partner.connected' | 'partner.connection_refused';
-  actor: string;
-  address: string | null;
-  target: string | null;
-  outcome: 'success' | 'refused';
-  details?: Record<string, unknown>;
-}
-
-export async function writeAudit(database: D1Database, event: AuditEvent, now: number): Promise<void> {
-  const { cause, details = {}, ...columns } = event;
-  await drizzle(database)
-    .insert(auditEvents)
-    .values({ id: derivedUuid(`audit|${cause}`), ...columns, details, createdAtMs: now })
-    .onConflictDoNothing();
-}
-
 /** An AMQP connection that was refused: whose attempt, from where, and why. */
 export interface RefusedConnection {
   organizationId: string;
@@ -75,14 +55,18 @@ export async function writeConnected(
   address: string,
   now: number,
 ): Promise<void> {
-  const event: AuditEvent = {
-    cause: `partner.connected|${key.keyId}`,
-    organizationId: key.organizationId,
-    event: 'partner.connected',
-    actor: key.keyPrefix,
-    address,
-    target: key.keyId,
-    outcome: 'success',
-  };
-  await writeAudit(database, event, now);
+  await drizzle(database)
+    .insert(auditEvents)
+    .values({
+      id: derivedUuid(`audit|partner.connected|${key.keyId}`),
+      organizationId: key.organizationId,
+      event: 'partner.connected',
+      actor: key.keyPrefix,
+      address,
+      target: key.keyId,
+      outcome: 'success',
+      details: {},
+      createdAtMs: now,
+    })
+    .onConflictDoNothing();
 }

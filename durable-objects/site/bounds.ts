@@ -25,8 +25,10 @@ export const SITE_BOUNDS = {
   /** A journal block is closed at this size or age; its row is never longer than the size and one message. */
   blockChars: 8 * KIB,
   blockMs: 5 * 60_000,
-  /** Nonces remembered, of all devices together, at 16 bytes each and as much again of room. */
-  nonces: 1_024 * 1_024,
+  /** What one verdict reads of the journal: a day of one gateway's messages every 5 s, at 400 bytes each. */
+  verdictChars: 8 * MIB,
+  /** Nonces remembered, of all devices together, at 32 bytes each: with one batch more they still fit 2^21 slots. */
+  nonces: 1_000_000,
   /** Rows that one alarm trims of each table; the rest follows at once. */
   rowsPerAlarm: 500,
 } as const satisfies RetentionBounds & Record<string, number>;

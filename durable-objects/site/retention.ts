@@ -35,7 +35,6 @@ export class Retention implements DueSource {
   readonly #budgets: readonly Budget[];
   readonly #outbox: Counted;
   readonly #maxOutboxRows: number;
-  readonly #dropped = new Map<string, number>();
   /** Nothing could leave of a table when it was due: it is looked at again then. */
   readonly #notBeforeMs = new Map<string, number>();
 
@@ -43,11 +42,6 @@ export class Retention implements DueSource {
     this.#budgets = budgets;
     this.#outbox = outbox;
     this.#maxOutboxRows = maxOutboxRows;
-  }
-
-  /** Rows that left for want of room since this wake. */
-  dropped(name: string): number {
-    return this.#dropped.get(name) ?? 0;
   }
 
   dueMs(): number | undefined {
@@ -71,18 +65,17 @@ export class Retention implements DueSource {
       const isOld = extent.oldestMs !== undefined && extent.oldestMs <= beforeMs;
       if (!isFull && !isOld) continue;
       const left = table.trim(turn, extent.endsAt - bytes, beforeMs, SITE_BOUNDS.rowsPerAlarm);
-      if (isFull) this.#count(name, left);
+      if (isFull && left > 0) noteFull(name);
       if (left === 0) this.#notBeforeMs.set(name, turn.now + RETRY_MS);
     }
     const over = this.#outbox.count - this.#maxOutboxRows;
     if (over <= 0) return;
     const left = Math.min(over, SITE_BOUNDS.rowsPerAlarm);
     this.#outbox.deleteOldest(turn, left);
-    this.#count('outbox', left);
+    noteFull('outbox');
   }
+}
 
-  #count(name: string, left: number): void {
-    this.#dropped.set(name, this.dropped(name) + left);
-    console.warn('a budget is used up: the oldest leaves', { table: name, rows: left });
-  }
+function noteFull(table: string): void {
+  console.warn('a budget is used up: the oldest leaves', { table });
 }

@@ -42,12 +42,7 @@ export async function seedBench(
 async function seedOne(miniflare: Miniflare, options: OrganizationOptions): Promise<SeededOrganization> {
   const credentials = makeCredentials(options.slug);
   const { organization, apiKey, admin } = credentials;
-  await seedOrganization(miniflare, credentials);
-  const database = await miniflare.getD1Database('DB');
-  await database
-    .prepare('UPDATE organizations SET settings = ? WHERE id = ?')
-    .bind(JSON.stringify(options.settings ?? HIGHEST_RATES), organization.id)
-    .run();
+  await seedOrganization(miniflare, credentials, options.settings ?? HIGHEST_RATES);
   await seedApiKey(miniflare, organization, admin.id, apiKey);
   const plants: PlantSeed[] = [];
   const moreDevices = new Map<string, PlantSeed['gateway'][]>();

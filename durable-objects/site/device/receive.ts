@@ -49,7 +49,7 @@ export function receiveFrames(
       if (waiting.length > 0) answers.push(site.rates.wait(device.id, waiting, perSecond));
       if (answers.length > 0) answer(answers);
       if (findings.hasData) {
-        feed.note(isEventDue, now);
+        if (isEventDue) feed.emit(now);
         site.registry.refreshInBackground();
       }
     });

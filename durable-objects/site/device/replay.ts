@@ -46,10 +46,11 @@ export class ReplayGuard {
     return this.#slots[at + 3] === digestWord(use.digest) ? 'repeat' : 'replay';
   }
 
-  remember(use: NonceUse): void {
+  /** Nothing, where its time is over by now. */
+  remember(use: NonceUse, now: number = use.receivedMs): void {
     const second = Math.ceil((Math.max(use.receivedMs, use.ts) + LIMIT.nonceWindowMs) / 1_000);
-    if (second * 1_000 < use.receivedMs) return;
-    if (this.#used + 1 > (this.#slots.length / WORDS) * MAX_LOAD) this.#makeRoom(use.receivedMs);
+    if (second * 1_000 < now) return;
+    if (this.#used + 1 > (this.#slots.length / WORDS) * MAX_LOAD) this.#makeRoom(now);
     const hash = hashNonce(this.#key, `${use.deviceId}|${use.nonce}`);
     const at = this.#find(hash);
     if (this.#slots[at + 2] === 0) this.#used += 1;

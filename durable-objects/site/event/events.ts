@@ -166,7 +166,8 @@ export interface State {
   deviceId?: string;
 }
 
-export type OpenAlarm = State & { raisedAtMs: number };
+/** `alarmId`: absent in one that older code raised. */
+export type OpenAlarm = State & { raisedAtMs: number; alarmId?: string };
 
 const STATE_ALARMS: Record<State['type'], Pick<Alarm, 'severity'> & { what: string }> = {
   SITE_OFFLINE: { severity: 'CRITICAL', what: 'the site has no live session' },
@@ -176,13 +177,12 @@ const STATE_ALARMS: Record<State['type'], Pick<Alarm, 'severity'> & { what: stri
 
 /** An alarm of a state, raised or, with the moment of its end, cleared. */
 export function standingAlarmEvents(
-  { type, deviceId, raisedAtMs }: OpenAlarm,
+  { type, deviceId, raisedAtMs, alarmId = legacyAlarmId(type, deviceId, raisedAtMs) }: OpenAlarm,
   clearedAtMs: number | null,
   keyIds: readonly string[],
   now: number,
 ): NewOutboxRow[] {
   const { severity, what } = STATE_ALARMS[type];
-  const alarmId = derivedUuid(`alarm|${type}|${deviceId ?? ''}|${raisedAtMs}`);
   const status = clearedAtMs === null ? 'RAISED' : 'CLEARED';
   const payload: Alarm = {
     alarmId,
@@ -202,6 +202,11 @@ export function standingAlarmEvents(
     at_ms: now,
     payload: signableJson(payload),
   }));
+}
+
+/** In the place of an id that was not kept. */
+function legacyAlarmId(type: string, deviceId: string | undefined, raisedAtMs: number): string {
+  return derivedUuid(`alarm|${type}|${deviceId ?? ''}|${raisedAtMs}`);
 }
 
 function alarmEvents(

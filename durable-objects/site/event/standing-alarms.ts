@@ -27,7 +27,7 @@ export class StandingAlarms {
     const ended = this.#open.filter((open) => !states.some((state) => isSame(open, state)));
     if (begun.length + ended.length === 0) return;
     const { keyIds } = this.#registry;
-    const raised = begun.map((state) => ({ ...state, raisedAtMs: turn.now }));
+    const raised = begun.map((state) => ({ ...state, raisedAtMs: turn.now, alarmId: crypto.randomUUID() }));
     for (const alarm of ended)
       this.#outbox.emit(turn, ...standingAlarmEvents(alarm, turn.now, keyIds, turn.now));
     for (const alarm of raised)

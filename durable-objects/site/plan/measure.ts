@@ -1,5 +1,6 @@
 /** What the journal tells of a site's power and registers over a time, for a verdict [C-7.8]. */
 import { LIMIT } from '../../../protocol/limits.ts';
+import { SITE_BOUNDS } from '../bounds.ts';
 import type { SiteParts } from '../parts.ts';
 import { controllablePower, gridPower, gridRegisters } from '../telemetry/canonical.ts';
 import { type SignalOrigin, Snapshot } from '../telemetry/snapshot.ts';
@@ -19,6 +20,7 @@ interface Sample {
 /**
  * Samples in the order of their devices' `ts`, from an hour before the first span on, so that what held at its start
  * counts. Registers tell of the whole site: a setpoint for its controllable assets alone is measured by their power.
+ * Of a site that told more since then than one turn may hold in memory, what it told last.
  */
 export function measure(site: SiteParts, spans: readonly Span[], includeConsumption: boolean): Measured {
   const powerKw = new Series();
@@ -41,7 +43,7 @@ function samplesOf({ journal }: SiteParts, spans: readonly Span[]): Sample[] {
   const sinceMs = first[0] - LIMIT.verdictLookBackMs;
   const toMs = Math.max(...spans.map(([, untilMs]) => untilMs));
   const samples: Sample[] = [];
-  for (const { entry, data } of journal.readingsSince(sinceMs)) {
+  for (const { entry, data } of journal.readingsSince(sinceMs, SITE_BOUNDS.verdictChars)) {
     if (entry.ts < sinceMs || entry.ts > toMs) continue;
     const measuring = Object.entries(data).filter(([name]) => MEASURING.test(name));
     if (measuring.length === 0) continue;

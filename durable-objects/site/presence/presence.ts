@@ -112,7 +112,7 @@ export class Presence implements DueSource {
   }
 
   #tell(turn: Turn, presence: PresenceStatus): void {
-    const { registry, outbox } = this.#parts;
+    const { registry, outbox, devices } = this.#parts;
     const plantId = registry.record?.plantId;
     if (plantId && presence.plant !== this.#status.plant) {
       outbox.emit(turn, statusRow('plant', plantId, { status: presence.plant }, turn.now));
@@ -123,11 +123,23 @@ export class Presence implements DueSource {
         outbox.emit(turn, statusRow('sub-device', subDevice.id, { status }, turn.now));
       }
     }
-    for (const [id, status] of Object.entries(presence.devices)) {
-      if (status === this.#status.devices[id]) continue;
-      const columns = { connectionStatus: status, lastSeenAtMs: turn.now };
+    for (const device of devices.all()) {
+      const { id } = device;
+      const connectionStatus = presence.devices[id];
+      if (connectionStatus === undefined || connectionStatus === this.#status.devices[id]) continue;
+      const lastSeenAtMs = this.#lastSeenMs(device, turn.now);
+      const columns = { connectionStatus, ...(lastSeenAtMs === null ? {} : { lastSeenAtMs }) };
       outbox.emit(turn, statusRow('device', id, columns, turn.now));
     }
+  }
+
+  /** Now, for one that is there; null for one that never was. */
+  #lastSeenMs(
+    { id, connection_id, disconnected_at_ms: disconnectedAtMs }: DeviceRow,
+    now: number,
+  ): number | null {
+    const quietSinceMs = this.#parts.quietSinceMs(id);
+    return quietSinceMs ?? (connection_id === null ? disconnectedAtMs : now);
   }
 }
 

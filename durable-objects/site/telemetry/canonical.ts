@@ -3,7 +3,7 @@
  * missing part is null, and the quality is that of the signals that were used. Pure.
  */
 import { ASSETS } from '../../../protocol/asset.ts';
-import type { AssetType, DataQuality, OperatingMode } from '../../../protocol/enums.ts';
+import type { AssetType, DataQuality, MeterRole, OperatingMode } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { CanonicalTelemetry, DeviceSample, SiteSignal } from '../../../protocol/telemetry.ts';
 import type { SubDevice } from '../../registry/plant-copy.ts';
@@ -27,15 +27,14 @@ export function canonicalTelemetry(
   const signals = new Signals(snapshot);
   const ofKind = (signal: 'fvePowerKw' | 'batteryPowerKw') =>
     subDevices.filter((subDevice) => ASSETS[subDevice.assetType].sumsTo === signal);
-  const meters = (role: 'GRID' | 'CONSUMPTION') =>
-    subDevices.filter(({ assetType, meterRole }) => assetType === 'METER' && meterRole === role);
   const plants = ofKind('fvePowerKw');
   const batteries = ofKind('batteryPowerKw');
 
-  const grid = signals.site('gridPowerKw') ?? signals.sum(meters('GRID'), 'powerKw');
+  const grid = gridOf(signals, subDevices);
   const fve = signals.site('fvePowerKw') ?? signals.sum(plants, 'powerKw');
   const battery = signals.site('batteryPowerKw') ?? signals.sum(batteries, 'powerKw');
-  const metered = signals.site('consumptionPowerKw') ?? signals.sum(meters('CONSUMPTION'), 'powerKw');
+  const metered =
+    signals.site('consumptionPowerKw') ?? signals.sum(metersOf(subDevices, 'CONSUMPTION'), 'powerKw');
   // What a site has none of takes no part in its balance.
   const balanced = balance(
     grid,
@@ -61,8 +60,7 @@ export function canonicalTelemetry(
 
 /** What the site takes from the grid, kW; negative = export. Null while a part of it is not known. */
 export function gridPower(snapshot: Snapshot, subDevices: readonly SubDevice[]): number | null {
-  const signals = new Signals(snapshot);
-  return signals.site('gridPowerKw') ?? signals.sum(gridMeters(subDevices), 'powerKw');
+  return gridOf(new Signals(snapshot), subDevices);
 }
 
 /** What its controllable assets alone take from the grid: what they produce counts against it [C-7.8]. */
@@ -86,7 +84,7 @@ export function gridRegisters(
   subDevices: readonly SubDevice[],
 ): { imported: number | null; exported: number | null } {
   const signals = new Signals(snapshot);
-  const meters = gridMeters(subDevices);
+  const meters = metersOf(subDevices, 'GRID');
   return {
     imported: signals.sum(meters, 'importRegisterKwh'),
     exported: signals.sum(meters, 'exportRegisterKwh'),
@@ -102,8 +100,12 @@ const CONTROLLABLE: readonly { assetType: AssetType; sign: 1 | -1; site?: SiteSi
   { assetType: 'HEAT_PUMP', sign: 1 },
 ];
 
-function gridMeters(subDevices: readonly SubDevice[]): SubDevice[] {
-  return subDevices.filter(({ assetType, meterRole }) => assetType === 'METER' && meterRole === 'GRID');
+function gridOf(signals: Signals, subDevices: readonly SubDevice[]): number | null {
+  return signals.site('gridPowerKw') ?? signals.sum(metersOf(subDevices, 'GRID'), 'powerKw');
+}
+
+function metersOf(subDevices: readonly SubDevice[], role: MeterRole): SubDevice[] {
+  return subDevices.filter(({ assetType, meterRole }) => assetType === 'METER' && meterRole === role);
 }
 
 /** The latest values, and the age of those that were used. */

@@ -41,14 +41,17 @@ export class TelemetryFeed implements DueSource {
     return { timestamp, payload: this.#payload(now) };
   }
 
-  /** Whether values that came now go out now. */
+  /** Whether values that came now go out now; else they wait for the next message or the pulse. No timer does it. */
   isDue(now: number): boolean {
     return this.#nextMs() <= now;
   }
 
-  /** Values came and are stored: an event goes now, or waits for the next message or the pulse. No timer does it. */
-  note(isDue: boolean, now: number): void {
-    if (isDue) this.#emit(now);
+  /** What is known now, to every key that may see the plant. */
+  emit(now: number): void {
+    const { identity, registry } = this.#parts;
+    if (!identity.known || !registry.record?.plantId) return;
+    const event = telemetryEvent(this.#payload(now), now);
+    for (const keyId of registry.keyIds) this.#deliver(keyId, identity.known, event);
   }
 
   /** The pulse of a plant that is online: what waited goes with it. */
@@ -60,14 +63,7 @@ export class TelemetryFeed implements DueSource {
 
   run(turn: Turn): void {
     this.#parts.journal.noteEvent(turn);
-    turn.send(() => this.#emit(turn.now));
-  }
-
-  #emit(now: number): void {
-    const { identity, registry } = this.#parts;
-    if (!identity.known || !registry.record?.plantId) return;
-    const event = telemetryEvent(this.#payload(now), now);
-    for (const keyId of registry.keyIds) this.#deliver(keyId, identity.known, event);
+    turn.send(() => this.emit(turn.now));
   }
 
   #nextMs(): number {

@@ -117,9 +117,15 @@ export class Journal {
     return this.#host.origin(deviceId);
   }
 
-  /** The readings received since then, in the order in which they came, one block in memory at a time. */
-  *readingsSince(sinceMs: number): Generator<{ entry: JournalEntry; data: Record<string, number> }> {
-    for (const block of this.#rows.since(sinceMs)) {
+  /**
+   * The readings received since then, in the order in which they came, one block in memory at a time; the newest where
+   * there are more than so many characters of them.
+   */
+  *readingsSince(
+    sinceMs: number,
+    maxChars?: number,
+  ): Generator<{ entry: JournalEntry; data: Record<string, number> }> {
+    for (const block of this.#rows.since(sinceMs, maxChars)) {
       for (const entry of parseEntries(block)) {
         if (entry.topic !== 'telemetry' || entry.receivedMs < sinceMs) continue;
         yield { entry, data: JSON.parse(entry.dataText) as Record<string, number> };
@@ -186,8 +192,9 @@ export class Journal {
 
   #readNonces(): ReplayGuard {
     const replay = new ReplayGuard();
-    for (const block of this.#rows.since(this.#host.clock.now() - REPLAY_HORIZON_MS)) {
-      for (const entry of parseEntries(block)) replay.remember(entry);
+    const now = this.#host.clock.now();
+    for (const block of this.#rows.since(now - REPLAY_HORIZON_MS)) {
+      for (const entry of parseEntries(block)) replay.remember(entry, now);
     }
     return replay;
   }

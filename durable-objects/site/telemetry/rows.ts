@@ -3,6 +3,7 @@ import { EMPTY, type Extent } from '../../object/extent.ts';
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import { REPLAY_HORIZON_MS } from '../device/replay.ts';
 import type { Kept } from '../retention.ts';
 
 export type JournalBlockRow = {
@@ -37,14 +38,18 @@ export class JournalRows implements Kept {
     return this.#extent;
   }
 
-  /** The data of blocks written to since then, oldest first, one at a time, whatever the history. */
-  *since(sinceMs: number): Generator<string> {
-    const heads = this.#sql.each<{ id: number; last_at_ms: number }>(
-      'SELECT id, last_at_ms FROM journal_block ORDER BY id DESC',
+  /**
+   * The data of blocks written to since then, oldest first, one at a time, whatever the history. Where they hold more
+   * than so many characters, only the newest of them.
+   */
+  *since(sinceMs: number, maxChars = Number.POSITIVE_INFINITY): Generator<string> {
+    const heads = this.#sql.each<{ id: number; last_at_ms: number; size: number }>(
+      'SELECT id, last_at_ms, size FROM journal_block ORDER BY id DESC',
     );
-    let first: number | undefined;
-    for (const { id, last_at_ms: lastAtMs } of heads) {
-      if (lastAtMs < sinceMs) break;
+    let [first, chars]: [number | undefined, number] = [undefined, 0];
+    for (const { id, last_at_ms: lastAtMs, size } of heads) {
+      chars += size;
+      if (lastAtMs < sinceMs || (chars > maxChars && first !== undefined)) break;
       first = id;
     }
     if (first === undefined) return;
@@ -86,14 +91,16 @@ export class JournalRows implements Kept {
     turn.write('UPDATE journal_block SET event_at_ms = ? WHERE id = ?', eventAtMs, id);
   }
 
-  /** The open block stays. */
+  /** The open block stays, and what holds nonces that still count: a replay is no way in for want of room. */
   trim(turn: Turn, place: number, beforeMs: number, limit: number): number {
     this.#extent = undefined;
     return turn.write(
       `DELETE FROM journal_block WHERE id IN (SELECT id FROM journal_block ORDER BY id LIMIT ?)
-         AND id < (SELECT max(id) FROM journal_block) AND (starts_at < ? OR last_at_ms <= ?)`,
+         AND id < (SELECT max(id) FROM journal_block)
+         AND ((starts_at < ? AND last_at_ms < ?) OR last_at_ms <= ?)`,
       limit,
       place,
+      turn.now - REPLAY_HORIZON_MS,
       beforeMs,
     );
   }

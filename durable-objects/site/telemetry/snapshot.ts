@@ -61,10 +61,10 @@ export class Snapshot {
     }
     if (this.#unknownCount > LIMIT.unknownSignalsPerSite) {
       const unknown = [...this.#samples].filter(([metric]) => !this.#isKnown(metric));
-      this.#forgetStalest(unknown, unknown.length - LIMIT.unknownSignalsPerSite);
+      this.#forgetStalest(unknown, LIMIT.unknownSignalsPerSite);
     }
     if (this.#samples.size > LIMIT.signalsPerSite) {
-      this.#forgetStalest([...this.#samples], this.#samples.size - LIMIT.signalsPerSite);
+      this.#forgetStalest([...this.#samples], LIMIT.signalsPerSite);
     }
   }
 
@@ -77,9 +77,10 @@ export class Snapshot {
     return this.#lastSampleMs.get(subDeviceId);
   }
 
-  #forgetStalest(samples: [string, Sample][], count: number): void {
+  /** Those beyond so many. Names that were unknown once may have become known: there may be none. */
+  #forgetStalest(samples: [string, Sample][], max: number): void {
     const byAge = samples.sort((left, right) => left[1].atMs - right[1].atMs);
-    for (const [metric] of byAge.slice(0, count)) this.#samples.delete(metric);
+    for (const [metric] of byAge.slice(0, Math.max(0, samples.length - max))) this.#samples.delete(metric);
     this.#unknownCount = [...this.#samples.keys()].filter((metric) => !this.#isKnown(metric)).length;
   }
 

@@ -1,6 +1,7 @@
 /** The verdict on a setpoint from what a real site's devices told: its numbers, its event, its alarm, its log row. */
 import { describe, expect, it } from 'vitest';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
+import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
 import type { SiteSetpoint } from '../../../../protocol/command.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '../../../support/workerd/site-clock.ts';
@@ -16,7 +17,7 @@ import {
   planned,
   rowOf,
 } from '../../../support/workerd/site-plan.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
 import { createKey, type PlantOptions } from '../../../support/workerd/world.ts';
 
 holdClock();
@@ -158,6 +159,29 @@ describe('a POWER setpoint', () => {
     await evictSite(plant.id);
     await passTime(plant.id, 30 * MINUTE);
     await sendTelemetry(link, plant.gateway, { gridPowerKw: 90 });
+    expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
+  });
+});
+
+describe('a setpoint of a site that tells more than one verdict may read', () => {
+  /** Of some 57 KB. */
+  const filler = Object.fromEntries(
+    Array.from({ length: 400 }, (_none, index) => [`${'x'.repeat(120)}-${index}`, 1 / 3 + index]),
+  );
+
+  it('is judged by what came last [rule 9]', async () => {
+    const scene = await obeying(() => planned(10, 'NORMAL', { forMs: 2 * HOUR }));
+    const { plant, setpoint, link } = scene;
+    await telling(scene, 20 * MINUTE, gridKw(90));
+    const perMessage = JSON.stringify(filler).length;
+    for (let chars = 0; chars < SITE_BOUNDS.verdictChars; chars += perMessage) {
+      await sendTelemetry(link, plant.gateway, { ...filler, gridPowerKw: 10 });
+      await passTime(plant.id, 20 * SECOND);
+    }
+    expect(
+      await numberOf(plant.id, 'SELECT count(*) FROM journal_block WHERE data LIKE \'%"gridPowerKw":90%\''),
+    ).toBeGreaterThan(0);
+    await passTime(plant.id, 2 * HOUR);
     expect(await rowOf(plant, setpoint)).toMatchObject({ status: 'COMPLETED', actualValueKw: 10 });
   });
 });

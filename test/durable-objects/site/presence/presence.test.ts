@@ -240,6 +240,25 @@ describe('a device', () => {
     setClock(START_MS + 3 * SECOND);
     await connectTo(plant.id, plant.gateway.id);
     await untilItIs('MAINTENANCE');
-    await untilRegistered('devices', other.id, { connection_status: 'UNKNOWN' });
+    await untilRegistered('devices', other.id, { connection_status: 'UNKNOWN', last_seen_at_ms: null });
+  });
+
+  it('that fell silent was last seen when it last showed life, not when it was given up [C-3.10]', async () => {
+    const { plant } = await newSite();
+    await connectTo(plant.id, plant.gateway.id);
+    await passTime(plant.id, 91 * SECOND);
+    const seen = { connection_status: 'OFFLINE', last_seen_at_ms: START_MS };
+    await untilRegistered('devices', plant.gateway.id, seen);
+  });
+
+  it('whose link says what is no message is cut there and then [C-3.10]', async () => {
+    const { plant } = await newSite();
+    const link = await connectTo(plant.id, plant.gateway.id);
+    setClock(START_MS + 10 * SECOND);
+    link.socket.send('{');
+    await link.untilClosed();
+    expect(await openSessions(plant.id)).toBe(0);
+    const seen = { connection_status: 'OFFLINE', last_seen_at_ms: START_MS + 10 * SECOND };
+    await untilRegistered('devices', plant.gateway.id, seen);
   });
 });

@@ -28,6 +28,22 @@ function readBack(snapshot: Snapshot): Snapshot {
   return new Snapshot(isSubDevice, JSON.parse(JSON.stringify(snapshot)));
 }
 
+describe('a site whose sub-device is registered late', () => {
+  it('keeps what that told while nobody knew it, beside as much of the unknown as ever (rule 9)', () => {
+    let isKnown = false;
+    const snapshot = new Snapshot((externalId) => isKnown && externalId.startsWith('NEW-'));
+    const names = Array.from({ length: UNKNOWN_PER_SITE / 2 }, (_none, index) => `NEW-${index}/powerKw`);
+    for (const [index, name] of names.entries()) snapshot.apply(GATEWAY, at(T + index), { [name]: index });
+    for (let index = 0; index < UNKNOWN_PER_SITE / 2; index++) {
+      snapshot.apply(GATEWAY, at(T + 1_000 + index), { [`odd-${index}`]: index });
+    }
+    isKnown = true;
+    snapshot.apply(GATEWAY, at(T + 5_000), { 'one-more': 1 });
+    for (const [index, name] of names.entries()) expect(snapshot.get(name)?.value).toBe(index);
+    expect(Object.keys(snapshot.toJSON())).toHaveLength(UNKNOWN_PER_SITE + 1);
+  });
+});
+
 describe('a signal', () => {
   it.each<[string, SignalOrigin, string, string]>([
     ["a gateway's bare name is the site's", GATEWAY, 'gridPowerKw', 'gridPowerKw'],
