@@ -1,6 +1,6 @@
 /**
  * What a device may send: messages a second, bytes a minute, each with a burst [C-3.8]. It is judged before anything
- * is stored; what is over it waits in the bridge, which reads the device no further. Nothing is dropped.
+ * is stored; what is over it waits in the bridge, which reads the device no further; one that waits for more than five minutes is too old.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Wait } from '../../../protocol/link/frame.ts';
