@@ -2,9 +2,9 @@
  * 64 MiB of telemetry that waited, read by a consumer without prefetch that acknowledges nothing: it costs the edge
  * no memory to speak of, neither while it is handed out nor when the object wakes with all of it held (rule 9).
  */
-import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KeySeed } from '../../tools/seed.ts';
+import { residentMib } from '../support/process-memory.ts';
 import { openConnection } from '../support/returning-partner.ts';
 import { eventually, TestStack } from '../support/stack.ts';
 import { VhostCaller } from '../support/vhost-caller.ts';
@@ -26,22 +26,20 @@ describe('a backlog of 64 MiB', () => {
   });
 
   /** Of the edge's process: what of it is garbage the runtime may keep, so the bound is generous. */
-  const residentMib = () => {
+  const edgeMib = () => {
     const pid = stack.edge.pid();
-    if (pid === undefined) return 0;
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-    return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1_024;
+    return pid === undefined ? 0 : residentMib(pid);
   };
 
   /** The most that it is, seen while something goes on. */
   const watch = () => {
-    const seen = { mostMib: residentMib() };
+    const seen = { mostMib: edgeMib() };
     const timer = setInterval(() => {
-      seen.mostMib = Math.max(seen.mostMib, residentMib());
+      seen.mostMib = Math.max(seen.mostMib, edgeMib());
     }, 50);
     const stop = () => {
       clearInterval(timer);
-      return Math.max(seen.mostMib, residentMib());
+      return Math.max(seen.mostMib, edgeMib());
     };
     return { stop };
   };
@@ -79,7 +77,7 @@ describe('a backlog of 64 MiB', () => {
       // A process anew: what it took to fill the queue is not what is measured, and nobody but clients holds the object.
       await stack.killEdge();
       await eventually(async () => (await stack.rest('/vcp/sites')).status === 200 || undefined);
-      const before = residentMib();
+      const before = edgeMib();
 
       const reading = watch();
       const first = await consume(key);
@@ -97,7 +95,7 @@ describe('a backlog of 64 MiB', () => {
       expect(asleep.stop() - before).toBeLessThanOrEqual(GROWTH_MIB);
 
       await stack.killEdge();
-      const fresh = residentMib();
+      const fresh = edgeMib();
       const waking = watch();
       const second = await consume(key);
       await second.start();

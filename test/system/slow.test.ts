@@ -1,9 +1,9 @@
 /** A consumer that never reads its socket costs a window's worth of memory, and nobody else anything. */
-import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KeySeed } from '../../tools/seed.ts';
+import { residentMib } from '../support/process-memory.ts';
 import { openConnection } from '../support/returning-partner.ts';
 import { eventually, TestStack } from '../support/stack.ts';
 import { VhostCaller } from '../support/vhost-caller.ts';
@@ -72,13 +72,13 @@ describe('a consumer that never reads', () => {
     await eventually(() => quick.received === WARM_UP || undefined, 30_000);
     await quick.connection.close();
     const { slow, watcher } = await consumeWithoutReading(key, 'event.alarm');
-    const before = residentMib(stack);
+    const before = memoryOf(stack);
     for (let told = 1; told <= 10; told++) {
       await fill(vhost, MESSAGES / 10);
       await otherVhost.events('alarm', 1, PAYLOAD_CHARS);
       await eventually(() => other.received === told || undefined, 2_000);
     }
-    const after = residentMib(stack);
+    const after = memoryOf(stack);
     expect(after.bridge - before.bridge).toBeLessThanOrEqual(GROWTH_MIB);
     expect(after.edge - before.edge).toBeLessThanOrEqual(GROWTH_MIB);
     expect(slow.received).toBe(0);
@@ -119,10 +119,6 @@ function streamOf(connection: ChannelModel): Duplex {
   return (connection.connection as unknown as { stream: Duplex }).stream;
 }
 
-function residentMib(stack: TestStack): { bridge: number; edge: number } {
-  const of = (pid: number | undefined) => {
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-    return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
-  };
-  return { bridge: of(stack.bridge.process?.pid), edge: of(stack.edge.pid()) };
+function memoryOf(stack: TestStack): { bridge: number; edge: number } {
+  return { bridge: residentMib(stack.bridge.process?.pid), edge: residentMib(stack.edge.pid()) };
 }

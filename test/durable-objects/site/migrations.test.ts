@@ -2,8 +2,17 @@
 import { describe, expect, it } from 'vitest';
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import { boundSite, restoreBounds } from '../../support/workerd/site-bounds.ts';
-import { holdClock, MINUTE, passTime, START_MS, setClock } from '../../support/workerd/site-clock.ts';
+import {
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../support/workerd/site-clock.ts';
 import { droppedOf, publish, rawTelemetry, sendTelemetry } from '../../support/workerd/site-devices.ts';
+import { endOf, executionsOf, newPlannedSite, obey, planned, told } from '../../support/workerd/site-plan.ts';
 import { readCommands } from '../../support/workerd/site-reads.ts';
 import { evictSite, numberOf, rowsOf } from '../../support/workerd/site-rows.ts';
 import { newListeningSite } from '../../support/workerd/site-scenes.ts';
@@ -60,6 +69,34 @@ async function newSiteOfBefore() {
   return { ...scene, sent, acknowledgements };
 }
 
+/**
+ * A site with two setpoints, each with the dispatch that older code gave it, set back: one has no end and is obeyed
+ * since 20 s after the start, one waits for its time.
+ */
+async function newPlannedSiteOfBefore() {
+  const scene = await newPlannedSite();
+  const { plant, partner } = scene;
+  const executing = planned(5, 'NORMAL', { inMs: -MINUTE });
+  const pending = planned(9, 'HIGH', { inMs: 10 * MINUTE, forMs: HOUR });
+  await partner.submit(executing, pending);
+  setClock(START_MS + 20 * SECOND);
+  const { cmdId } = await obey(scene, 1);
+  await rowsOf(plant.id, 'DELETE FROM dispatch');
+  await rowsOf(
+    plant.id,
+    `INSERT INTO dispatch (cmd_id, command_sequence, device_id, action, payload, state, tries, not_before_ms,
+         expires_at_ms, due_at_ms)
+       SELECT CASE status WHEN 'EXECUTING' THEN '${cmdId}' ELSE 'waits' END, sequence, '${plant.gateway.id}',
+         'SITE_SETPOINT', json_set(payload, '$.targetSignedKw', target_value_kw),
+         CASE status WHEN 'EXECUTING' THEN 'RECEIVED' ELSE 'WAITING' END, status = 'EXECUTING', valid_from_ms,
+         valid_until_ms, CASE status WHEN 'EXECUTING' THEN started_at_ms + ${5 * MINUTE} ELSE valid_from_ms END
+       FROM command WHERE status IN ('PENDING', 'EXECUTING')`,
+  );
+  expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(2);
+  await setBack(plant.id);
+  return { ...scene, executing, pending, cmdId };
+}
+
 describe('a site that older code wrote', () => {
   it('still knows each messageId: the same publish is the same answer, another is refused [C-7.3]', async () => {
     const { plant, partner, sent, acknowledgements } = await newSiteOfBefore();
@@ -81,6 +118,54 @@ describe('a site that older code wrote', () => {
     expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(9);
   });
 
+  it('has its open setpoints in the plan: window, level and verdict, and no dispatch of before [C-7.7]', async () => {
+    const { plant } = await newPlannedSiteOfBefore();
+    expect(await rowsOf(plant.id, 'SELECT * FROM plan_entry ORDER BY command_sequence')).toEqual([
+      {
+        command_sequence: 1,
+        level: 'NORMAL',
+        // Its window had begun before it came.
+        starts_at_ms: START_MS,
+        ends_at_ms: null,
+        verdict_at_ms: START_MS + 20 * SECOND + 5 * MINUTE,
+        obeyed_since_ms: null,
+        spans: '[]',
+      },
+      {
+        command_sequence: 2,
+        level: 'HIGH',
+        starts_at_ms: START_MS + 10 * MINUTE,
+        ends_at_ms: START_MS + 70 * MINUTE,
+        verdict_at_ms: null,
+        obeyed_since_ms: null,
+        spans: '[]',
+      },
+    ]);
+    expect(await rowsOf(plant.id, 'SELECT * FROM dispatch')).toEqual([]);
+  });
+
+  it('tells its gateway anew what stands, follows the plan, and ends each setpoint once [C-7.8]', async () => {
+    const scene = await newPlannedSiteOfBefore();
+    const { plant, link, executing, pending, cmdId } = scene;
+    await passTime(plant.id, 0);
+    expect(await told(link, plant)).toEqual([5, 5]);
+    expect((await obey(scene, 2)).cmdId).not.toBe(cmdId);
+    await passTime(plant.id, 5 * MINUTE - 1);
+    expect(await endOf(plant, executing)).toBe('EXECUTING');
+    await passTime(plant.id, 1);
+    expect(await endOf(plant, executing)).toBe('COMPLETED unmeasured');
+    expect(await endOf(plant, pending)).toBe('PENDING');
+    await passTime(plant.id, 5 * MINUTE);
+    await obey(scene, 3);
+    await passTime(plant.id, HOUR);
+    expect(await told(link, plant)).toEqual([5, 5, 9, 5]);
+    expect(await endOf(plant, pending)).toBe('COMPLETED unmeasured');
+    for (const one of [executing, pending]) {
+      const statuses = (await executionsOf(scene, one)).map(({ status }) => status);
+      expect(statuses).toEqual(['EXECUTING', 'COMPLETED']);
+    }
+  });
+
   it('counts what it had: places follow each other, and a budget trims the oldest [rule 9]', async () => {
     const { plant, partner } = await newSiteOfBefore();
     await partner.submit(charge());
@@ -100,7 +185,8 @@ describe('a site that older code wrote', () => {
       }
     }
     await boundSite(plant.id, { journalBytes: 1, messageIdBytes: 1_000 });
-    await passTime(plant.id, MINUTE);
+    // Blocks whose nonces count stay.
+    await passTime(plant.id, 12 * MINUTE);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBe(1);
     expect(await numberOf(plant.id, 'SELECT count(*) FROM message_id')).toBeLessThan(5);
   });

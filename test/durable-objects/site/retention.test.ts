@@ -15,6 +15,7 @@ import {
 import {
   answerPings,
   connectListening,
+  droppedOf,
   nthCommand,
   publish,
   publishAll,
@@ -47,7 +48,7 @@ const FILLER = JSON.stringify(
 
 /** Some ten blocks of telemetry, oldest first, told apart by a value. */
 async function fillJournal(
-  { plant, link, gateway }: Awaited<ReturnType<typeof newConnectedSite>>,
+  { link, gateway }: Awaited<ReturnType<typeof newConnectedSite>>,
   rounds: number,
   from = 0,
 ): Promise<void> {
@@ -56,7 +57,6 @@ async function fillJournal(
     const messages = Array.from({ length: 10 }, () => rawTelemetry(gateway, { data: FILLER }));
     messages.push(rawTelemetry(gateway, { data: `{"gridPowerKw":${round}}` }));
     expect(await publishAll(link, messages)).toEqual(Array(11).fill(true));
-    expect(plant.id).toBeTruthy();
   }
 }
 
@@ -118,13 +118,23 @@ describe('the journal at its budget', () => {
   it('never loses the block that is being filled, nor the nonces of the last ten minutes [C-3.8]', async () => {
     const scene = await newConnectedSite();
     const { plant, link, gateway } = scene;
+    await answerPings(plant.id);
     await boundSite(plant.id, { journalBytes: 1 });
-    const message = rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":1}' });
-    await publish(link, message);
-    await passTime(plant.id, 30 * SECOND);
+    const replayed = () => publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":666}' }));
+    // Dated ahead: its nonce counts for nine minutes.
+    const ts = START_MS + 4 * MINUTE;
+    await publish(link, rawTelemetry(gateway, { nonce: 'n', ts, data: '{"fvePowerKw":1}' }));
+    await fillJournal(scene, 3);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBeGreaterThan(5);
+    await passTime(plant.id, 7 * MINUTE - SECOND);
     await evictSite(plant.id);
-    expect(await publish(link, rawTelemetry(gateway, { nonce: 'n', data: '{"gridPowerKw":2}' }))).toBe(true);
-    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(1);
+    await replayed();
+    expect(await droppedOf(plant.id, gateway.id)).toEqual({ NONCE: 1 });
+    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(2);
+    await settle(plant);
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBe(1);
+    await evictSite(plant.id);
+    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(2);
   });
 });
 

@@ -3,7 +3,8 @@
  * stands years ahead, where no alarm goes off by itself: `passTime` runs each when it is due.
  */
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { afterEach, beforeEach, vi } from 'vitest';
+import { afterEach, beforeEach, expect, vi } from 'vitest';
+import { numberOf } from './site-rows.ts';
 import { siteOf } from './world.ts';
 
 export const START_MS = Date.parse('2030-03-05T09:00:00.000Z');
@@ -49,4 +50,13 @@ export async function passTime(siteId: string, durationMs: number): Promise<numb
     await runDurableObjectAlarm(siteOf(siteId));
   }
   throw new Error(`the agenda of ${siteId} does not come to rest`);
+}
+
+/** Lets a site hand over all that it has to tell, which takes it a few seconds of its clock. */
+export async function passUntilTold(siteId: string): Promise<void> {
+  const waiting = 'SELECT count(*) FROM outbox';
+  for (let looks = 0; looks < 60 && (await numberOf(siteId, waiting)) > 0; looks++) {
+    await passTime(siteId, SECOND);
+  }
+  expect(await numberOf(siteId, waiting), 'events that wait').toBe(0);
 }

@@ -1,11 +1,10 @@
 /** A site whose plan a test follows: what it is submitted, what its gateway is told of it, what its partner hears. */
-import { expect } from 'vitest';
 import type { Submission } from '../../../durable-objects/rpc.ts';
 import type { CommandLogEntry } from '../../../protocol/command-log.ts';
 import type { DeviceAckStatus } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { DeviceTestLink } from './links.ts';
-import { passTime, SECOND } from './site-clock.ts';
+import { passUntilTold } from './site-clock.ts';
 import {
   answerPings,
   commandsOf,
@@ -15,7 +14,6 @@ import {
   sendAck,
 } from './site-devices.ts';
 import { readCommands } from './site-reads.ts';
-import { numberOf } from './site-rows.ts';
 import { type HeardScene, newHeardSite } from './site-scenes.ts';
 import { powerSetpoint, submission } from './site-submissions.ts';
 import type { Plant, PlantOptions } from './world.ts';
@@ -94,12 +92,8 @@ export async function endOf(plant: Plant, publish: Submission): Promise<string> 
 }
 
 /** Lets the site tell its partner all that there is to tell, which takes it a few seconds of its clock. */
-export async function heard({ plant, key, listener }: HeardScene): Promise<void> {
-  const waiting = `SELECT count(*) FROM outbox WHERE lane = '${key.id}'`;
-  for (let tries = 0; tries < 10 && (await numberOf(plant.id, waiting)) > 0; tries++) {
-    await passTime(plant.id, 6 * SECOND);
-  }
-  expect(await numberOf(plant.id, waiting)).toBe(0);
+export async function heard({ plant, listener }: HeardScene): Promise<void> {
+  await passUntilTold(plant.id);
   await listener.quiet();
 }
 

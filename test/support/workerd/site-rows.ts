@@ -19,6 +19,12 @@ export async function numberOf(siteId: string, sql: string): Promise<number> {
   return row?.value ?? 0;
 }
 
+/** How many messages a site's journal holds. */
+export async function journalLines(siteId: string): Promise<number> {
+  const lines = `SELECT sum(length(data) - length(replace(data, char(10), ''))) FROM journal_block`;
+  return await numberOf(siteId, `coalesce((${lines}), 0)`);
+}
+
 /** How many devices of a site have a session. */
 export async function openSessions(siteId: string): Promise<number> {
   return await numberOf(siteId, 'SELECT count(*) FROM device WHERE connection_id IS NOT NULL');

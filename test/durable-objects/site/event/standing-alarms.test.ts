@@ -1,10 +1,20 @@
 /** Alarms of states: one open per type and target, raised once and cleared once, to every key that may see the plant [C-8.3]. */
+import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { formatInstant } from '../../../../protocol/ids.ts';
-import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS } from '../../../support/workerd/site-clock.ts';
+import {
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  passUntilTold,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
 import { connectListening, sendTelemetry, stayConnected } from '../../../support/workerd/site-devices.ts';
 import { type Listener, listen } from '../../../support/workerd/site-listener.ts';
-import { crashSite, evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
+import { crashSite, evictSite } from '../../../support/workerd/site-rows.ts';
 import { newHeardSite } from '../../../support/workerd/site-scenes.ts';
 import { charge, submission } from '../../../support/workerd/site-submissions.ts';
 import { createKey, createOrganization } from '../../../support/workerd/world.ts';
@@ -14,13 +24,6 @@ holdClock();
 /** What a listener was told, each as type, status and device. */
 function told(listener: Listener): unknown[][] {
   return listener.events('alarm').map(({ payload }) => [payload.type, payload.status, payload.deviceId]);
-}
-
-async function settled(siteId: string): Promise<void> {
-  for (let looks = 0; looks < 50; looks++) {
-    if ((await numberOf(siteId, 'SELECT count(*) FROM outbox')) === 0) return;
-    await passTime(siteId, SECOND);
-  }
 }
 
 describe('a plant that goes silent', () => {
@@ -42,7 +45,7 @@ describe('a plant that goes silent', () => {
     const again = await listen(organization, key);
     const back = await connectListening(plant);
     await sendTelemetry(back, plant.gateway, { gridPowerKw: 1 });
-    await settled(plant.id);
+    await passUntilTold(plant.id);
     const cleared = await again.event('alarm', 'CLEARED');
     expect(cleared.payload).toMatchObject({
       alarmId: raised.payload.alarmId,
@@ -100,6 +103,47 @@ describe('a sub-device', () => {
   });
 });
 
+describe('two plants in one fault at one moment', () => {
+  it('are two alarms: neither id is the other one [C-8.3]', async () => {
+    const ids = new Set<unknown>();
+    for (let count = 0; count < 2; count++) {
+      const { plant, listener } = await newHeardSite();
+      const link = await connectListening(plant);
+      await passTime(plant.id, 2 * SECOND);
+      await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
+      const { messageId, payload } = await listener.event('alarm', 'RAISED');
+      expect(payload.raisedAt).toBe(formatInstant(START_MS + 2 * SECOND));
+      ids.add(messageId).add(payload.alarmId);
+      setClock(START_MS);
+    }
+    expect(ids.size).toBe(4);
+  });
+});
+
+describe('a sub-device that is taken from the registry', () => {
+  it('while it is in fault has its alarm cleared, though its plant is away [C-8.3]', async () => {
+    const { organization, key, plant, partner, listener } = await newHeardSite();
+    const link = await connectListening(plant);
+    await passTime(plant.id, 2 * SECOND);
+    await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
+    await listener.event('alarm', 'RAISED');
+    await crashSite(plant.id);
+    await passTime(plant.id, 5 * MINUTE);
+    await env.DB.prepare(`DELETE FROM sub_devices WHERE plant_id = ? AND external_id = 'BESS-1'`)
+      .bind(plant.id)
+      .run();
+    setClock(Date.now() + 2 * MINUTE);
+    await partner.submit(charge());
+    await passTime(plant.id, 2 * SECOND);
+    await passUntilTold(plant.id);
+    const later = await listen(organization, key);
+    await later.event('alarm', 'CLEARED');
+    expect(told(later).filter(([, status]) => status === 'CLEARED')).toEqual([
+      ['DEVICE_FAULT', 'CLEARED', 'BESS-1'],
+    ]);
+  });
+});
+
 describe('who is told', () => {
   it('is every key that may connect and see the plant, and no other [C-8.1]', async () => {
     const { organization, plant, listener } = await newHeardSite();
@@ -116,7 +160,7 @@ describe('who is told', () => {
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
     await listener.event('alarm', 'RAISED');
-    await settled(plant.id);
+    await passUntilTold(plant.id);
     for (const one of listeners) await one.quiet();
     expect(listeners.map((one) => told(one).length)).toEqual([1, 0, 0]);
   });
@@ -139,10 +183,10 @@ describe('a key that breaks a limit again and again', () => {
     await partner.submit(...Array.from({ length: 5 }, () => charge(100_000)));
     await passTime(plant.id, 9 * SECOND);
     await partner.submit(over());
-    await settled(plant.id);
+    await passUntilTold(plant.id);
     await passTime(plant.id, 2 * SECOND);
     await partner.submit(over());
-    await settled(plant.id);
+    await passUntilTold(plant.id);
     await listener.quiet();
     await other.quiet();
     const constraints = other.events('alarm').map(({ payload }) => payload.constraint);

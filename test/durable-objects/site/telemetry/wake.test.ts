@@ -1,5 +1,7 @@
 /** What a wake reads of the journal: nothing until a message comes, then the last ten minutes, and all where it must. */
 import { describe, expect, it, vi } from 'vitest';
+import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
+import { JournalRows } from '../../../../durable-objects/site/telemetry/rows.ts';
 import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
 import {
   connectListening,
@@ -21,6 +23,21 @@ holdClock();
 /** Those that read messages, not only where blocks begin and end. */
 const ofJournal = (statements: readonly string[]) =>
   statements.filter((one) => /journal_block/.test(one) && /^SELECT (\*|data\b|.*, data\b)/.test(one));
+
+/** The blocks that are read from here on, of all objects, until `vi.restoreAllMocks()`: for each reading, how long each is. */
+function noteBlocks(): number[][] {
+  const readings: number[][] = [];
+  const { since } = JournalRows.prototype;
+  vi.spyOn(JournalRows.prototype, 'since').mockImplementation(function* (this: JournalRows, ...bounds) {
+    const lengths: number[] = [];
+    readings.push(lengths);
+    for (const block of since.apply(this, bounds)) {
+      lengths.push(block.length);
+      yield block;
+    }
+  });
+  return readings;
+}
 
 async function latest(siteId: string) {
   return (await siteOf(siteId).readLatestTelemetry(siteId)).payload;
@@ -65,20 +82,19 @@ describe('a wake', () => {
         [1, 2, 3].map(() => rawTelemetry(gateway, { data: filler })),
       );
     }
-    expect(await numberOf(plant.id, 'SELECT count(*) FROM journal_block')).toBeGreaterThan(40);
-    const lengths: number[] = [];
-    const parse = JSON.parse;
-    const statements = await noteStatements(plant.id);
+    const blocks = 'SELECT count(*) FROM journal_block';
+    const young = await numberOf(plant.id, `${blocks} WHERE last_at_ms >= ${Date.now() - 10 * MINUTE}`);
+    expect(await numberOf(plant.id, blocks)).toBeGreaterThan(3 * young);
     await evictSite(plant.id);
-    statements.length = 0;
-    vi.spyOn(JSON, 'parse').mockImplementation((text: string, reviver?: Parameters<typeof parse>[1]) => {
-      if (text.startsWith('[')) lengths.push(text.length);
-      return parse(text, reviver) as unknown;
-    });
+    const readings = noteBlocks();
     await sendTelemetry(link, gateway, { gridPowerKw: 1 });
     vi.restoreAllMocks();
-    // Of 120 messages those of some ten minutes, not all.
-    expect(lengths.length).toBeLessThanOrEqual(60);
+    // The nonces of ten minutes, and the values since the last snapshot: once each.
+    expect(readings.map((lengths) => lengths.length).sort((left, right) => right - left)).toEqual([
+      young,
+      expect.toSatisfy((since: number) => since > 0 && since < young),
+    ]);
+    expect(Math.max(...readings.flat())).toBeLessThanOrEqual(SITE_BOUNDS.blockChars + 2 * filler.length);
     expect((await latest(plant.id)).gridPowerKw).toBe(1);
   });
 });
