@@ -43,8 +43,10 @@ export interface SubmissionBatch {
   siteId: string;
   keyId: string;
   keyPrefix: string;
-  /** The last outbox sequence of this Site that the Vhost has stored. */
+  /** How far the Vhost needs this Site's outbox no more: it has stored that, or its clients have acknowledged it. */
   received: number;
+  /** How far it has it, some of it in memory alone: not to be sent again while that is so. Absent: as `received`. */
+  seen?: number;
   /** Behind this moment its Vhost has answered for them: nothing of it is recorded any more. */
   notAfterMs?: number;
   /** An earlier call with it was not answered: some of it may be recorded. */
@@ -94,9 +96,11 @@ export interface OutboxEvent {
 /** An event that a crash may lose: it has no place in the outbox (telemetry). */
 export type PassingEvent = Omit<OutboxEvent, 'sequence'>;
 
-/** What a Vhost answers to events: how far it has stored, or that the key is no more. */
+/** What a Vhost answers to events: how far it needs them no more and has them, or that the key is no more. */
 export interface Receipt {
   received: number;
+  /** As in `SubmissionBatch`. */
+  seen?: number;
   gone: boolean;
 }
 
@@ -125,7 +129,7 @@ export interface VhostRpc {
    * returns. D1 follows (rule 6). A key that was never opened stays revoked when it is.
    */
   revoke(): Promise<void>;
-  /** Stores events of a Site's outbox, each once, in order. */
+  /** Takes events of a Site's outbox, each once, in order. */
   receive(siteId: string, events: OutboxEvent[]): Promise<Receipt>;
   /** Takes events that a crash may lose. */
   receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;

@@ -102,7 +102,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     if (clock.now() > (batch.notAfterMs ?? Number.POSITIVE_INFINITY)) {
       return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
     }
-    outbox.noteSeen(batch.keyId, batch.received);
+    outbox.noteSeen(batch.keyId, batch.received, batch.seen);
     // The partner's answer first, then the devices: both wait for the commit, and the answer has the longer way.
     const sendLater = (send: () => void) => this.ctx.waitUntil(this.ctx.storage.sync().then(send));
     const outcomes = turns.run(

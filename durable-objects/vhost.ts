@@ -101,7 +101,9 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     const { intake, store } = this.#vhost;
     const isStored =
       !this.#vhost.hasEnded() && (await store.store((turn) => intake.store(turn, siteId, events)));
-    return isStored ? { received: intake.receivedFrom(siteId), gone: false } : { received: 0, gone: true };
+    if (!isStored) return { received: 0, gone: true };
+    const [received, seen] = [intake.receivedFrom(siteId), intake.seenFrom(siteId)];
+    return { received, ...(seen > received ? { seen } : {}), gone: false };
   }
 
   async receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'> {
@@ -173,8 +175,8 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
 
   override alarm(): void {
     const { broker, turns } = this.#vhost;
-    // Acknowledgements that wait are written first: a step that falls would take them along.
-    if (broker.isDirty) turns.run(() => {});
+    // What is in memory alone is written first: a step that falls would take it along.
+    if (broker.isDirty || this.#vhost.hasUnstored) turns.run((turn) => this.#vhost.storeAll(turn));
     this.#agenda.run();
   }
 

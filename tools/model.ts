@@ -1,6 +1,11 @@
-/** `npm run model -- --steps 1000000 [--seed N]`: the plan of a site against its model, for as long as is asked. */
+/**
+ * `npm run model -- --steps 1000000 [--seed N]`: the plan of a site against its model, for as long as is asked, in
+ * processes of so many steps each: what the test runtime keeps of one makes it slower with each more.
+ */
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
+
+const STEPS_PER_PROCESS = 2_000;
 
 const { values } = parseArgs({
   options: { steps: { type: 'string', default: '1000000' }, seed: { type: 'string' } },
@@ -11,16 +16,38 @@ for (const [name, value] of Object.entries(values)) {
     process.exit(2);
   }
 }
-const { status } = spawnSync(
-  process.execPath,
-  ['node_modules/vitest/vitest.mjs', 'run', 'test/durable-objects/site/plan/model.test.ts'],
-  {
-    stdio: 'inherit',
-    env: {
-      ...process.env,
-      SITEWIRE_MODEL_STEPS: values.steps,
-      SITEWIRE_MODEL_SEED: values.seed ?? String(Date.now() % 2 ** 31),
+const wanted = Number(values.steps);
+const firstSeed = Number(values.seed ?? Date.now() % 2 ** 31);
+let seed = firstSeed;
+for (let steps = 0; steps < wanted; seed++) {
+  const piece = Math.min(STEPS_PER_PROCESS, wanted - steps);
+  const { status } = spawnSync(
+    process.execPath,
+    [
+      'node_modules/vitest/vitest.mjs',
+      'run',
+      '--reporter=dot',
+      'test/durable-objects/site/plan/model.test.ts',
+    ],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      encoding: 'utf8',
+      env: { ...process.env, SITEWIRE_MODEL_STEPS: String(piece), SITEWIRE_MODEL_SEED: String(seed) },
     },
-  },
-);
-process.exitCode = status ?? 1;
+  );
+  if (status !== 0) fail(seed, piece);
+  steps += piece;
+  console.log(`plan model: ${steps} of ${wanted} steps, seeds ${firstSeed} to ${seed}`);
+}
+
+/** Once more, to be read; it ends the same way. */
+function fail(failedSeed: number, steps: number): never {
+  console.error(`plan model: failed with seed ${failedSeed}`);
+  const env = { SITEWIRE_MODEL_STEPS: String(steps), SITEWIRE_MODEL_SEED: String(failedSeed) };
+  spawnSync(
+    process.execPath,
+    ['node_modules/vitest/vitest.mjs', 'run', 'test/durable-objects/site/plan/model.test.ts'],
+    { stdio: 'inherit', env: { ...process.env, ...env } },
+  );
+  process.exit(1);
+}

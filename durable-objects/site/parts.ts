@@ -228,7 +228,7 @@ export class SiteParts {
     }
     const siteId = this.identity.known ?? '';
     const receipt = await this.#vhost(lane).receive(siteId, rows.map(toEvent));
-    return receipt.gone ? 'gone' : { received: receipt.received };
+    return receipt.gone ? 'gone' : receipt;
   }
 
   #vhost(keyId: string): VhostStub {

@@ -14,6 +14,8 @@ export const VHOST_BOUNDS = {
   /** What one turn hands out: the rest follows in turns of its own. */
   pumpDeliveries: 512,
   pumpBytes: MIB,
+  /** Events of a queue that clients hold and that are in memory alone; beyond it all are stored at once. */
+  unstoredMessages: 1_024,
   /** Messages past their age that one alarm drops from a queue; the rest follows at once. */
   agedPerAlarm: 500,
   /** Publishes of one connection that were told to wait: what its bridge may hold, and what was on its way. */

@@ -51,7 +51,7 @@ export class VhostParts {
     this.keepAlive = keepAlive;
     this.database = env.DB;
     const broker = () => this.#broker;
-    this.turns = new Turns(ctx, clock, { ending: (turn) => this.#broker.save(turn), ended: onChange });
+    this.turns = new Turns(ctx, clock, { ending: (turn) => this.#save(turn), ended: onChange });
     this.calls = new Calls(clock, onChange);
     this.#connectionRows = new ConnectionRows(sql);
     this.#consumerRows = new ConsumerRows(sql);
@@ -60,11 +60,14 @@ export class VhostParts {
     this.sockets = new ClientSockets(ctx, this.#connectionRows, new SeenConnections(sql), clock);
     this.organization = new OrganizationCopy(facts, this.turns, clock, env.DB);
     this.#broker = this.#readBroker();
-    this.intake = new EventIntake(new ReceivedRows(sql), this.key, (turn, queue, message) =>
-      this.#broker.push(turn, queue, message),
-    );
+    this.intake = new EventIntake(new ReceivedRows(sql), this.key, {
+      push: (turn, queue, message, keptBy) => this.#broker.push(turn, queue, message, keptBy),
+      firstKept: (siteId) => this.#broker.firstKept(siteId),
+    });
     const { turns, sockets } = this;
-    this.outflow = new Outflow({ turns, sockets, broker, keepAlive });
+    const hasUnstored = () => this.hasUnstored;
+    const store = (turn: Turn) => this.storeAll(turn);
+    this.outflow = new Outflow({ turns, sockets, broker, hasUnstored, store, keepAlive });
     this.store = new EventStore({
       turns: this.turns,
       outflow: this.outflow,
@@ -73,7 +76,7 @@ export class VhostParts {
       written,
       keepAlive,
     });
-    const { calls, key, organization, intake, store, outflow } = this;
+    const { calls, key, organization, intake, outflow } = this;
     const sites = env.SITE;
     this.publisher = new Publisher({
       clock,
@@ -81,7 +84,7 @@ export class VhostParts {
       key,
       organization,
       intake,
-      store,
+      store: this.store,
       outflow,
       sites,
       keepAlive,
@@ -101,13 +104,37 @@ export class VhostParts {
     return this.key.hasEnded(this.clock.now());
   }
 
+  /** Whether something of events is in memory alone. */
+  get hasUnstored(): boolean {
+    return this.#broker.telemetry.hasUnstored || this.intake.hasUnstored;
+  }
+
+  /** Nothing of events is in memory alone behind it. */
+  storeAll(turn: Turn): void {
+    this.#broker.telemetry.flush(turn);
+    this.#storeNew(turn);
+  }
+
+  /** Last in each turn. What a client holds may stay in memory alone for a moment: its site keeps it. */
+  #save(turn: Turn): void {
+    if (this.#broker.mustStore) this.#storeNew(turn);
+    this.#broker.save(turn);
+  }
+
+  /** All at once: what is known of a site's events is a place in their order. */
+  #storeNew(turn: Turn): void {
+    this.#broker.storeNew(turn);
+    this.intake.save(turn);
+  }
+
   /**
-   * When the step falls the broker is made anew from what is stored. What is in memory alone goes with it: save it
-   * first; telemetry that is not flushed yet is lost, as in a crash [C-6.4].
+   * When the step falls the broker is made anew from what is stored. What is in memory alone goes with it: store it
+   * first. What its sites keep comes again; telemetry is lost, as in a crash [C-6.4].
    */
   undoBroker(turn: Turn): void {
     turn.undo(() => {
       this.#broker = this.#readBroker();
+      this.intake.reload();
     });
   }
 

@@ -6,12 +6,14 @@ import { assertQuiet } from './bench-stack.ts';
 import { benchFlood } from './flood.ts';
 import { benchCommands } from './p1-command.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
+import { benchGrowth } from './p6-growth.ts';
 import { benchCost } from './p8-cost.ts';
 import { benchSoak } from './soak.ts';
 
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
   p1: benchCommands,
   p2: benchTelemetry,
+  p6: benchGrowth,
   p8: benchCost,
   soak: benchSoak,
   flood: benchFlood,

@@ -1,10 +1,13 @@
 /** P1: a signed device command, from a partner's publish to its acknowledgement and to COMPLETED. */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { MqttClient } from 'mqtt';
 import type { Partner } from '../partner.ts';
 import type { PlantSeed } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, percentile, processCpuMs, report } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
+import { METERED_ENTRY, OBJECT_KINDS, readMeters, rowsOf, sum } from './meters.ts';
+import { CommandingPartner } from './plant-load.ts';
 
 const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 100);
 const ROUNDS: { inFlight: number; commands: number }[] = [
@@ -14,6 +17,8 @@ const ROUNDS: { inFlight: number; commands: number }[] = [
 ];
 /** Until the runtime has compiled what is hot: figures settle after some thousands. */
 const WARM_UP = 6_000;
+const ROWS_COMMANDS = 500;
+const ROWS_SETTLE_MS = 8_000;
 
 interface Timing {
   sentAt: number;
@@ -36,7 +41,36 @@ export async function benchCommands(): Promise<void> {
   await partner.close();
   for (const device of devices) device.end(true);
   await stack.stop();
+  figures.push(await measureRows());
   report('p1', `command round trip, ${PLANTS} plants, instant devices, TLS on both sides`, figures);
+}
+
+/** What a command writes, counted by meters around the objects: not in the run whose time is taken. */
+async function measureRows(): Promise<Figure> {
+  const stack = await startBenchStack({ plants: 1, entry: METERED_ENTRY });
+  const [plant] = stack.plants;
+  if (!plant) throw new Error('there is no plant');
+  const device = await connectInstantDevice(stack, plant);
+  const partner = await CommandingPartner.start(await stack.partner(), 'acme');
+  const rows = async () => {
+    // What is written a moment later counts, too.
+    await pause(ROWS_SETTLE_MS);
+    const meters = await readMeters(stack);
+    return sum(OBJECT_KINDS.flatMap((kind) => meters[kind].map(rowsOf)));
+  };
+  await partner.complete(plant);
+  const before = await rows();
+  for (let count = 0; count < ROWS_COMMANDS; count++) await partner.complete(plant);
+  const written = (await rows()) - before;
+  await partner.partner.close();
+  device.end(true);
+  await stack.stop();
+  return {
+    name: 'rows per command, Site and Vhost',
+    value: written / ROWS_COMMANDS,
+    unit: 'rows',
+    target: '≤ 15',
+  };
 }
 
 async function measure(stack: BenchStack, partner: Partner, plants: readonly PlantSeed[]): Promise<Figure[]> {

@@ -6,11 +6,11 @@
  * again; not that of one that may hibernate, even before it does. A WebSocket message is a twentieth of a request, a
  * `setAlarm` is a row written.
  */
-import { join } from 'node:path';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, report } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
-import { METERS_PATH, type MeterReport, type ObjectKind } from './meter-report.ts';
+import type { MeterReport, ObjectKind } from './meter-report.ts';
+import { OBJECT_KINDS as KINDS, METERED_ENTRY, readMeters, rowsOf, sum } from './meters.ts';
 import { CommandingPartner, publishTelemetry } from './plant-load.ts';
 
 const MINUTES = 60;
@@ -26,13 +26,11 @@ const HOURS_PER_MONTH = 730;
 const PRICE = { row: 1 / 1e6, request: 0.15 / 1e6, gigabyteSecond: 12.5 / 1e6 };
 const OBJECT_GIGABYTES = 0.128;
 const MESSAGES_PER_REQUEST = 20;
-const KINDS: ObjectKind[] = ['Site', 'Vhost'];
 
 type Meters = Record<ObjectKind, MeterReport>;
 
 export async function benchCost(minutes: number = MINUTES): Promise<void> {
-  const entry = join(import.meta.dirname, 'workerd', 'metered-worker.ts');
-  const stack = await startBenchStack({ entry });
+  const stack = await startBenchStack({ entry: METERED_ENTRY });
   const [plant] = stack.plants;
   if (!plant) throw new Error('there is no plant');
   const device = await connectInstantDevice(stack, plant);
@@ -40,7 +38,7 @@ export async function benchCost(minutes: number = MINUTES): Promise<void> {
   await pause(SETTLE_MS);
 
   const messages = Math.round((minutes * 60_000) / INTERVAL_MS);
-  const before = await readMeters(stack);
+  const before = await readBoth(stack);
   const eventsBefore = partner.eventCount;
   const startedAt = performance.now();
   for (let sent = 0; sent < messages; sent++) {
@@ -48,24 +46,24 @@ export async function benchCost(minutes: number = MINUTES): Promise<void> {
     await pause(startedAt + (sent + 1) * INTERVAL_MS - performance.now());
   }
   const hours = (performance.now() - startedAt) / 3_600_000;
-  const during = difference(await readMeters(stack), before);
+  const during = difference(await readBoth(stack), before);
   const events = partner.eventCount - eventsBefore;
 
   await pause(SETTLE_MS);
-  const beforeCommands = await readMeters(stack);
+  const beforeCommands = await readBoth(stack);
   for (let sent = 0; sent < COMMANDS; sent++) {
     await partner.complete(plant);
     await pause(COMMAND_EVERY_MS);
   }
   await pause(SETTLE_MS);
-  const commands = difference(await readMeters(stack), beforeCommands);
+  const commands = difference(await readBoth(stack), beforeCommands);
 
-  const beforeSilence = await readMeters(stack);
+  const beforeSilence = await readBoth(stack);
   for (let silence = 0; silence < SILENCES; silence++) {
     await pause(SILENCE_MS);
     await publishTelemetry(device, plant);
   }
-  const silences = difference(await readMeters(stack), beforeSilence);
+  const silences = difference(await readBoth(stack), beforeSilence);
 
   await partner.partner.close();
   device.end(true);
@@ -159,9 +157,8 @@ function printCalls(meters: Meters, hours: number): void {
   }
 }
 
-async function readMeters(stack: BenchStack): Promise<Meters> {
-  const response = await fetch(`${stack.edge.url}${METERS_PATH}`);
-  const { Site, Vhost } = (await response.json()) as Record<ObjectKind, MeterReport[]>;
+async function readBoth(stack: BenchStack): Promise<Meters> {
+  const { Site, Vhost } = await readMeters(stack);
   const [site, vhost] = [Site[0], Vhost[0]];
   if (!site || !vhost) throw new Error('an object has not been called');
   return { Site: site, Vhost: vhost };
@@ -187,14 +184,6 @@ function since(after: MeterReport, before: MeterReport): MeterReport {
     hibernated: after.hibernated - before.hibernated,
     heldBy: after.heldBy,
   };
-}
-
-function rowsOf(meter: MeterReport): number {
-  return sum(Object.values(meter.rows)) + meter.alarmsSet;
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
 }
 
 function pause(ms: number): Promise<void> {

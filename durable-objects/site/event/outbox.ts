@@ -1,9 +1,8 @@
 /**
  * A site's outbox: one lane per destination, each in order, one call under way in each, batches collected meanwhile
- * (rules 5 and 10). A row goes only when its destination says that it has it. A lane's call has its deadline on the
- * agenda: a crash then strands nothing.
+ * (rules 5 and 10). A row goes only when its destination says that it needs it no more; one that it has in memory alone
+ * stays, and is sent again when that takes long. A lane's call has its deadline on the agenda: a crash strands nothing.
  */
-
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
@@ -17,7 +16,7 @@ const BATCH_ROWS = 256;
 /** Rows of one lane that are kept in memory; beyond it, storage alone has them. */
 const MAX_ROWS_AHEAD = 1_024;
 const CALL_LIMIT_MS = 8_000;
-/** How long the answer of a submit has to prove that it arrived, before its events go again. */
+/** How long a destination has to say that it needs rows no more, before they go again. */
 const HANDOVER_MS = 5_000;
 const MAX_BACKOFF_MS = 60_000;
 
@@ -25,16 +24,18 @@ interface Lane {
   isCalling: boolean;
   failures: number;
   retryAtMs: number;
-  /** What its destination has; those rows go with the next transaction, or when the lane is due. */
+  /** What its destination needs no more; those rows go with the next transaction, or when the lane is due. */
   received: number;
-  /** How far those are deleted. */
+  /** How far it has them, in memory at least. */
+  seen: number;
+  /** How far they are deleted. */
   deleted: number;
-  /** All rows that its destination does not have; undefined while only storage has them. */
+  /** All rows that its destination may need; undefined while only storage has them. */
   ahead: OutboxRow[] | undefined;
 }
 
-/** How far the destination has stored, or that it is no more: its rows are dropped. */
-export type Delivered = { received: number } | 'gone';
+/** How far the destination needs rows no more, and has them (absent: as far); or that it is no more, and they go. */
+export type Delivered = { received: number; seen?: number } | 'gone';
 
 export interface OutboxHost {
   clock: Clock;
@@ -110,16 +111,13 @@ export class Outbox implements DueSource {
     this.#drain(names);
   }
 
-  /** A destination says what it has seen of this site; what is written from here on is above it. */
-  noteSeen(name: string, sequence: number): void {
-    this.#rows.raise(sequence);
-    this.noteReceived(name, sequence);
-  }
-
-  /** A destination says how far it has stored. */
-  noteReceived(name: string, sequence: number): void {
+  /** A destination says what it has of this site; what is written from here on is above it. */
+  noteSeen(name: string, received: number, seen: number = received): void {
+    this.#rows.raise(seen);
     const lane = this.#lane(name);
-    lane.received = Math.max(lane.received, sequence);
+    // Less than before, where it has died meanwhile.
+    lane.seen = seen;
+    lane.received = Math.max(lane.received, received);
     while ((lane.ahead?.[0]?.sequence ?? Number.POSITIVE_INFINITY) <= lane.received) lane.ahead?.shift();
   }
 
@@ -128,10 +126,13 @@ export class Outbox implements DueSource {
     return earliest(resting.map((lane) => lane.retryAtMs));
   }
 
-  /** Not awaited: a slow destination delays no other due time. */
+  /** Not awaited: a slow destination delays no other due time. What it has had in memory for long goes again. */
   run(turn: Turn): void {
-    const due = [...this.#lanes].filter(([, lane]) => lane.retryAtMs <= turn.now).map(([name]) => name);
-    turn.send(() => this.#drain(due));
+    const due = [...this.#lanes].filter(([, lane]) => lane.retryAtMs <= turn.now);
+    turn.send(() => {
+      for (const [, lane] of due) lane.seen = lane.received;
+      this.#drain(due.map(([name]) => name));
+    });
   }
 
   #add(row: OutboxRow): void {
@@ -147,7 +148,7 @@ export class Outbox implements DueSource {
   #lane(name: string): Lane {
     let lane = this.#lanes.get(name);
     if (!lane) {
-      lane = { isCalling: false, failures: 0, retryAtMs: 0, received: 0, deleted: 0, ahead: [] };
+      lane = { isCalling: false, failures: 0, retryAtMs: 0, received: 0, seen: 0, deleted: 0, ahead: [] };
       this.#lanes.set(name, lane);
     }
     return lane;
@@ -155,9 +156,13 @@ export class Outbox implements DueSource {
 
   /** The next rows that its destination does not have. */
   #next(name: string, lane: Lane): OutboxRow[] {
-    if (lane.ahead) return lane.ahead.slice(0, BATCH_ROWS);
-    const rows = this.#rows.of(name, lane.received, BATCH_ROWS);
-    if (rows.length < BATCH_ROWS) lane.ahead = [...rows];
+    const from = Math.max(lane.received, lane.seen);
+    if (lane.ahead) {
+      const first = lane.ahead.findIndex(({ sequence }) => sequence > from);
+      return first < 0 ? [] : lane.ahead.slice(first, first + BATCH_ROWS);
+    }
+    const rows = this.#rows.of(name, from, BATCH_ROWS);
+    if (rows.length < BATCH_ROWS && from === lane.received) lane.ahead = [...rows];
     return rows;
   }
 
@@ -178,7 +183,7 @@ export class Outbox implements DueSource {
       for (;;) {
         const rows = this.#next(name, lane);
         if (rows.length === 0) {
-          if (lane.received <= lane.deleted) this.#lanes.delete(name);
+          if (lane.ahead?.length === 0 && lane.received <= lane.deleted) this.#lanes.delete(name);
           else lane.retryAtMs = this.#host.clock.now() + HANDOVER_MS;
           return;
         }
@@ -200,7 +205,7 @@ export class Outbox implements DueSource {
     }
   }
 
-  /** One call; on success the rows that arrived are gone. */
+  /** One call; on success the rows that are needed no more are gone. */
   async #send(name: string, lane: Lane, rows: readonly OutboxRow[]): Promise<void> {
     const last = rows.at(-1)?.sequence ?? 0;
     lane.isCalling = true;
@@ -209,7 +214,10 @@ export class Outbox implements DueSource {
     if (delivered === 'gone') {
       this.#host.turns.run((turn) => this.#rows.deleteLane(turn, name));
       lane.ahead = [];
-    } else if (delivered.received >= last) this.noteReceived(name, delivered.received);
-    else throw new Error(`the destination has stored up to ${delivered.received} of ${last}`);
+      return;
+    }
+    const { received, seen = received } = delivered;
+    this.noteSeen(name, received, seen);
+    if (seen < last) throw new Error(`the destination has up to ${seen} of ${last}`);
   }
 }

@@ -14,7 +14,7 @@ import { QUEUE_NAMES, type QueueName } from '../../../protocol/routing-keys.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
-import { type DeadLetter, limitsOf, type Queue, type Taken } from '../queue/queue.ts';
+import { type DeadLetter, type KeptBy, limitsOf, type Queue, type Taken } from '../queue/queue.ts';
 import type { Message, Owner, QueueRows } from '../queue/rows.ts';
 import { StoredQueue } from '../queue/stored-queue.ts';
 import { TelemetryQueue } from '../queue/telemetry-queue.ts';
@@ -43,6 +43,7 @@ export class Broker {
   readonly consumers: Consumers;
   readonly #connections: Connections;
   readonly #queues = new Map<QueueName, Queue>();
+  readonly #stored: StoredQueue[] = [];
   readonly #leases: Leases;
   #frames = new Map<string, VhostLinkDown[]>();
 
@@ -53,10 +54,12 @@ export class Broker {
     this.telemetry = new TelemetryQueue(queueRows, toDeadLetters, isConnected);
     for (const name of QUEUE_NAMES) {
       const toNowhere = name === 'dead-letter' ? () => {} : toDeadLetters;
-      const queue =
-        name === 'event.telemetry'
-          ? this.telemetry
-          : new StoredQueue(name, queueRows, toNowhere, isConnected);
+      if (name === 'event.telemetry') {
+        this.#queues.set(name, this.telemetry);
+        continue;
+      }
+      const queue = new StoredQueue(name, queueRows, toNowhere, isConnected);
+      this.#stored.push(queue);
       this.#queues.set(name, queue);
     }
     this.consumers = new Consumers(consumerRows);
@@ -69,8 +72,13 @@ export class Broker {
     return queue;
   }
 
-  push(turn: Turn, name: QueueName, message: Message): void {
-    this.queue(name).push(turn, message);
+  push(turn: Turn, name: QueueName, message: Message, keptBy?: KeptBy): void {
+    this.queue(name).push(turn, message, keptBy);
+  }
+
+  /** The first of a site's events that is in memory alone; undefined when none is. */
+  firstKept(siteId: string): number | undefined {
+    return earliest(this.#stored.map((queue) => queue.firstKept(siteId)));
   }
 
   /** Its time in the dead-letter queue starts now. */
@@ -212,6 +220,16 @@ export class Broker {
 
   save(turn: Turn): void {
     for (const queue of this.#queues.values()) queue.save(turn);
+  }
+
+  /** Whether something is new in memory that must not be there alone when the turn ends. */
+  get mustStore(): boolean {
+    return this.#stored.some((queue) => queue.mustStore);
+  }
+
+  /** Stores all that is in memory alone, but for telemetry. */
+  storeNew(turn: Turn): void {
+    for (const queue of this.#stored) queue.storeNew(turn);
   }
 }
 

@@ -1,16 +1,16 @@
 /**
  * What leaves a vhost for its clients: answers first, then the deliveries that may go now, so many a turn.
- * Acknowledgements that are only in memory ride with the next turn, or get one of their own a moment later; what became
- * of telemetry that was handed out is stored a little after. Both waits are part of the handler that
- * began them (`keepAlive`): no timer keeps an object awake that has nothing to do.
+ * Acknowledgements that are only in memory ride with the next turn, or get one of their own a moment later; what is in
+ * memory alone and was handed out is stored a little after, unless it is acknowledged by then. Both waits are part of
+ * the handler that began them (`keepAlive`): no timer keeps an object awake that has nothing to do.
  */
 import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
-import type { Turns } from '../../object/turn.ts';
+import type { Turn, Turns } from '../../object/turn.ts';
 import type { ClientSockets } from '../client/sockets.ts';
 import type { Broker } from './broker.ts';
 
-/** How long a client may take to acknowledge telemetry before it is stored: most take milliseconds, and no row. */
-const TELEMETRY_FLUSH_MS = 1_000;
+/** How long a client may take to acknowledge an event before it is stored: most take milliseconds, and no row. */
+const STORE_MS = 1_000;
 /** How long acknowledgements wait for a turn to ride in, before they get one of their own. */
 const SETTLE_FLUSH_MS = 100;
 
@@ -24,6 +24,9 @@ export interface OutflowHost {
   turns: Turns;
   sockets: ClientSockets;
   broker(): Broker;
+  /** Whether something is in memory alone; and what stores it. */
+  hasUnstored(): boolean;
+  store(turn: Turn): void;
   keepAlive(work: Promise<void>): void;
 }
 
@@ -35,7 +38,7 @@ interface Wait {
 
 export class Outflow {
   readonly #host: OutflowHost;
-  #telemetryWait: Wait | undefined;
+  #storeWait: Wait | undefined;
   #settleWait: Wait | undefined;
   #isGoingOn = false;
 
@@ -74,18 +77,17 @@ export class Outflow {
 
   #scheduleFlush(): void {
     const { turns, broker } = this.#host;
-    const { telemetry, isDirty } = broker();
-    if (!isDirty) this.#settleWait?.end();
+    if (!broker().isDirty) this.#settleWait?.end();
     else
       this.#settleWait ??= this.#wait(SETTLE_FLUSH_MS, () => {
         this.#settleWait = undefined;
         if (broker().isDirty) turns.run(() => {});
       });
-    if (!telemetry.hasUnstored) this.#telemetryWait?.end();
+    if (!this.#host.hasUnstored()) this.#storeWait?.end();
     else
-      this.#telemetryWait ??= this.#wait(TELEMETRY_FLUSH_MS, () => {
-        this.#telemetryWait = undefined;
-        if (broker().telemetry.hasUnstored) turns.run((turn) => broker().telemetry.flush(turn));
+      this.#storeWait ??= this.#wait(STORE_MS, () => {
+        this.#storeWait = undefined;
+        if (this.#host.hasUnstored()) turns.run((turn) => this.#host.store(turn));
       });
   }
 
@@ -94,8 +96,11 @@ export class Outflow {
     const { promise, resolve } = Promise.withResolvers<void>();
     const end = () => {
       clearTimeout(timer);
-      work();
-      resolve();
+      try {
+        work();
+      } finally {
+        resolve();
+      }
     };
     const timer = setTimeout(end, ms);
     this.#host.keepAlive(promise);

@@ -82,8 +82,9 @@ export class Publisher implements LaneHost {
 
   async submit(stub: SiteStub, batch: LaneBatch): Promise<SubmitAnswer> {
     const { keyId = '', keyPrefix = '' } = this.#parts.key.record ?? {};
-    const received = this.#parts.intake.receivedFrom(batch.siteId);
-    return await stub.submit({ ...batch, keyId, keyPrefix, received });
+    const { intake } = this.#parts;
+    const [received, seen] = [intake.receivedFrom(batch.siteId), intake.seenFrom(batch.siteId)];
+    return await stub.submit({ ...batch, keyId, keyPrefix, received, seen });
   }
 
   async finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void> {

@@ -30,6 +30,12 @@ export interface Lease {
   owner: Owner;
 }
 
+/** The site that keeps a message until it is stored here or acknowledged, and its sequence there. */
+export interface KeptBy {
+  siteId: string;
+  sequence: number;
+}
+
 /** Where messages go that a queue gives up: too many deliveries, or rejected. */
 export type DeadLetter = (turn: Turn, message: Message, reason: 'delivery_limit' | 'rejected') => void;
 
@@ -39,7 +45,8 @@ export interface Queue {
   readonly readyCount: number;
   /** When its first message came, or earlier; undefined for an empty queue. */
   readonly oldestMs: number | undefined;
-  push(turn: Turn, message: Message): void;
+  /** `keptBy`: it need not be stored while a client holds it. */
+  push(turn: Turn, message: Message, keptBy?: KeptBy): void;
   /** The next message, leased to its owner, or settled at once when `lease` is null. */
   take(turn: Turn, owner: Owner, lease: number | null): Taken | undefined;
   /** Changes memory alone until `save`: what a crash forgets of it is delivered again. */

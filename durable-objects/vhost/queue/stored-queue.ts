@@ -1,13 +1,23 @@
 /**
- * A queue whose every message is a row: acknowledgements, executions, alarms, dead letters. A lease is written with
- * the message, so it outlives hibernation; the leases of connections that are gone count as put back.
+ * A queue whose every message that waits is a row: acknowledgements, executions, alarms, dead letters. One that is
+ * handed out as it comes, and that its site keeps, is in memory alone until `storeNew`; acknowledged by then, it is
+ * never written. A lease is written with the message, so it outlives hibernation; the leases of connections that are
+ * gone count as put back.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { messageBytes } from '../../../protocol/link/vhost.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
-import { type DeadLetter, type Lease, limitsOf, type Queue, type QueueLimits, type Taken } from './queue.ts';
+import {
+  type DeadLetter,
+  type KeptBy,
+  type Lease,
+  limitsOf,
+  type Queue,
+  type QueueLimits,
+  type Taken,
+} from './queue.ts';
 import type { Message, MessageRow, Owner, QueueRows } from './rows.ts';
 
 /** When messages that are handed out past their age are looked at again. */
@@ -15,11 +25,11 @@ const HELD_RECHECK_MS = 3_600_000;
 /** Rows read ahead at once for delivery. */
 const READ_AHEAD = 16;
 
-/** A row in memory. One that came in this transaction is written once, at its end, as it then is. */
+/** A row in memory. One that is not stored yet is written as it then is. */
 interface Entry {
   row: MessageRow;
   isStored: boolean;
-  isGone: boolean;
+  keptBy?: KeptBy | undefined;
 }
 
 export class StoredQueue implements Queue {
@@ -35,7 +45,10 @@ export class StoredQueue implements Queue {
   /** The next that were never delivered, in order, and the last position that has been in here. */
   #ahead: Entry[] = [];
   #aheadTo = 0;
-  #unsaved: Entry[] = [];
+  /** In memory alone, by position and in its order. */
+  readonly #unstored = new Map<number, Entry>();
+  /** Something was stored in this turn: then all is. */
+  #isStoring = false;
   #lastPosition: number;
   #messages: number;
   #bytes: number;
@@ -83,17 +96,31 @@ export class StoredQueue implements Queue {
     return this.#oldestMs;
   }
 
-  push(turn: Turn, message: Message): void {
-    const isNext = this.#aheadTo === this.#lastPosition && this.#ahead.length < READ_AHEAD;
+  /** Whether something waits in memory alone, or nobody else keeps it, or it is too much. */
+  get mustStore(): boolean {
+    if (this.#isStoring || this.#unstored.size > VHOST_BOUNDS.unstoredMessages) return true;
+    for (const { row, keptBy } of this.#unstored.values()) if (!keptBy || row.lease === null) return true;
+    return false;
+  }
+
+  /** The first of a site's messages that is in memory alone. */
+  firstKept(siteId: string): number | undefined {
+    for (const { keptBy } of this.#unstored.values()) if (keptBy?.siteId === siteId) return keptBy.sequence;
+    return undefined;
+  }
+
+  push(turn: Turn, message: Message, keptBy?: KeptBy): void {
+    const room = keptBy ? VHOST_BOUNDS.unstoredMessages : READ_AHEAD;
+    const isNext = this.#aheadTo === this.#lastPosition && this.#ahead.length < room;
     this.#lastPosition += 1;
     const row = toRow(this.name, this.#lastPosition, message);
     if (isNext) {
-      const entry: Entry = { row, isStored: false, isGone: false };
+      const entry: Entry = { row, isStored: false, keptBy };
       this.#ahead.push(entry);
-      this.#unsaved.push(entry);
+      this.#unstored.set(row.position, entry);
       this.#aheadTo = this.#lastPosition;
     } else {
-      this.#rows.insertMessage(turn, row);
+      this.#insert(turn, row);
     }
     this.#count(1, row.bytes);
     this.#oldestMs ??= message.createdAtMs;
@@ -110,7 +137,7 @@ export class StoredQueue implements Queue {
       const message = toMessage(row);
       if (turn.now - row.created_at_ms >= this.#limits.maxAgeMs) {
         this.#remove(turn, entry);
-        this.#dropped += 1;
+        this.#drop();
         continue;
       }
       if (row.requeues >= LIMIT.deliveriesPerMessage) {
@@ -128,30 +155,32 @@ export class StoredQueue implements Queue {
   acknowledge(lease: number): void {
     const held = this.#letGo(lease);
     if (!held) return;
-    this.#acked.push(held.position);
     this.#count(-1, -held.bytes);
+    if (this.#unstored.delete(held.position)) return;
+    this.#acked.push(held.position);
+    this.#countsChanged = true;
   }
 
   requeue(turn: Turn, lease: number): void {
     const held = this.#letGo(lease);
     if (!held) return;
-    this.#saveNew(turn);
+    this.storeNew(turn);
     this.#giveBack(turn, held.position, 1);
   }
 
   discard(turn: Turn, lease: number): void {
     const held = this.#letGo(lease);
     if (!held) return;
-    this.#saveNew(turn);
+    this.storeNew(turn);
     const row = this.#rows.message(this.name, held.position);
     if (!row) return;
     const message = toMessage(row);
-    this.#remove(turn, { row, isStored: true, isGone: false });
+    this.#remove(turn, { row, isStored: true });
     this.#deadLetter(turn, message, 'rejected');
   }
 
   release(turn: Turn, holds: (owner: Owner) => boolean): void {
-    this.#saveNew(turn);
+    this.storeNew(turn);
     for (const [lease, { position, owner }] of this.#leased) {
       if (!holds(owner)) continue;
       this.#leased.delete(lease);
@@ -161,15 +190,17 @@ export class StoredQueue implements Queue {
 
   /** What is handed out stays with its holder. */
   dropAged(turn: Turn): void {
-    this.save(turn);
+    this.storeNew(turn);
+    this.#writeCounts(turn);
     const beforeMs = turn.now - this.#limits.maxAgeMs;
     const isHeld = (lease: number) => this.#leased.has(lease);
     const aged = this.#rows.aged(this.name, beforeMs, isHeld, VHOST_BOUNDS.agedPerAlarm);
+    const gone = new Set(aged.map(({ position }) => position));
+    this.#returned = this.#returned.filter((position) => !gone.has(position));
+    this.#ahead = this.#ahead.filter(({ row }) => !gone.has(row.position));
     for (const { position, bytes } of aged) {
       this.#rows.deleteMessage(turn, this.name, position);
-      this.#returned = this.#returned.filter((other) => other !== position);
-      this.#ahead = this.#ahead.filter(({ row }) => row.position !== position);
-      this.#dropped += 1;
+      this.#drop();
       this.#count(-1, -bytes);
     }
     const oldestMs = this.#rows.oldestMs(this.name);
@@ -183,17 +214,39 @@ export class StoredQueue implements Queue {
   }
 
   save(turn: Turn): void {
-    this.#saveNew(turn);
+    this.#isStoring = false;
+    this.#writeCounts(turn);
+  }
+
+  /** Of what is stored: a wake finds no more. */
+  #writeCounts(turn: Turn): void {
     if (!this.#countsChanged) return;
     this.#countsChanged = false;
     for (const position of this.#acked) this.#rows.deleteMessage(turn, this.name, position);
     this.#acked = [];
+    let unstoredBytes = 0;
+    for (const { row } of this.#unstored.values()) unstoredBytes += row.bytes;
     this.#rows.setCounts(turn, {
       name: this.name,
-      message_count: this.#messages,
-      byte_count: this.#bytes,
+      message_count: this.#messages - this.#unstored.size,
+      byte_count: this.#bytes - unstoredBytes,
       dropped_count: this.#dropped,
     });
+  }
+
+  /** From here on they are found in storage. */
+  storeNew(turn: Turn): void {
+    for (const entry of this.#unstored.values()) {
+      entry.isStored = true;
+      this.#insert(turn, entry.row);
+    }
+    this.#unstored.clear();
+  }
+
+  #insert(turn: Turn, row: MessageRow): void {
+    this.#rows.insertMessage(turn, row);
+    this.#isStoring = true;
+    this.#countsChanged = true;
   }
 
   #letGo(lease: number): { position: number; bytes: number } | undefined {
@@ -202,20 +255,11 @@ export class StoredQueue implements Queue {
     return held;
   }
 
-  /** Rows that came in this turn: from here on they are found in storage. */
-  #saveNew(turn: Turn): void {
-    for (const entry of this.#unsaved) {
-      if (!entry.isGone) this.#rows.insertMessage(turn, entry.row);
-      entry.isStored = true;
-    }
-    this.#unsaved = [];
-  }
-
   /** The first message that waits: what was put back comes before what never went out. */
   #next(): Entry | undefined {
     while (this.#returned.length > 0) {
       const row = this.#rows.message(this.name, this.#returned.shift() ?? 0);
-      if (row) return { row, isStored: true, isGone: false };
+      if (row) return { row, isStored: true };
     }
     if (this.#ahead.length === 0) this.#readAhead();
     return this.#ahead.shift();
@@ -224,7 +268,7 @@ export class StoredQueue implements Queue {
   #readAhead(): void {
     if (this.#aheadTo >= this.#lastPosition) return;
     const rows = this.#rows.messagesAfter(this.name, this.#aheadTo, READ_AHEAD);
-    this.#ahead = rows.map((row) => ({ row, isStored: true, isGone: false }));
+    this.#ahead = rows.map((row) => ({ row, isStored: true }));
     this.#aheadTo = rows.at(-1)?.position ?? this.#lastPosition;
   }
 
@@ -253,20 +297,28 @@ export class StoredQueue implements Queue {
     const entry = this.#next();
     if (!entry) return false;
     this.#remove(turn, entry);
-    this.#dropped += 1;
+    this.#drop();
     return true;
   }
 
   #remove(turn: Turn, entry: Entry): void {
-    entry.isGone = true;
-    if (entry.isStored) this.#rows.deleteMessage(turn, this.name, entry.row.position);
     this.#count(-1, -entry.row.bytes);
+    if (!entry.isStored) {
+      this.#unstored.delete(entry.row.position);
+      return;
+    }
+    this.#rows.deleteMessage(turn, this.name, entry.row.position);
+    this.#countsChanged = true;
+  }
+
+  #drop(): void {
+    this.#dropped += 1;
+    this.#countsChanged = true;
   }
 
   #count(messages: number, bytes: number): void {
     this.#messages += messages;
     this.#bytes += bytes;
-    this.#countsChanged = true;
   }
 }
 

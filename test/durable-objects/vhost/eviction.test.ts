@@ -2,7 +2,7 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf, told } from '../../support/workerd/outbox-events.ts';
-import { vhostRows } from '../../support/workerd/partner.ts';
+import { untilStored, vhostRows } from '../../support/workerd/partner.ts';
 import { openPartner } from '../../support/workerd/partner-scenes.ts';
 import { vhostOf } from '../../support/workerd/world.ts';
 
@@ -116,6 +116,7 @@ describe('a vhost whose sockets died with it', () => {
     await partner.consume('event.status');
     await hand(key, siteId, 1, 2);
     const stale = await partner.delivered(2);
+    await untilStored(key, 2);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
     const again = await connect();
     again.settle('ack', stale);
@@ -127,6 +128,7 @@ describe('a vhost whose sockets died with it', () => {
     await partner.consume('event.status');
     await hand(key, siteId, 1, 2);
     await partner.delivered(2);
+    await untilStored(key, 2);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
     const again = await connect();
     await again.quiet();

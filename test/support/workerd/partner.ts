@@ -1,5 +1,7 @@
 /** A partner's client on one link, as the vhost tests drive it: questions with their answers, deliveries, settling. */
+
 import { runInDurableObject } from 'cloudflare:test';
+import { expect, vi } from 'vitest';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
@@ -214,4 +216,14 @@ export async function vhostRows<Row extends Record<string, SqlStorageValue>>(
   return await runInDurableObject(vhostOf(key.id), (_vhost, state) =>
     state.storage.sql.exec<Row>(sql).toArray(),
   );
+}
+
+/** Messages that have a row: what a client holds gets one within a second. */
+export async function storedMessages(key: Key): Promise<number> {
+  const [row] = await vhostRows<{ count: number }>(key, 'SELECT count(*) AS count FROM message');
+  return row?.count ?? 0;
+}
+
+export async function untilStored(key: Key, count: number): Promise<void> {
+  await vi.waitFor(async () => expect(await storedMessages(key)).toBe(count), 10_000);
 }

@@ -54,6 +54,45 @@ async function waiting(siteId: string, keyId: string): Promise<number> {
   return await numberOf(siteId, `SELECT count(*) FROM outbox WHERE lane = '${keyId}'`);
 }
 
+describe('an event that its Vhost has in memory alone', () => {
+  it('stays here and is not sent again, until it is asked about, and goes when it is needed no more (rule 5)', async () => {
+    const { plant, key, ack } = await newTellingSite();
+    await passMinutes(plant.id, 1);
+    expect(await waiting(plant.id, key.id)).toBe(0);
+    let isSettled = false;
+    const receive = vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async (_siteId, events) => {
+      const seen = events.at(-1)?.sequence ?? 0;
+      return isSettled ? { received: seen, gone: false } : { received: 0, seen, gone: false };
+    });
+    await ack('RECEIVED');
+    await ack('COMPLETED');
+    const sent = () => receive.mock.calls.flatMap(([, events]) => events.map(({ sequence }) => sequence));
+    await vi.waitFor(() => expect(sent()).toHaveLength(2));
+    await passTime(plant.id, 4 * SECOND);
+    expect(sent()).toHaveLength(2);
+    expect(await waiting(plant.id, key.id)).toBe(2);
+    await passTime(plant.id, 2 * SECOND);
+    await vi.waitFor(() => expect(sent()).toHaveLength(4));
+    expect(new Set(sent()).size).toBe(2);
+    isSettled = true;
+    await passMinutes(plant.id, 1);
+    expect(await waiting(plant.id, key.id)).toBe(0);
+  });
+
+  it('comes again at once when that Vhost has died: it says that it has less (rule 5)', async () => {
+    const { plant, key, ack } = await newTellingSite();
+    await passMinutes(plant.id, 1);
+    vi.spyOn(Vhost.prototype, 'receive').mockImplementation(async (_siteId, events) => {
+      return { received: 0, seen: events.at(-1)?.sequence ?? 0, gone: false };
+    });
+    await ack('RECEIVED');
+    await vi.waitFor(() => expect(Vhost.prototype.receive).toHaveBeenCalledTimes(1));
+    const died = { keyId: key.id, keyPrefix: 'acme', siteId: plant.id, received: 0, seen: 0 };
+    const { events } = await siteOf(plant.id).submit({ ...died, submissions: [] });
+    expect(events.map(({ kind }) => kind)).toEqual(['execution']);
+  });
+});
+
 describe('an event whose Vhost does not take it', () => {
   it('waits, is tried again with growing pauses of at most a minute, and arrives once, in order [rule 10]', async () => {
     const { organization, plant, key, ack } = await newTellingSite();

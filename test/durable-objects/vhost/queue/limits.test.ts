@@ -37,7 +37,10 @@ async function onQueue<Value>(
     const rows = new QueueRows(new Sql(state.storage));
     const isConnected = () => true;
     const queue = new StoredQueue(name, rows, () => {}, isConnected);
-    const runAt = turnsOf(state, (turn) => queue.save(turn));
+    const runAt = turnsOf(state, (turn) => {
+      if (queue.mustStore) queue.storeNew(turn);
+      queue.save(turn);
+    });
     return work(queue, (step) => runAt(1_000, step), rows);
   });
 }

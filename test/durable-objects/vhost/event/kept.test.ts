@@ -1,0 +1,110 @@
+/** Events that a client holds: their site keeps them until they are acknowledged or stored, and most are never written. */
+import { evictDurableObject } from 'cloudflare:test';
+import { describe, expect, it, vi } from 'vitest';
+import { VHOST_BOUNDS } from '../../../../durable-objects/vhost/bounds.ts';
+import { hand, numbers, range } from '../../../support/workerd/outbox-events.ts';
+import { Partner, storedMessages, untilStored, vhostRows } from '../../../support/workerd/partner.ts';
+import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '../../../support/workerd/world.ts';
+
+async function storedThrough(key: Key): Promise<number | undefined> {
+  const [row] = await vhostRows<{ sequence: number }>(key, 'SELECT sequence FROM received');
+  return row?.sequence;
+}
+
+/** A partner who holds what came, and a site that handed over so many events. */
+async function holding(count: number, prefetch = 0) {
+  const scene = await openPartner();
+  await scene.partner.consume('event.status', { prefetch });
+  const receipt = await hand(scene.key, scene.siteId, 1, count);
+  return { ...scene, receipt };
+}
+
+describe('events that are handed out as they come', () => {
+  it('are not stored, and their site is told to keep them (rule 5)', async () => {
+    const { key, partner, receipt } = await holding(3);
+    expect(await partner.delivered(3)).toHaveLength(3);
+    expect(receipt).toEqual({ received: 0, seen: 3, gone: false });
+    expect([await storedMessages(key), await storedThrough(key)]).toEqual([0, undefined]);
+  });
+
+  it('and acknowledged within a second are never written; their site need not keep them (rule 9)', async () => {
+    const { key, partner, siteId } = await holding(3);
+    partner.settle('ack', await partner.delivered(3));
+    await partner.quiet();
+    expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
+    expect(await storedMessages(key)).toBe(0);
+    await vi.waitFor(async () => expect(await storedThrough(key)).toBe(3), 10_000);
+    expect(await storedMessages(key)).toBe(0);
+    expect(await vhostRows(key, 'SELECT * FROM queue')).toEqual([]);
+    await evictDurableObject(vhostOf(key.id));
+    expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
+    await partner.quiet();
+    expect(numbers(partner)).toEqual([1, 2, 3]);
+  });
+
+  it('of which some are acknowledged are kept from the first that is not (rule 5)', async () => {
+    const { key, partner, siteId } = await holding(3);
+    const [first, , third] = await partner.delivered(3);
+    partner.settle('ack', first && third ? [first, third] : []);
+    await partner.quiet();
+    expect(await hand(key, siteId, 1, 3)).toEqual({ received: 1, seen: 3, gone: false });
+  });
+
+  it('and held for a second are stored with their leases: they outlive a sleep, held (rule 8)', async () => {
+    const { key, partner, siteId } = await holding(3);
+    const held = await partner.delivered(3);
+    await untilStored(key, 3);
+    expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
+    await evictDurableObject(vhostOf(key.id));
+    await partner.quiet();
+    expect(partner.deliveries()).toHaveLength(3);
+    partner.settle('ack', held);
+    await partner.quiet();
+    await untilStored(key, 0);
+  });
+
+  it('are lost with an object that dies, and come again from their site, once (rule 5)', async () => {
+    const { organization, key, partner, siteId } = await holding(3);
+    await partner.delivered(3);
+    await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
+    expect(await hand(key, siteId, 1, 4)).toEqual({ received: 4, gone: false });
+    const again = await Partner.connect(organization, key);
+    await again.consume('event.status', { noAck: true });
+    await again.delivered(4);
+    await again.quiet();
+    expect(numbers(again)).toEqual([1, 2, 3, 4]);
+  });
+
+  it('are stored at once, all of them, when one more comes that has to wait (rule 5)', async () => {
+    const { key, siteId } = await holding(1, 1);
+    expect(await hand(key, siteId, 2, 1)).toEqual({ received: 2, gone: false });
+    expect([await storedMessages(key), await storedThrough(key)]).toEqual([2, 2]);
+  });
+
+  it('are stored when their client goes, and are the next one\u2019s, redelivered (rule 8)', async () => {
+    const { organization, key, partner, siteId } = await holding(2);
+    await partner.delivered(2);
+    partner.link.socket.close();
+    await untilStored(key, 2);
+    expect(await hand(key, siteId, 1, 2)).toEqual({ received: 2, gone: false });
+    const again = await Partner.connect(organization, key);
+    await again.consume('event.status');
+    const all = await again.delivered(2);
+    expect(all.map(({ redelivered }) => redelivered)).toEqual([true, true]);
+  });
+
+  it('are stored beyond so many, and are all there after a wake (rule 9)', async () => {
+    const { key, siteId, partner } = await holding(200);
+    for (let from = 201; from <= VHOST_BOUNDS.unstoredMessages + 200; from += 200) {
+      await hand(key, siteId, from, 200);
+    }
+    const count = VHOST_BOUNDS.unstoredMessages + 1;
+    expect(await storedMessages(key)).toBeGreaterThan(0);
+    await evictDurableObject(vhostOf(key.id));
+    await partner.quiet();
+    partner.settle('requeue', await partner.delivered(count));
+    await partner.quiet();
+    expect(numbers(partner).slice(0, count)).toEqual(range(1, count));
+  });
+});

@@ -1,0 +1,22 @@
+/** The product's Worker with meters around its objects, and what they tell. */
+import { join } from 'node:path';
+import type { BenchStack } from './bench-stack.ts';
+import { METERS_PATH, type MeterReport, type ObjectKind } from './meter-report.ts';
+
+export const METERED_ENTRY = join(import.meta.dirname, 'workerd', 'metered-worker.ts');
+export const OBJECT_KINDS: readonly ObjectKind[] = ['Site', 'Vhost'];
+
+/** A report of each object that was called. */
+export async function readMeters(stack: BenchStack): Promise<Record<ObjectKind, MeterReport[]>> {
+  const response = await fetch(`${stack.edge.url}${METERS_PATH}`);
+  return (await response.json()) as Record<ObjectKind, MeterReport[]>;
+}
+
+/** As they are billed: an alarm that is set is a row. */
+export function rowsOf(meter: MeterReport): number {
+  return sum(Object.values(meter.rows)) + meter.alarmsSet;
+}
+
+export function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

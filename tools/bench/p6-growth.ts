@@ -1,0 +1,69 @@
+/** P6: a plant whose command log grows: whether a command waits any longer for its acknowledgement and its end. */
+import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import { type Figure, percentile, report } from './figures.ts';
+import { connectInstantDevice } from './instant-device.ts';
+import { CommandingPartner, repeat } from './plant-load.ts';
+
+/** Commands logged when the clock is taken; the first sizes settle what is hot. */
+const SIZES = [3_000, 10_000, 30_000, 100_000];
+const SAMPLES = 1_000;
+/** So many in flight while the log is filled. */
+const FILLERS = 64;
+
+export async function benchGrowth(): Promise<void> {
+  const stack: BenchStack = await startBenchStack({ plants: 1 });
+  const [plant] = stack.plants;
+  if (!plant) throw new Error('there is no plant');
+  const device = await connectInstantDevice(stack, plant);
+  const partner = await CommandingPartner.start(await stack.partner(), 'acme');
+  let logged = 0;
+  const complete = async () => {
+    logged += 1;
+    await partner.complete(plant);
+  };
+  const points: { size: number; confirm: number; ended: number }[] = [];
+  for (const size of SIZES) {
+    await repeat(FILLERS, () => logged >= size, complete);
+    points.push({ size, ...(await measure(partner, plant)) });
+    logged += SAMPLES;
+  }
+  await partner.partner.close();
+  device.end(true);
+  await stack.stop();
+  const slope = (of: 'confirm' | 'ended') => exponent(points.map((point) => [point.size, point[of]]));
+  const figures: Figure[] = points.flatMap(({ size, confirm, ended }) => [
+    { name: `publish → confirm p50, ${size} logged`, value: confirm, unit: 'ms' },
+    { name: `publish → COMPLETED p50, ${size} logged`, value: ended, unit: 'ms' },
+  ]);
+  figures.push(
+    { name: 'exponent of the confirm', value: slope('confirm'), unit: '', target: '0' },
+    { name: 'exponent of COMPLETED', value: slope('ended'), unit: '', target: '0' },
+  );
+  report('p6', 'one plant whose command log grows, one command in flight', figures);
+}
+
+async function measure(
+  partner: CommandingPartner,
+  plant: BenchStack['plants'][number],
+): Promise<{ confirm: number; ended: number }> {
+  const [confirms, ends]: [number[], number[]] = [[], []];
+  for (let count = 0; count < SAMPLES; count++) {
+    const sentAt = performance.now();
+    const { confirmed, ended } = partner.command(plant);
+    await confirmed;
+    confirms.push(performance.now() - sentAt);
+    await ended;
+    ends.push(performance.now() - sentAt);
+  }
+  return { confirm: percentile(confirms, 0.5), ended: percentile(ends, 0.5) };
+}
+
+/** Of the line through the points, both axes logarithmic: 0 where size does not matter, 1 where time grows with it. */
+function exponent(points: readonly (readonly [size: number, ms: number])[]): number {
+  const logs = points.map(([size, ms]) => [Math.log(size), Math.log(ms)] as const);
+  const mean = (of: 0 | 1) => logs.reduce((total, one) => total + one[of], 0) / logs.length;
+  const [meanX, meanY] = [mean(0), mean(1)];
+  const covariance = logs.reduce((total, [x, y]) => total + (x - meanX) * (y - meanY), 0);
+  const variance = logs.reduce((total, [x]) => total + (x - meanX) ** 2, 0);
+  return covariance / variance;
+}
