@@ -16,6 +16,10 @@ export const VHOST_BOUNDS = {
   pumpBytes: MIB,
   /** Events of a queue that clients hold and that are in memory alone; beyond it all are stored at once. */
   unstoredMessages: 1_024,
+  /** Rows of a queue read ahead at once for delivery. */
+  readAhead: 16,
+  /** When messages that are handed out past their age are looked at again. */
+  heldRecheckMs: 3_600_000,
   /** Messages past their age that one alarm drops from a queue; the rest follows at once. */
   agedPerAlarm: 500,
   /** Publishes of one connection that were told to wait: what its bridge may hold, and what was on its way. */

@@ -5,10 +5,10 @@
  * gone count as put back.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
-import { messageBytes } from '../../../protocol/link/vhost.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
+import { leaseRow, toMessage, toRow } from './message-row.ts';
 import {
   type DeadLetter,
   type KeptBy,
@@ -19,18 +19,7 @@ import {
   type Taken,
 } from './queue.ts';
 import type { Message, MessageRow, Owner, QueueRows } from './rows.ts';
-
-/** When messages that are handed out past their age are looked at again. */
-const HELD_RECHECK_MS = 3_600_000;
-/** Rows read ahead at once for delivery. */
-const READ_AHEAD = 16;
-
-/** A row in memory. One that is not stored yet is written as it then is. */
-interface Entry {
-  row: MessageRow;
-  isStored: boolean;
-  keptBy?: KeptBy | undefined;
-}
+import { type Entry, Unstored } from './unstored.ts';
 
 export class StoredQueue implements Queue {
   readonly name: QueueName;
@@ -45,8 +34,7 @@ export class StoredQueue implements Queue {
   /** The next that were never delivered, in order, and the last position that has been in here. */
   #ahead: Entry[] = [];
   #aheadTo = 0;
-  /** In memory alone, by position and in its order. */
-  readonly #unstored = new Map<number, Entry>();
+  readonly #unstored = new Unstored();
   /** Something was stored in this turn: then all is. */
   #isStoring = false;
   #lastPosition: number;
@@ -96,28 +84,25 @@ export class StoredQueue implements Queue {
     return this.#oldestMs;
   }
 
-  /** Whether something waits in memory alone, or nobody else keeps it, or it is too much. */
+  /** Whether all that is in memory alone must be stored by the end of this turn. */
   get mustStore(): boolean {
-    if (this.#isStoring || this.#unstored.size > VHOST_BOUNDS.unstoredMessages) return true;
-    for (const { row, keptBy } of this.#unstored.values()) if (!keptBy || row.lease === null) return true;
-    return false;
+    return this.#isStoring || this.#unstored.mustGo;
   }
 
   /** The first of a site's messages that is in memory alone. */
   firstKept(siteId: string): number | undefined {
-    for (const { keptBy } of this.#unstored.values()) if (keptBy?.siteId === siteId) return keptBy.sequence;
-    return undefined;
+    return this.#unstored.firstKept(siteId);
   }
 
   push(turn: Turn, message: Message, keptBy?: KeptBy): void {
-    const room = keptBy ? VHOST_BOUNDS.unstoredMessages : READ_AHEAD;
+    const room = keptBy ? VHOST_BOUNDS.unstoredMessages : VHOST_BOUNDS.readAhead;
     const isNext = this.#aheadTo === this.#lastPosition && this.#ahead.length < room;
     this.#lastPosition += 1;
     const row = toRow(this.name, this.#lastPosition, message);
     if (isNext) {
       const entry: Entry = { row, isStored: false, keptBy };
       this.#ahead.push(entry);
-      this.#unstored.set(row.position, entry);
+      this.#unstored.add(entry);
       this.#aheadTo = this.#lastPosition;
     } else {
       this.#insert(turn, row);
@@ -174,9 +159,8 @@ export class StoredQueue implements Queue {
     this.storeNew(turn);
     const row = this.#rows.message(this.name, held.position);
     if (!row) return;
-    const message = toMessage(row);
     this.#remove(turn, { row, isStored: true });
-    this.#deadLetter(turn, message, 'rejected');
+    this.#deadLetter(turn, toMessage(row), 'rejected');
   }
 
   release(turn: Turn, holds: (owner: Owner) => boolean): void {
@@ -206,7 +190,8 @@ export class StoredQueue implements Queue {
     const oldestMs = this.#rows.oldestMs(this.name);
     const isMore = aged.length === VHOST_BOUNDS.agedPerAlarm;
     // What is held past its age is looked at again in a while.
-    this.#oldestMs = oldestMs && !isMore ? Math.max(oldestMs, beforeMs + HELD_RECHECK_MS) : oldestMs;
+    this.#oldestMs =
+      oldestMs && !isMore ? Math.max(oldestMs, beforeMs + VHOST_BOUNDS.heldRecheckMs) : oldestMs;
   }
 
   *leases(): Iterable<Lease> {
@@ -224,23 +209,20 @@ export class StoredQueue implements Queue {
     this.#countsChanged = false;
     for (const position of this.#acked) this.#rows.deleteMessage(turn, this.name, position);
     this.#acked = [];
-    let unstoredBytes = 0;
-    for (const { row } of this.#unstored.values()) unstoredBytes += row.bytes;
     this.#rows.setCounts(turn, {
       name: this.name,
       message_count: this.#messages - this.#unstored.size,
-      byte_count: this.#bytes - unstoredBytes,
+      byte_count: this.#bytes - this.#unstored.bytes,
       dropped_count: this.#dropped,
     });
   }
 
   /** From here on they are found in storage. */
   storeNew(turn: Turn): void {
-    for (const entry of this.#unstored.values()) {
+    for (const entry of this.#unstored.takeAll()) {
       entry.isStored = true;
       this.#insert(turn, entry.row);
     }
-    this.#unstored.clear();
   }
 
   #insert(turn: Turn, row: MessageRow): void {
@@ -267,7 +249,7 @@ export class StoredQueue implements Queue {
 
   #readAhead(): void {
     if (this.#aheadTo >= this.#lastPosition) return;
-    const rows = this.#rows.messagesAfter(this.name, this.#aheadTo, READ_AHEAD);
+    const rows = this.#rows.messagesAfter(this.name, this.#aheadTo, VHOST_BOUNDS.readAhead);
     this.#ahead = rows.map((row) => ({ row, isStored: true }));
     this.#aheadTo = rows.at(-1)?.position ?? this.#lastPosition;
   }
@@ -279,11 +261,7 @@ export class StoredQueue implements Queue {
       this.#rows.leaseMessage(turn, this.name, row.position, lease, owner);
       return;
     }
-    row.deliveries += 1;
-    row.lease = lease;
-    row.connection_id = owner.connectionId;
-    row.channel = owner.channel;
-    row.tag = owner.tag;
+    leaseRow(row, lease, owner);
   }
 
   #giveBack(turn: Turn, position: number, requeues: 0 | 1): void {
@@ -303,10 +281,7 @@ export class StoredQueue implements Queue {
 
   #remove(turn: Turn, entry: Entry): void {
     this.#count(-1, -entry.row.bytes);
-    if (!entry.isStored) {
-      this.#unstored.delete(entry.row.position);
-      return;
-    }
+    if (this.#unstored.delete(entry.row.position)) return;
     this.#rows.deleteMessage(turn, this.name, entry.row.position);
     this.#countsChanged = true;
   }
@@ -320,33 +295,4 @@ export class StoredQueue implements Queue {
     this.#messages += messages;
     this.#bytes += bytes;
   }
-}
-
-function toRow(queue: QueueName, position: number, message: Message): MessageRow {
-  return {
-    queue,
-    position,
-    routing_key: message.routingKey,
-    properties: JSON.stringify(message.properties),
-    body: message.body,
-    encoding: message.encoding,
-    bytes: messageBytes(message),
-    created_at_ms: message.createdAtMs,
-    deliveries: 0,
-    requeues: 0,
-    lease: null,
-    connection_id: null,
-    channel: null,
-    tag: null,
-  };
-}
-
-function toMessage(row: MessageRow): Message {
-  return {
-    routingKey: row.routing_key,
-    properties: JSON.parse(row.properties),
-    body: row.body,
-    encoding: row.encoding,
-    createdAtMs: row.created_at_ms,
-  };
 }

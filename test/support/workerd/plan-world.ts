@@ -275,6 +275,7 @@ export class PlanWorld {
     this.#checkEvents();
     await this.leave();
     this.#hearing.mockRestore();
+    await evictSite(this.#plant.id);
   }
 
   // what must hold
