@@ -130,18 +130,14 @@ export class AmqpConnection implements ChannelHost {
       throw new SilentClose('no method on channel 0 in the handshake');
     }
     const { method, fields } = readMethod(frame.payload);
-    if (method === METHOD.connectionClose) {
-      this.#closeOk();
-      return;
-    }
+    if (method === METHOD.connectionClose) return this.#closeOk();
     this.#isBusy = true;
     this.#handshake
       .take(method, fields)
       .then((session) => {
-        if (!session) return;
-        if (this.#state === 'handshake') this.#run(session);
-        // It was closed meanwhile: nobody else ends its link.
-        else session.link.close();
+        // Of one that was closed meanwhile nobody else ends the link.
+        if (this.#state !== 'handshake') session?.link.close();
+        else if (session) this.#run(session);
       })
       .catch((error: unknown) => this.#fail(error))
       .finally(() => {
