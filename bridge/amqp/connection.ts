@@ -130,14 +130,15 @@ export class AmqpConnection implements ChannelHost {
       throw new SilentClose('no method on channel 0 in the handshake');
     }
     const { method, fields } = readMethod(frame.payload);
-    if (method === METHOD.connectionClose) return this.#closeOk();
+    if (method === METHOD.connectionClose) {
+      this.#closeOk();
+      return;
+    }
     this.#isBusy = true;
     this.#handshake
       .take(method, fields)
       .then((session) => {
-        // Of one that was closed meanwhile nobody else ends the link.
-        if (this.#state !== 'handshake') session?.link.close();
-        else if (session) this.#run(session);
+        if (session && this.#state === 'handshake') this.#run(session);
       })
       .catch((error: unknown) => this.#fail(error))
       .finally(() => {

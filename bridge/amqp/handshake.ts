@@ -99,10 +99,10 @@ export class Handshake {
     throw new SilentClose(`method ${method} in handshake state ${this.#state}`);
   }
 
-  /** Ends a link that no session took over, also one that is still being dialled. */
+  /** Ends its link, whether a session took it over, or has yet to, or it is still being dialled. */
   abandon(): void {
     this.#abandoned = true;
-    if (this.#state !== 'done') this.#link?.close();
+    this.#link?.close();
   }
 
   async #startOk(fields: Fields): Promise<void> {
