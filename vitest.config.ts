@@ -6,7 +6,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const PURE = 'test/**/*.pure.test.ts';
 
 /** What takes longest begins first: at the end it would run alone. */
-const LONG = /plan\/model|tools\/(lifecycle|dev|behaviour)|system\//;
+const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|system\//;
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

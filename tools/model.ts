@@ -5,7 +5,8 @@
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 
-const STEPS_PER_PROCESS = 2_000;
+const WALKS = 'test/durable-objects/site/plan/model-';
+const STEPS_PER_PROCESS = 8_000;
 
 const { values } = parseArgs({
   options: { steps: { type: 'string', default: '1000000' }, seed: { type: 'string' } },
@@ -23,12 +24,7 @@ for (let steps = 0; steps < wanted; seed++) {
   const piece = Math.min(STEPS_PER_PROCESS, wanted - steps);
   const { status } = spawnSync(
     process.execPath,
-    [
-      'node_modules/vitest/vitest.mjs',
-      'run',
-      '--reporter=dot',
-      'test/durable-objects/site/plan/model.test.ts',
-    ],
+    ['node_modules/vitest/vitest.mjs', 'run', '--reporter=dot', WALKS],
     {
       stdio: ['ignore', 'pipe', 'pipe'],
       encoding: 'utf8',
@@ -44,10 +40,9 @@ for (let steps = 0; steps < wanted; seed++) {
 function fail(failedSeed: number, steps: number): never {
   console.error(`plan model: failed with seed ${failedSeed}`);
   const env = { SITEWIRE_MODEL_STEPS: String(steps), SITEWIRE_MODEL_SEED: String(failedSeed) };
-  spawnSync(
-    process.execPath,
-    ['node_modules/vitest/vitest.mjs', 'run', 'test/durable-objects/site/plan/model.test.ts'],
-    { stdio: 'inherit', env: { ...process.env, ...env } },
-  );
+  spawnSync(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', WALKS], {
+    stdio: 'inherit',
+    env: { ...process.env, ...env },
+  });
   process.exit(1);
 }
