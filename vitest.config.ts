@@ -5,8 +5,31 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** Rules that take data and a moment: they need no object, so they run in Node, wherever they stand in the tree. */
 const PURE = 'test/**/*.pure.test.ts';
 
+/** Walks of the plan's model: each has a runtime of its own. */
+const WALKS = 'test/durable-objects/site/plan/model-*.test.ts';
+
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|system\//;
+
+/** The objects and the Worker inside the real runtime, with the real D1. */
+function inWorkerd() {
+  return cloudflareTest(async () => ({
+    wrangler: { configPath: './wrangler.toml' },
+    miniflare: {
+      bindings: {
+        BRIDGE_SECRET: 'test-bridge-secret-of-forty-characters-xx',
+        DATA_KEYS: `1:${'5a'.repeat(32)}`,
+        // The public half of the key pair in test/support/workerd/tokens.ts.
+        TOKEN_PUBLIC_KEY: JSON.stringify({
+          kty: 'OKP',
+          crv: 'Ed25519',
+          x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
+        }),
+        TEST_MIGRATIONS: await readD1Migrations('migrations/sql'),
+      },
+    },
+  }));
+}
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -17,7 +40,7 @@ class LongestFirst extends BaseSequencer {
 }
 
 /**
- * Two projects: `workerd` runs the objects and the Worker inside the real runtime, with the real D1; `node` runs
+ * Projects: `workerd` and `workerd apart` run the objects and the Worker inside the real runtime, with the real D1; `node` runs
  * what a Node process runs: protocol, bridge, tools, the suites that drive a whole stack from outside, and the pure
  * rules of the objects.
  */
@@ -33,27 +56,23 @@ export default defineConfig({
     },
     projects: [
       {
-        plugins: [
-          cloudflareTest(async () => ({
-            wrangler: { configPath: './wrangler.toml' },
-            miniflare: {
-              bindings: {
-                BRIDGE_SECRET: 'test-bridge-secret-of-forty-characters-xx',
-                DATA_KEYS: `1:${'5a'.repeat(32)}`,
-                // The public half of the key pair in test/support/workerd/tokens.ts.
-                TOKEN_PUBLIC_KEY: JSON.stringify({
-                  kty: 'OKP',
-                  crv: 'Ed25519',
-                  x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
-                }),
-                TEST_MIGRATIONS: await readD1Migrations('migrations/sql'),
-              },
-            },
-          })),
-        ],
+        plugins: [inWorkerd()],
         test: {
           name: 'workerd',
-          include: ['test/{durable-objects,worker}/**/*.test.ts'],
+          // Files share a runtime and tell their plants and keys apart: one for each would take two seconds more.
+          isolate: false,
+          include: ['test/durable-objects/**/*.test.ts'],
+          exclude: [...configDefaults.exclude, PURE, WALKS],
+          setupFiles: ['test/support/workerd/setup.ts'],
+          testTimeout: 30_000,
+        },
+      },
+      {
+        // Apart: a long walk slows a runtime with each step, and suites of the Worker change D1 itself.
+        plugins: [inWorkerd()],
+        test: {
+          name: 'workerd apart',
+          include: ['test/worker/**/*.test.ts', WALKS],
           exclude: [...configDefaults.exclude, PURE],
           setupFiles: ['test/support/workerd/setup.ts'],
           testTimeout: 30_000,
