@@ -62,6 +62,8 @@ function factsOf(stage: DecidingStage, submission: Submission, facts: SiteFacts)
       return { timestampMs: submission.timestampMs };
     case 'topology':
       return { assetTypes: [...new Set(facts.subDevices.map(({ assetType }) => assetType))] };
+    case 'constraint':
+      return facts.emergency ? { emergency: facts.emergency.type } : {};
     case 'target':
       return { gateway: facts.gatewayId ?? null };
     default:

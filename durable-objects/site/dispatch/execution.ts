@@ -65,9 +65,9 @@ function takeEffect(turn: Turn, site: SiteParts, row: CommandRow): void {
   if (!KINDS[row.command_type].effect) return;
   const command = readCommand(row);
   if (!command) return;
-  const { configuration, plan, commanded } = site;
+  const { configuration, plan } = site;
   const { id: commandId, sequence, key_prefix: keyPrefix } = row;
-  const acting = { configuration, plan, commanded, commandId, sequence, keyPrefix };
+  const acting = { configuration, plan, commandId, sequence, keyPrefix };
   kindOf(command).effect?.(turn, acting, command.payload);
   if (command.commandType === 'MODE_CHANGE' && !plan.emergency) forgetBefore(turn, site, sequence, commandId);
 }

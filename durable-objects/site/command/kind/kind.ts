@@ -5,7 +5,6 @@ import type { SiteConfiguration } from '../../config/configuration.ts';
 import type { DispatchRow } from '../../dispatch/rows.ts';
 import type { Plan } from '../../plan/plan.ts';
 import type { SiteFacts } from '../../site-facts.ts';
-import type { Commanded } from '../commanded.ts';
 import type { Refusal } from '../refusal.ts';
 import type { CommandRow } from '../rows.ts';
 
@@ -68,7 +67,6 @@ export interface Kind<Payload> {
 export interface EffectSite {
   configuration: SiteConfiguration;
   plan: Plan;
-  commanded: Commanded;
   commandId: string;
   sequence: number;
   /** The prefix of the key that sent it. */

@@ -14,11 +14,7 @@ export const modeChangeKind: Kind<ModeChange> = {
   window: ({ validUntil }) => ({ untilMs: validUntil === undefined ? undefined : parseInstant(validUntil) }),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
   // Without validUntil it is the site's operating mode and ends an override; with one it is the override.
-  effect: (
-    turn,
-    { configuration, plan, commanded, commandId, sequence, keyPrefix },
-    { mode, reason, validUntil },
-  ) => {
+  effect: (turn, { configuration, plan, commandId, sequence, keyPrefix }, { mode, reason, validUntil }) => {
     if (validUntil === undefined) configuration.setMode(turn, mode);
     else {
       configuration.overrideMode(turn, {
@@ -31,7 +27,6 @@ export const modeChangeKind: Kind<ModeChange> = {
       });
     }
     plan.takeMode(turn, sequence, mode);
-    commanded.clear(turn);
   },
   plan: (payload, _items, facts) => toDevices([facts.gatewayId], 'MODE_CHANGE', payload),
   replan: (payload, _dispatch, facts) => toDevices([facts.gatewayId], 'MODE_CHANGE', payload),

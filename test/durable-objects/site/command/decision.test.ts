@@ -78,6 +78,15 @@ describe('a rejected command', () => {
     expect(await decisionOf(plant, publish)).toEqual({ stage: 'topology', facts: { assetTypes: ['METER'] } });
   });
 
+  it('was decided by constraint in an emergency, and says so [C-7.7]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    await partner.submit(submission('emergency', { type: 'HOLD' }));
+    const publish = charge();
+    await partner.submit(publish);
+    const facts = expect.objectContaining({ emergency: 'HOLD', deviceId: 'BESS-1' });
+    expect(await decisionOf(plant, publish)).toEqual({ stage: 'constraint', facts });
+  });
+
   it('was decided by fault where its asset reports one [C-7.4]', async () => {
     const { plant, partner, link } = await newPlannedSite();
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 3 });

@@ -194,13 +194,6 @@ describe('what another battery was told before', () => {
     ['its command fails', (scene) => obey(scene, 1, 'FAILED')],
     ['its device goes silent and it ends NO_RESULT', ({ plant }) => passTime(plant.id, 15 * MINUTE)],
     [
-      'the mode changes',
-      async (scene) => {
-        await scene.partner.submit(submission('mode', { mode: 'STANDARD' }));
-        await obey(scene, 2);
-      },
-    ],
-    [
       'an emergency came, once a mode change has ended it',
       async (scene) => {
         await scene.partner.submit(submission('emergency', { type: 'STOP' }));
@@ -217,9 +210,10 @@ describe('what another battery was told before', () => {
     expect(await answerTo(scene, charge('BESS-2', 30))).toBe('ACCEPTED');
   });
 
-  it('counts on when a mode change is sent and not acknowledged [C-7.7]', async () => {
+  it('counts on when the mode changes: nothing tells the battery to stop by it [C-7.7]', async () => {
     const scene = await charging();
     await scene.partner.submit(submission('mode', { mode: 'STANDARD' }));
+    await obey(scene, 2, 'RECEIVED', 'COMPLETED');
     expect(await answerTo(scene, charge('BESS-2', 30))).toBe('CONSTRAINT_VIOLATION');
   });
 });
