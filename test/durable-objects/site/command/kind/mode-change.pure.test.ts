@@ -1,7 +1,6 @@
 /** A mode change as a rule: who must be there, which modes need what, what it does to the site and to the plant. */
 import { describe, expect, it } from 'vitest';
 import type { Turn } from '../../../../../durable-objects/object/turn.ts';
-import type { Commanded } from '../../../../../durable-objects/site/command/commanded.ts';
 import { modeChangeKind } from '../../../../../durable-objects/site/command/kind/mode-change.ts';
 import type { SiteConfiguration } from '../../../../../durable-objects/site/config/configuration.ts';
 import type { DispatchRow } from '../../../../../durable-objects/site/dispatch/rows.ts';
@@ -81,12 +80,10 @@ describe('the effect of a mode change', () => {
       setMode: (turn: Turn, mode: OperatingMode) => calls.push(['mode', turn.now, mode]),
       overrideMode: (turn: Turn, override: unknown) => calls.push(['override', turn.now, override]),
     } as unknown as SiteConfiguration;
-    const commanded = { clear: (turn: Turn) => calls.push(['commanded', turn.now]) };
     const plan = { takeMode: (turn: Turn, sequence: number) => calls.push(['plan', turn.now, sequence]) };
     const site = {
       configuration,
       plan: plan as unknown as Plan,
-      commanded: commanded as unknown as Commanded,
       commandId: 'command-1',
       sequence: 7,
       keyPrefix: 'sw_abc',
@@ -99,7 +96,6 @@ describe('the effect of a mode change', () => {
     expect(effectOf({ mode: 'ZERO_EXPORT', reason: 'r' })).toEqual([
       ['mode', NOW_MS, 'ZERO_EXPORT'],
       ['plan', NOW_MS, 7],
-      ['commanded', NOW_MS],
     ]);
   });
 
@@ -127,7 +123,6 @@ describe('the effect of a mode change', () => {
         },
       ],
       ['plan', NOW_MS, 7],
-      ['commanded', NOW_MS],
     ]);
   });
 });
