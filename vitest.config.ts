@@ -5,8 +5,12 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** Rules that take data and a moment: they need no object, so they run in Node, wherever they stand in the tree. */
 const PURE = 'test/**/*.pure.test.ts';
 
-/** Walks of the plan's model: each has a runtime of its own. */
-const WALKS = 'test/durable-objects/site/plan/model-*.test.ts';
+/**
+ * Suites with a runtime of their own: a walk of the plan's model slows one with each step, suites of the Worker change
+ * D1 itself, and these of the objects watch what a whole runtime does (its timers, its turns, its reads of D1).
+ */
+const WATCHING = 'idle,registry,retry,pump,receive,keys,signature,sites,stale-copy,telemetry';
+const APART = ['test/worker/**/*.test.ts', `test/durable-objects/**/{model-*,${WATCHING}}.test.ts`];
 
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|system\//;
@@ -62,17 +66,16 @@ export default defineConfig({
           // Files share a runtime and tell their plants and keys apart: one for each would take two seconds more.
           isolate: false,
           include: ['test/durable-objects/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, PURE, WALKS],
+          exclude: [...configDefaults.exclude, PURE, ...APART],
           setupFiles: ['test/support/workerd/setup.ts'],
           testTimeout: 30_000,
         },
       },
       {
-        // Apart: a long walk slows a runtime with each step, and suites of the Worker change D1 itself.
         plugins: [inWorkerd()],
         test: {
           name: 'workerd apart',
-          include: ['test/worker/**/*.test.ts', WALKS],
+          include: APART,
           exclude: [...configDefaults.exclude, PURE],
           setupFiles: ['test/support/workerd/setup.ts'],
           testTimeout: 30_000,
