@@ -6,11 +6,10 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const PURE = 'test/**/*.pure.test.ts';
 
 /**
- * Suites with a runtime of their own: a walk of the plan's model slows one with each step, suites of the Worker change
- * D1 itself, and these of the objects watch what a whole runtime does (its timers, its turns, its reads of D1).
+ * Suites with a runtime of their own: those of the Worker change D1 itself, and `apart` in its name has what watches a
+ * whole runtime (its timers, its turns, its reads of D1), or slows one with each step.
  */
-const WATCHING = 'idle,registry,retry,pump,receive,keys,signature,sites,stale-copy,telemetry';
-const APART = ['test/worker/**/*.test.ts', `test/durable-objects/**/{model-*,${WATCHING}}.test.ts`];
+const APART = ['test/worker/**/*.test.ts', 'test/durable-objects/**/*.apart.test.ts'];
 
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|system\//;
@@ -44,8 +43,8 @@ class LongestFirst extends BaseSequencer {
 }
 
 /**
- * Projects: `workerd` and `workerd apart` run the objects and the Worker inside the real runtime, with the real D1; `node` runs
- * what a Node process runs: protocol, bridge, tools, the suites that drive a whole stack from outside, and the pure
+ * Projects: `workerd` and `workerd apart` run the objects and the Worker inside the real runtime, with the real D1;
+ * `node` runs what a Node process runs: protocol, bridge, tools, the suites that drive a whole stack from outside, and the pure
  * rules of the objects.
  */
 export default defineConfig({

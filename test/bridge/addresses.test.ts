@@ -31,6 +31,10 @@ class Dials {
     return this.#addresses.dial<never, never>(address, work, { credential });
   }
 
+  stop(): void {
+    this.#addresses.stop();
+  }
+
   startMany(count: number, address = HERE): Promise<Result>[] {
     return Array.from({ length: count }, (_, index) => this.start(`${index}`, address));
   }
@@ -65,6 +69,19 @@ function namesUpTo(count: number): string[] {
 async function refuse(count: number): Promise<void> {
   for (let index = 0; index < count; index++) await dials.complete(REFUSED);
 }
+
+describe('a bridge that goes', () => {
+  it('dials nobody any more, and lets those in line go [rule 7]', async () => {
+    const all = dials.startMany(AT_ONCE + 2);
+    await turns(1);
+    dials.stop();
+    for (let count = 0; count < AT_ONCE; count++) dials.answer(ACCEPTED);
+    const outcomes = (await Promise.all(all)).map(({ outcome }) => outcome);
+    expect(outcomes).toEqual([...Array(AT_ONCE).fill('accepted'), 'trouble', 'trouble']);
+    expect((await dials.start('late')).outcome).toBe('trouble');
+    expect(dials.made).toEqual(namesUpTo(AT_ONCE));
+  });
+});
 
 describe('dials of one address', () => {
   it('are so many at once, and the others come one by one in the order of their coming', async () => {

@@ -1,5 +1,6 @@
 /** `npm start` and its tools as processes, each stack in a folder of its own; `cleanUp` ends what a test left. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -17,6 +18,11 @@ const ANY_PORT = {
   SITEWIRE_MQTTS_PORT: '0',
   SITEWIRE_METRICS_PORT: '0',
 };
+
+/** Below those that Linux gives to whoever asks for any. */
+const NOBODYS_PORTS = [20_000, 32_000] as const;
+const PORT_ATTEMPTS = 100;
+const START_TIMEOUT_MS = 50_000;
 
 export interface Run {
   process: ChildProcess;
@@ -75,7 +81,8 @@ export async function start(folder: string, env: Record<string, string> = {}): P
 
 export async function untilReady(stack: Run, folder: string): Promise<StartedStack> {
   const isDecided = () => stack.output().includes('Sitewire is ready') || stack.process.exitCode !== null;
-  await eventually(() => isDecided() || undefined, 30_000);
+  // What it said tells why, also when it goes on trying.
+  await eventually(isDecided, START_TIMEOUT_MS).catch(() => {});
   expect(stack.output()).toContain('Sitewire is ready');
   return { stack, described: JSON.parse(readFileSync(join(folder, 'stack.json'), 'utf8')) };
 }
@@ -95,13 +102,21 @@ export async function readSite<Answer>(stack: Stack, path: string): Promise<Answ
   return (await response.json()) as Answer;
 }
 
+/** A free port that the system gives nobody by chance while it is not listened on. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0);
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (let attempt = 0; attempt < PORT_ATTEMPTS; attempt++) {
+    const port = randomInt(...NOBODYS_PORTS);
+    const server = createServer().listen(port);
+    const listens = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!listens) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+  throw new Error(`none of ${PORT_ATTEMPTS} ports is free`);
 }
 
 export function isAlive(pid: number | null): boolean {

@@ -42,7 +42,7 @@ describe('a stack that was killed', () => {
     const { described: second } = await start(folder, ports);
     expect(second.baseUrl).toBe(described.baseUrl);
     expect(runtimesOf(folder)).toEqual([second.pids.edge]);
-  }, 60_000);
+  }, 120_000);
 
   it('is cleared without its stack.json and with everything but the runtime gone', async () => {
     const folder = newFolder();
@@ -58,7 +58,7 @@ describe('a stack that was killed', () => {
 
     const { described: second } = await start(folder, ports);
     expect(runtimesOf(folder)).toEqual([second.pids.edge]);
-  }, 60_000);
+  }, 120_000);
 
   it('leaves no runtime behind, killed before it was ready', async () => {
     const folder = newFolder();
@@ -74,7 +74,7 @@ describe('a stack that was killed', () => {
     expect(stack.output()).not.toContain('Sitewire is ready');
     await eventually(() => runtimesOf(folder).length === 0);
     expect(existsSync(join(folder, 'stack.json'))).toBe(false);
-  }, 60_000);
+  }, 120_000);
 });
 
 describe('a stack that is told to end', () => {
@@ -89,7 +89,7 @@ describe('a stack that is told to end', () => {
       await expectGone(stack, edge, bridge, simulator);
       expect(existsSync(join(folder, 'stack.json'))).toBe(false);
     },
-    60_000,
+    120_000,
   );
 
   it('ends whole when its terminal is closed', async () => {
@@ -100,7 +100,7 @@ describe('a stack that is told to end', () => {
     const { stack, edge, bridge, simulator } = described.pids;
     await expectGone(stack, edge, bridge, simulator);
     expect(existsSync(join(folder, 'stack.json'))).toBe(false);
-  }, 60_000);
+  }, 120_000);
 });
 
 describe('a stack that runs', () => {
@@ -113,7 +113,7 @@ describe('a stack that runs', () => {
     expect(await refused.ended).toBe(1);
     expect(refused.output()).toContain(`(process ${other?.process.pid})`);
     await eventually(() => other?.output().includes('Sitewire is ready'), 30_000);
-  }, 60_000);
+  }, 120_000);
 
   it('goes on when its file cannot be written, and writes it once it can', async () => {
     const folder = newFolder();
@@ -124,5 +124,5 @@ describe('a stack that runs', () => {
     expect(isAlive(stack.process.pid ?? 0)).toBe(true);
     rmdirSync(inTheWay);
     await eventually(() => existsSync(join(folder, 'stack.json')));
-  }, 60_000);
+  }, 120_000);
 });

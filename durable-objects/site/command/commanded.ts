@@ -1,7 +1,7 @@
 /**
  * What batteries have been commanded and still do, as far as anybody knows: a batch is held to a site's limits with
- * what was commanded before it [C-2.3], [C-7.4]. An emergency ends it all, a failure its own. A mode does not: nothing tells
- * a battery to stop by it.
+ * what was commanded before it [C-2.3], [C-7.4]. An emergency ends it all, a failure its own. A mode does not: by that
+ * nothing tells a battery to stop.
  */
 import type { BatteryLimit } from '../../../protocol/asset.ts';
 import type { Facts } from '../../object/facts.ts';

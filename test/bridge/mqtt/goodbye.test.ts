@@ -36,6 +36,14 @@ async function expectLinkGone({ link }: OpenMqttClient): Promise<void> {
   expect((await link.untilClosed()).code).toBe(1006);
 }
 
+describe('a bridge that goes', () => {
+  it('ends a client that has not come as far as its CONNECT, too [rule 7]', async () => {
+    const { stream } = mqtt.connect();
+    await mqtt.engine.stop();
+    expect(stream.destroyed).toBe(true);
+  });
+});
+
 describe('a goodbye', () => {
   it.each([
     [CLOSE_CODES.revoked, 'revoked'],

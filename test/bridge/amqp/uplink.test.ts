@@ -1,0 +1,23 @@
+/** What a connection sends up of what gathers: acknowledgements of a whole backlog at once, in frames that a link holds. */
+import { expect, it } from 'vitest';
+import { Uplink } from '../../../bridge/amqp/uplink.ts';
+import type { VhostLinkUp } from '../../../protocol/link/vhost.ts';
+
+const LEASES = 200_000;
+
+it('acknowledges two full queues at once: each lease, in its order [C-6.4]', () => {
+  const sent: VhostLinkUp[] = [];
+  const link = {
+    version: 2,
+    nextSeq: () => 1,
+    send: (frame: VhostLinkUp) => sent.push(frame),
+    close: () => {},
+  };
+  const uplink = new Uplink(link, () => {});
+  const leases = Array.from({ length: LEASES }, (_none, index) => index);
+  uplink.settle('ack', leases);
+  uplink.flush();
+  const settled = sent.flatMap((frame) => (frame.kind === 'settle' ? frame.leases : []));
+  expect(sent.length).toBeGreaterThan(1);
+  expect(settled).toEqual(leases);
+});
