@@ -22,6 +22,7 @@ function inWorkerd() {
       bindings: {
         BRIDGE_SECRET: 'test-bridge-secret-of-forty-characters-xx',
         DATA_KEYS: `1:${'5a'.repeat(32)}`,
+        SESSION_SECRET: 'test-session-secret-of-forty-characters-xx',
         // The public half of the key pair in test/support/workerd/tokens.ts.
         TOKEN_PUBLIC_KEY: JSON.stringify({
           kty: 'OKP',

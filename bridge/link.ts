@@ -43,6 +43,8 @@ export interface LinkCredential {
   address: string;
   /** SHA-256 of the client certificate in hex; empty without one. */
   fingerprint: string;
+  /** The nonce of a new key's probe; empty for everybody else. */
+  probe?: string;
 }
 
 export type DialResult<Up, Down> =
@@ -234,6 +236,7 @@ export function dial<Up, Down>(
     address: credential.address,
     fingerprint: credential.fingerprint,
     timeMs: Date.now(),
+    probe: credential.probe ?? '',
   };
   const mac = createHmac('sha256', edge.secret)
     .update(proofSigningString(proof, path, authorization))

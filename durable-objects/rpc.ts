@@ -6,7 +6,7 @@ import type { CommandLogPage } from '../protocol/command-log.ts';
 import type { DeviceType } from '../protocol/enums.ts';
 import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
-import type { SiteConfig } from '../protocol/site-config.ts';
+import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
 
 // a plant's Site
@@ -60,6 +60,23 @@ export interface SubmitAnswer {
   events: OutboxEvent[];
 }
 
+/** An admin's configuration for a plant. */
+export interface ConfigPut {
+  config: SiteConfigRequest;
+  /** The tags of which one must be the present one's; null = whatever that is. */
+  ifMatch: string[] | null;
+  mayChangeHardLimits: boolean;
+  /** Who puts it, for the log. */
+  source: string;
+}
+
+/** The configuration as it is then, and its entity tag, quotes included; `refused` when it was left so. */
+export interface ConfigAnswer {
+  config: SiteConfig;
+  etag: string;
+  refused?: 'stale' | 'hard-limits';
+}
+
 /** Messages dropped, by reason: what a device is never told [C-3.8]; and the rows written since this wake. */
 export interface DeviceDiagnostics {
   dropped: { reason: string; count: number }[];
@@ -72,6 +89,12 @@ export interface SiteRpc {
   /** Suspends, reactivates or, for good, decommissions a device here, where it takes effect at once (rule 6). */
   setDeviceStatus(deviceId: string, status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED'): void;
   configure(siteId: string, config: SiteConfig): void;
+  /** A plant's configuration by itself, as admins have it. */
+  readConfiguration(siteId: string): Promise<ConfigAnswer>;
+  /** Puts another, in force at once, with a row in the log [C-2.3]. */
+  putConfiguration(siteId: string, put: ConfigPut): Promise<ConfigAnswer>;
+  /** Returns once the site's copy of the registry is of this version or a later one. */
+  registryChanged(siteId: string, version: number): Promise<void>;
   /** Records a batch of one key's publishes, all in one transaction, in order. */
   submit(batch: SubmissionBatch): Promise<SubmitAnswer>;
   /** JSON of `SiteConfigSnapshot`. */
@@ -126,13 +149,31 @@ export interface VhostRpc {
   open(grant: VhostGrant): void;
   /**
    * Revokes here: durable, sockets closed, queues gone; a call to a Site that was under way has ended when this
-   * returns. D1 follows (rule 6). A key that was never opened stays revoked when it is.
+   * returns. D1 follows, from here too (rule 6). A key that was never opened stays revoked when it is.
    */
-  revoke(): Promise<void>;
+  revoke(keyId?: string): Promise<void>;
+  /** Returns once the vhost's copy of the registry is of this version or a later one. */
+  registryChanged(version: number): Promise<void>;
+  /** Nothing of a key whose creation failed is left; it is not opened again. */
+  discard(): void;
   /** Takes events of a Site's outbox, each once, in order. */
   receive(siteId: string, events: OutboxEvent[]): Promise<Receipt>;
   /** Takes events that a crash may lose. */
   receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;
+}
+
+// the count of REST requests
+
+export interface RequestCount {
+  isOver: boolean;
+  /** Requests that are left until the count begins anew. */
+  remaining: number;
+  resetMs: number;
+}
+
+export interface RequestCounterRpc {
+  /** One request more, of so many a minute. One that is over is not counted. */
+  take(perMinute: number): RequestCount;
 }
 
 // the upgrade of a client's link
@@ -159,6 +200,8 @@ export interface ClientDial {
   /** The version of the link's frames that the bridge speaks. */
   link: number;
   address: string;
+  /** The probe of a new key: no connection of its partner's [C-5.4]. */
+  isProbe?: boolean;
 }
 
 /** The header in which the Worker hands an authenticated dial to the object. Clients cannot set it: the request is new. */

@@ -16,6 +16,8 @@ import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
 import { closeQuietly, sendFrames } from './object/sockets.ts';
 import {
+  type ConfigAnswer,
+  type ConfigPut,
   type DeviceDiagnostics,
   type DeviceDial,
   type DeviceGrant,
@@ -28,6 +30,7 @@ import {
 } from './rpc.ts';
 import { readCommands } from './site/command/log.ts';
 import { recordSubmission } from './site/command/receive.ts';
+import { configAnswer, putConfig } from './site/config/put.ts';
 import { readConfig } from './site/config/snapshot.ts';
 import { receiveFrames } from './site/device/receive.ts';
 import { dispatchAgenda, plantChanged } from './site/dispatch/execution.ts';
@@ -90,6 +93,21 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   configure(siteId: string, config: SiteConfig): void {
     this.#site.identity.be(siteId);
     this.#site.turns.attempt((turn) => this.#site.configuration.configure(turn, config));
+  }
+
+  async readConfiguration(siteId: string): Promise<ConfigAnswer> {
+    await this.#ready(siteId);
+    return configAnswer(this.#site);
+  }
+
+  async putConfiguration(siteId: string, put: ConfigPut): Promise<ConfigAnswer> {
+    await this.#ready(siteId);
+    return this.#site.turns.run((turn) => putConfig(turn, this.#site, put));
+  }
+
+  async registryChanged(siteId: string, version: number): Promise<void> {
+    this.#site.identity.be(siteId);
+    await this.#site.registry.upTo(version);
   }
 
   // RPC: commands

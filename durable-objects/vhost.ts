@@ -16,7 +16,7 @@ import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
-import { AGEING_MS, POLL_MS } from './registry/organization-copy.ts';
+import { POLL_MS } from './registry/organization-copy.ts';
 import { reasonOf } from './registry/reason.ts';
 import {
   type ClientDial,
@@ -47,7 +47,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
       (turn) => this.#end(turn),
       () => this.#agenda.arm(),
     );
-    const { clock, calls, key, turns, sockets } = this.#vhost;
+    const { clock, calls, key, ending, turns, sockets } = this.#vhost;
     /** Half-open connections: no sign of life for a minute (rule 2). */
     const silence: DueSource = {
       name: 'silent connections',
@@ -66,7 +66,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
         this.#vhost.broker.dropAged(turn);
       },
     };
-    this.#agenda = new Agenda([key, calls, silence, age], turns, new AlarmClock(ctx.storage, clock));
+    this.#agenda = new Agenda([key, ending, calls, silence, age], turns, new AlarmClock(ctx.storage, clock));
     this.#close(sockets.missing());
     void ctx.blockConcurrencyWhile(() => this.#agenda.load());
   }
@@ -78,13 +78,27 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     this.#agenda.arm();
   }
 
-  async revoke(): Promise<void> {
-    const { key, turns, publisher } = this.#vhost;
+  async revoke(keyId?: string): Promise<void> {
+    const { key, ending, turns, publisher } = this.#vhost;
+    const id = keyId ?? key.record?.keyId;
     turns.run((turn) => {
       key.revoke(turn);
+      if (id) ending.begin(turn, id, turn.now);
       if (key.record) this.#end(turn);
     });
     await publisher.idle();
+  }
+
+  async registryChanged(version: number): Promise<void> {
+    const { key, organization } = this.#vhost;
+    if (key.record && !this.#vhost.hasEnded()) await organization.upTo(key.record.organizationId, version);
+  }
+
+  discard(): void {
+    this.#vhost.turns.run((turn) => {
+      this.#end(turn);
+      this.#vhost.key.forget(turn);
+    });
   }
 
   /** The end of the key, by revocation or time: its clients go, and nothing of its queues is left [C-5.6]. */
@@ -156,8 +170,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     }
     sockets.noteFrame(connectionId, now);
     const isDone = receiveFrames(this.#vhost, connectionId, key.record, frames.value, now);
-    const isPublish = frames.value.some(({ kind }) => kind === 'publish');
-    if (isDone) this.#refreshOrganization(isPublish ? AGEING_MS : POLL_MS);
+    if (isDone) this.#refreshOrganization();
     else this.#close([connectionId], CLOSE_CODES.protocolError, 'a frame could not be handled');
   }
 
@@ -188,10 +201,10 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     this.#vhost.outflow.send();
   }
 
-  #refreshOrganization(maxAgeMs = POLL_MS): void {
+  #refreshOrganization(): void {
     const { key, organization } = this.#vhost;
     if (!key.record) return;
-    const read = organization.refresh(key.record.organizationId, maxAgeMs);
+    const read = organization.refresh(key.record.organizationId, POLL_MS);
     this.ctx.waitUntil(
       read.catch((error: unknown) => {
         console.warn('registry not read', { error: reasonOf(error) });

@@ -44,6 +44,8 @@ export const organizations = sqliteTable(
     slug: text('slug').notNull(),
     settings: text('settings', { mode: 'json' }).$type<Record<string, unknown>>().notNull().default({}),
     createdAtMs: integer('created_at_ms').notNull(),
+    /** Grows with each change of what the organization's Sites and Vhosts hold a copy of. */
+    registryVersion: integer('registry_version').notNull().default(1),
   },
   (table) => [
     uniqueIndex('organizations_slug').on(table.slug),
@@ -74,6 +76,40 @@ export const users = sqliteTable(
     uniqueIndex('users_email').on(table.email),
     check('users_email_lower', sql.raw(`"email" = lower("email")`)),
   ],
+);
+
+/**
+ * [C-1.4] A login and what was refreshed from it. Its refresh tokens carry their generation: only the newest is good,
+ * and one of before says that somebody else has it.
+ */
+export const sessions = sqliteTable(
+  'sessions',
+  {
+    id: text('id').primaryKey(),
+    userId: text('user_id')
+      .notNull()
+      .references(() => users.id),
+    generation: integer('generation').notNull().default(1),
+    createdAtMs: integer('created_at_ms').notNull(),
+    expiresAtMs: integer('expires_at_ms').notNull(),
+    revokedAtMs: integer('revoked_at_ms'),
+    address: text('address'),
+  },
+  (table) => [
+    index('sessions_user').on(table.userId, table.createdAtMs),
+    index('sessions_expiry').on(table.expiresAtMs),
+  ],
+);
+
+/** [C-1.4] Wrong logins of an e-mail, known or not, since the first of them. */
+export const loginFailures = sqliteTable(
+  'login_failures',
+  {
+    email: text('email').primaryKey(),
+    failures: integer('failures').notNull(),
+    firstAtMs: integer('first_at_ms').notNull(),
+  },
+  (table) => [index('login_failures_first').on(table.firstAtMs)],
 );
 
 /** [C-1.2] */
@@ -209,10 +245,17 @@ export const apiKeys = sqliteTable(
       .references(() => users.id),
     createdAtMs: integer('created_at_ms').notNull(),
     updatedAtMs: integer('updated_at_ms').notNull(),
+    /** [C-5.4] `probing`: refused everywhere but to its own probe. */
+    state: text('state', { enum: ['probing', 'active'] })
+      .notNull()
+      .default('active'),
+    /** SHA-256 of the nonce of the probe under way: it opens once. */
+    probeHash: text('probe_hash'),
+    bundleAcknowledgedAtMs: integer('bundle_acknowledged_at_ms'),
   },
   (table) => [
     uniqueIndex('api_keys_hash').on(table.keyHash),
-    index('api_keys_organization').on(table.organizationId),
+    index('api_keys_organization').on(table.organizationId, table.createdAtMs),
     check('api_keys_name_length', sql.raw(`length("name") BETWEEN 1 AND 100`)),
     check('api_keys_partner_id_length', sql.raw(`length("partner_id") BETWEEN 1 AND 100`)),
     check(
@@ -232,6 +275,7 @@ export const auditEvents = sqliteTable(
     id: text('id').primaryKey(),
     organizationId: text('organization_id').references(() => organizations.id),
     event: text('event').notNull(),
+    /** Of a refused connection the user name that was given; of rows from before, the key's prefix. */
     actor: text('actor').notNull(),
     address: text('address'),
     target: text('target'),
@@ -239,6 +283,28 @@ export const auditEvents = sqliteTable(
     details: text('details', { mode: 'json' }).$type<Record<string, unknown>>().notNull().default({}),
     createdAtMs: integer('created_at_ms').notNull(),
     count: integer('count').notNull().default(1),
+    actorType: text('actor_type').notNull().default('API_KEY'),
+    actorName: text('actor_name'),
+    targetType: text('target_type').notNull().default('API_KEY'),
   },
   (table) => [index('audit_events_organization').on(table.organizationId, table.createdAtMs)],
+);
+
+/**
+ * Changes on their way to the Sites and Vhosts that hold a copy of them: written with the change, gone when all have
+ * taken it.
+ */
+export const registryChanges = sqliteTable(
+  'registry_changes',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id').notNull(),
+    version: integer('version').notNull(),
+    /** Of those that have not taken it yet: `site:<id>`, `vhost:<id>`. */
+    targets: text('targets', { mode: 'json' }).$type<string[]>().notNull(),
+    /** When it is to be tried again. */
+    dueAtMs: integer('due_at_ms').notNull(),
+    createdAtMs: integer('created_at_ms').notNull(),
+  },
+  (table) => [index('registry_changes_due').on(table.dueAtMs)],
 );

@@ -65,6 +65,10 @@ export type EmergencyType = (typeof EMERGENCY_TYPES)[number];
 export const COMMAND_TYPES = ['SITE_SETPOINT', 'DEVICE_COMMAND', 'EMERGENCY', 'MODE_CHANGE'] as const;
 export type CommandType = (typeof COMMAND_TYPES)[number];
 
+/** What the command log tells of: commands, and the configuration that an admin put [C-2.3]. */
+export const LOGGED_TYPES = [...COMMAND_TYPES, 'CONFIG'] as const;
+export type LoggedType = (typeof LOGGED_TYPES)[number];
+
 export const ACKNOWLEDGEMENT_STATUSES = ['ACCEPTED', 'REJECTED', 'PARTIAL', 'QUEUED'] as const;
 
 export const EXECUTION_STATUSES = ['EXECUTING', 'COMPLETED', 'DEVIATED', 'FAILED'] as const;

@@ -21,9 +21,33 @@ export const LIMITS = {
   commandsPage: [1_000_000, 'pages', 'ours'],
   commandsPageCharacters: [4 * MIB, 'characters', 'ours'],
   pendingCommands: [100, 'commands', 'spec: Limits'],
+  listPage: [1_000_000, 'pages', 'ours'],
+  listRows: [100, 'rows', 'spec: Limits'],
+  listRowsDefault: [20, 'rows', 'spec: Limits'],
+  requestsPerMinute: [600, 'requests', 'C-4.7', 'restRatePerMinute'],
   restBodyBytes: [MIB, 'bytes', 'C-4.7'],
   restBodyDepth: [64, 'levels', 'ours'],
   lastUsedStepMs: [MINUTE, 'ms', 'ours'],
+
+  // users and organizations
+  passwordMinCharacters: [10, 'characters', 'C-1.4'],
+  passwordMaxCharacters: [200, 'characters', 'C-1.4'],
+  nameCharacters: [100, 'characters', 'spec: Limits'],
+  emailCharacters: [254, 'characters', 'ours'],
+  wrongLogins: [10, 'logins', 'C-1.4'],
+  wrongLoginsMs: [15 * MINUTE, 'ms', 'C-1.4'],
+  accessTokenMs: [15 * MINUTE, 'ms', 'C-1.4'],
+  refreshTokenMs: [30 * DAY, 'ms', 'C-1.4'],
+  // The oldest of them ends.
+  sessionsPerUser: [100, 'sessions', 'ours'],
+  organizationsPerUser: [100, 'organizations', 'ours'],
+  membersPerOrganization: [1_000, 'members', 'ours'],
+  plantsPerOrganization: [10_000, 'plants', 'ours'],
+  subDevicesPerPlant: [500, 'assets', 'ours'],
+  keysPerOrganization: [1_000, 'keys', 'ours'],
+  allowedIpsPerKey: [100, 'ranges', 'ours'],
+  allowedPlantsPerKey: [1_000, 'plants', 'ours'],
+  auditRetentionDays: [400, 'days', 'C-1.1', 'auditRetentionDays'],
 
   // command payloads
   commandsPerBatch: [32, 'commands', 'spec: Limits'],

@@ -1,16 +1,62 @@
-/** What an organization sets for itself [C-1.1]. */
+/** Organizations, their members, and what they set for themselves [C-1.1]. */
 import { z } from 'zod';
+import { ROLES } from './enums.ts';
 import { LIMIT } from './limits.ts';
+import { displayName, email, slug } from './user.ts';
 
-/** The settings that the objects act on. */
-export const organizationSettings = z.object({
-  requireSignedCommands: z.boolean().default(false),
+const SETTINGS = {
+  requireSignedCommands: z.boolean(),
+  authFailurePolicy: z.enum(['any', 'attested']),
   telemetryIntervalSeconds: z
     .int()
     .min(LIMIT.telemetryIntervalSecondsMin)
-    .max(LIMIT.telemetryIntervalSecondsMax)
-    .default(LIMIT.telemetryIntervalSeconds),
-  publishRatePerSecond: z.int().min(1).max(10_000).default(LIMIT.publishesPerSecond),
-  deviceRatePerSecond: z.int().min(1).max(1_000).default(LIMIT.deviceMessagesPerSecond),
+    .max(LIMIT.telemetryIntervalSecondsMax),
+  publishRatePerSecond: z.int().min(1).max(10_000),
+  deviceRatePerSecond: z.int().min(1).max(1_000),
+  restRatePerMinute: z.int().min(10).max(1_000_000),
+  auditRetentionDays: z.int().min(30).max(3_650),
+};
+
+/** Every setting, with what holds where it is not set. */
+export const organizationSettings = z.object({
+  requireSignedCommands: SETTINGS.requireSignedCommands.default(false),
+  authFailurePolicy: SETTINGS.authFailurePolicy.default('any'),
+  telemetryIntervalSeconds: SETTINGS.telemetryIntervalSeconds.default(LIMIT.telemetryIntervalSeconds),
+  publishRatePerSecond: SETTINGS.publishRatePerSecond.default(LIMIT.publishesPerSecond),
+  deviceRatePerSecond: SETTINGS.deviceRatePerSecond.default(LIMIT.deviceMessagesPerSecond),
+  restRatePerMinute: SETTINGS.restRatePerMinute.default(LIMIT.requestsPerMinute),
+  auditRetentionDays: SETTINGS.auditRetentionDays.default(LIMIT.auditRetentionDays),
 });
 export type OrganizationSettings = z.infer<typeof organizationSettings>;
+
+/** What a PATCH may set; what it leaves out stays. */
+const settingsChange = z.strictObject(SETTINGS).partial();
+
+export const organizationRequest = z.strictObject({ name: displayName, slug });
+/** The slug is immutable. */
+export const organizationChange = z.strictObject({
+  name: displayName.optional(),
+  settings: settingsChange.optional(),
+});
+export type OrganizationChange = z.infer<typeof organizationChange>;
+
+/** `role`: who asks has it there; null for a SUPER_ADMIN who is no member. */
+export const organizationRecord = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  slug: z.string(),
+  settings: organizationSettings,
+  createdAt: z.string(),
+  role: z.enum(ROLES).nullable(),
+});
+export type OrganizationRecord = z.infer<typeof organizationRecord>;
+
+export const memberRequest = z.strictObject({ email, role: z.enum(ROLES) });
+export const memberRecord = z.strictObject({
+  userId: z.string(),
+  email: z.string(),
+  name: z.string(),
+  role: z.enum(ROLES),
+  createdAt: z.string(),
+});
+export type MemberRecord = z.infer<typeof memberRecord>;

@@ -44,6 +44,15 @@ export const siteConfig = z.strictObject({
 });
 export type SiteConfig = z.infer<typeof siteConfig>;
 
+/** What a PUT sets. `hardLimits` left out stay as they are: only an ORG_ADMIN sets them [C-2.3]. */
+export const siteConfigRequest = z.strictObject({
+  constraints: constraints.nullable(),
+  hardLimits: constraints.nullable().optional(),
+  fallback: fallback.nullable(),
+  operatingMode: z.enum(OPERATING_MODES),
+});
+export type SiteConfigRequest = z.infer<typeof siteConfigRequest>;
+
 export const DEFAULT_SITE_CONFIG: SiteConfig = {
   constraints: null,
   hardLimits: null,

@@ -4,14 +4,15 @@ import { COMPUTED, readSources, type Source } from './support/import-graph.ts';
 import * as rules from './support/import-rules.ts';
 
 const PRODUCT = 'protocol/ migrations/ durable-objects/ worker/ bridge/ tools/';
-const CLASSES = 'durable-objects/site.ts durable-objects/vhost.ts';
+const CLASSES = 'durable-objects/site.ts durable-objects/vhost.ts durable-objects/request-counter.ts';
 const SITE = 'durable-objects/site.ts durable-objects/site/';
 const VHOST = 'durable-objects/vhost.ts durable-objects/vhost/';
 const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
 const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/registry/ type:${ENV}`;
-const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose ipaddr.js cloudflare:`;
+/** amqplib is the probe's alone: the rule on its mention says so. */
+const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose ipaddr.js node:crypto cloudflare: amqplib`;
 
 const RULES = [
   ...rules.onlyImports({
@@ -19,7 +20,7 @@ const RULES = [
     'migrations/': 'migrations/ protocol/ drizzle-orm',
     'durable-objects/': `durable-objects/ protocol/ ${D1} zod node:crypto cloudflare:workers`,
     'worker/': WORKER,
-    'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts`,
+    'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts`,
     'bridge/': 'bridge/ protocol/ node: *',
     'bridge/amqp/wire/': `bridge/ protocol/ node: * ${COMPUTED}`,
   }),
@@ -53,14 +54,21 @@ const RULES = [
     in: 'bridge/amqp/ bridge/mqtt/',
     names: 'net node:net tls node:tls',
   }),
-  rules.noMention('only bridge/amqp/wire mentions amqplib, and the tools, which play a partner', {
-    in: PRODUCT,
-    but: 'bridge/amqp/wire/ tools/',
-    word: 'amqplib',
-  }),
+  rules.noMention(
+    'only bridge/amqp/wire mentions amqplib, and who plays a partner: the tools, a key’s probe',
+    {
+      in: PRODUCT,
+      but: 'bridge/amqp/wire/ tools/ worker/lifecycle/',
+      word: 'amqplib',
+    },
+  ),
   rules.fullNames('a relative import names its file in full', { in: PRODUCT }),
   rules.noCircles('no circle of files in the graph of imports, types included', { in: PRODUCT }),
-  rules.atMost('a file has at most 300 lines', { in: PRODUCT, but: 'bridge/amqp/channel.ts', lines: 300 }),
+  rules.atMost('a file has at most 300 lines', {
+    in: PRODUCT,
+    but: 'bridge/amqp/channel.ts migrations/schema.ts',
+    lines: 300,
+  }),
   rules.atMost('the class of an object has at most 250 lines', { in: CLASSES, lines: 250 }),
 ];
 
@@ -81,6 +89,7 @@ describe('the rules', () => {
     'migrations/relations.ts': `import './schema.ts';`,
     'durable-objects/site.ts': `import 'cloudflare:workers'; import './site/command/rows.ts'; ${lines(250)}`,
     'durable-objects/vhost.ts': `import 'cloudflare:workers'; import './vhost/lane/rows.ts'; import './rpc.ts';`,
+    'durable-objects/request-counter.ts': `import 'cloudflare:workers'; import './rpc.ts';`,
     'durable-objects/rpc.ts': `import type { A } from './site/command/rows.ts'; import './vhost/lane/rows.ts';`,
     'durable-objects/env.ts': `import type { A } from './rpc.ts';`,
     'durable-objects/object/sql.ts': `import '../../protocol/ids.ts'; storage.sql.exec('SELECT 1');`,
@@ -94,6 +103,7 @@ describe('the rules', () => {
     'worker/app.ts': `import '../durable-objects/rpc.ts'; import 'hono/cors'; import './env.ts';`,
     'worker/auth/proof.ts': `import '../../durable-objects/secrets/hmac.ts'; import 'jose'; import 'ipaddr.js';`,
     'worker/routes/sites.ts': `import type { A } from '../../durable-objects/rpc.ts'; import '../auth/proof.ts';`,
+    'worker/lifecycle/probe.ts': `import 'amqplib';`,
     'worker/registry/site.ts': `import 'drizzle-orm'; import '../../migrations/schema.ts';`,
     'worker/http/query.ts': `import 'zod'; import 'cloudflare:sockets';`,
     'bridge/index.ts': `import './amqp/channel.ts'; import './mqtt/broker.ts'; import 'node:net'; import 'ws';`,
@@ -160,7 +170,6 @@ describe('the rules', () => {
       ],
       'worker/ imports only what its line names': [
         'worker/app.ts -> ../durable-objects/site.ts',
-        'worker/app.ts -> amqplib',
         'worker/app.ts -> honoured',
         'worker/env.ts -> ../durable-objects/env.ts',
         'worker/env.ts -> ../bridge/link.ts',
@@ -223,7 +232,7 @@ describe('the rules', () => {
         'bridge/mqtt/broker.ts -> node:net',
         'bridge/mqtt/broker.ts -> node:tls',
       ],
-      'only bridge/amqp/wire mentions amqplib, and the tools, which play a partner': [
+      'only bridge/amqp/wire mentions amqplib, and who plays a partner: the tools, a key’s probe': [
         'migrations/schema.ts -> amqplib',
         'worker/app.ts -> amqplib',
         'bridge/amqp/uplink.ts -> /amqplib/lib/defs.js',

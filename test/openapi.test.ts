@@ -1,19 +1,28 @@
 /** The OpenAPI document: valid by the standard's own schema, and complete. Answers are held against it in every test. */
+import { Validator as JsonValidator, type Schema } from '@cfworker/json-schema';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
+
+interface Content {
+  content: { 'application/json': { schema: Schema; example?: unknown } };
+}
 
 interface Operation {
   operationId: string;
   summary: string;
-  security: object[];
+  security: Record<string, string[]>[];
+  'x-required-role'?: string;
+  'x-required-scope'?: string;
   parameters: { name: string; in: string; required: boolean; schema: Record<string, unknown> }[];
-  responses: Record<string, { description: string }>;
+  requestBody?: Content & { required: boolean };
+  responses: Record<string, Content & { description: string }>;
 }
 
 interface Document {
   openapi: string;
   info: { version: string };
   paths: Record<string, Record<string, Operation>>;
+  components: object;
 }
 
 /** The Worker is written for another runtime's types: here its list of routes is all that counts. */
@@ -25,6 +34,77 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
 );
 
+/** Every route, and who may call it, as the spec and the contract have it: what the matrix of doors is made from. */
+const WHO_MAY: Record<string, string> = {
+  'get /healthz': 'anybody',
+  'get /api/v1/openapi.json': 'anybody',
+  'post /api/v1/csp-report': 'anybody',
+  'post /api/v1/auth/register': 'anybody',
+  'post /api/v1/auth/login': 'anybody',
+  'post /api/v1/auth/refresh': 'anybody',
+  'post /api/v1/auth/logout': 'user',
+  'get /api/v1/auth/me': 'user',
+  'post /api/v1/auth/change-password': 'user',
+  'post /api/v1/organizations': 'user',
+  'get /api/v1/organizations': 'user',
+  'get /api/v1/organizations/{id}': 'VIEWER there',
+  'patch /api/v1/organizations/{id}': 'ORG_ADMIN there',
+  'get /api/v1/organizations/{id}/members': 'VIEWER there',
+  'post /api/v1/organizations/{id}/members': 'ADMIN there',
+  'patch /api/v1/organizations/{id}/members/{userId}': 'ADMIN there',
+  'delete /api/v1/organizations/{id}/members/{userId}': 'ADMIN there',
+  'get /api/v1/users': 'ADMIN',
+  'patch /api/v1/users/{id}': 'ADMIN',
+  'post /api/v1/plants': 'OPERATOR, key with plants:write',
+  'get /api/v1/plants': 'VIEWER, key with plants:read',
+  'get /api/v1/plants/{id}': 'VIEWER, key with plants:read',
+  'patch /api/v1/plants/{id}': 'OPERATOR, key with plants:write',
+  'delete /api/v1/plants/{id}': 'OPERATOR, key with plants:write',
+  'post /api/v1/plants/{id}/sub-devices': 'OPERATOR, key with plants:write',
+  'get /api/v1/plants/{id}/sub-devices': 'VIEWER, key with plants:read',
+  'get /api/v1/plants/{id}/sub-devices/{subDeviceId}': 'VIEWER, key with plants:read',
+  'patch /api/v1/plants/{id}/sub-devices/{subDeviceId}': 'OPERATOR, key with plants:write',
+  'delete /api/v1/plants/{id}/sub-devices/{subDeviceId}': 'OPERATOR, key with plants:write',
+  'get /api/v1/plants/{id}/config': 'VIEWER, key with config:read',
+  'put /api/v1/plants/{id}/config': 'ADMIN, key with config:write',
+  'post /api/v1/partner/api-keys': 'ORG_ADMIN with x-org-id',
+  'get /api/v1/partner/api-keys': 'ORG_ADMIN with x-org-id',
+  'get /api/v1/partner/api-keys/{id}': 'ORG_ADMIN with x-org-id',
+  'delete /api/v1/partner/api-keys/{id}': 'ORG_ADMIN with x-org-id',
+  'post /api/v1/partner/api-keys/{id}/test-connection': 'ORG_ADMIN with x-org-id',
+  'post /api/v1/partner/api-keys/{id}/acknowledge-bundle': 'ORG_ADMIN with x-org-id',
+  'get /api/v1/audit-events': 'ADMIN',
+  'get /api/v1/vcp/sites': 'key with vcp:read',
+  'get /api/v1/vcp/sites/{siteId}/config': 'key with vcp:read',
+  'get /api/v1/vcp/sites/{siteId}/commands': 'key with vcp:read',
+  'get /api/v1/vcp/sites/{siteId}/telemetry/latest': 'key with vcp:read',
+};
+const WITHOUT_BODY = ['post /api/v1/auth/logout', 'post /api/v1/partner/api-keys/{id}/acknowledge-bundle'];
+
+function nameOf({ method, path }: { method: string; path: string }): string {
+  return `${method} ${path}`;
+}
+
+/** Who may call it, as the document says it. */
+function whoMay(operation: Operation): string {
+  const ways = operation.security.flatMap((way) => Object.keys(way));
+  const role = operation['x-required-role'];
+  const key = `key with ${operation['x-required-scope']}`;
+  if (ways.length === 0) return 'anybody';
+  if (ways.join() === 'apiKey') return key;
+  expect(ways.slice(0, 2)).toEqual(['cookie', 'bearer']);
+  const context = operation.parameters.find(({ name }) => name === 'x-org-id');
+  if (!role) return 'user';
+  if (!context) return `${role} there`;
+  return `${role}${context.required ? ' with x-org-id' : ''}${ways.includes('apiKey') ? `, ${key}` : ''}`;
+}
+
+/** What of a value its schema does not have; nothing where it fits. */
+function misfits(schema: Schema, value: unknown): string[] {
+  const whole = { ...schema, components: document.components } as Schema;
+  return new JsonValidator(whole, '2020-12', false).validate(value).errors.map(({ error }) => error);
+}
+
 describe('the OpenAPI document', () => {
   it('is valid OpenAPI 3.1 of the partner read API 1.0 (spec: Versioning)', async () => {
     const { valid, errors } = await new Validator().validate(
@@ -35,20 +115,15 @@ describe('the OpenAPI document', () => {
     expect([document.openapi, document.info.version]).toEqual(['3.1.0', '1.0']);
   });
 
-  it('has the routes of the partner read surface that exist, and itself', () => {
-    expect(operations.map(({ method, path }) => `${method} ${path}`)).toEqual([
-      'get /healthz',
-      'get /api/v1/openapi.json',
-      'get /api/v1/vcp/sites',
-      'get /api/v1/vcp/sites/{siteId}/config',
-      'get /api/v1/vcp/sites/{siteId}/commands',
-      'get /api/v1/vcp/sites/{siteId}/telemetry/latest',
-    ]);
+  it('has every route that there is, with who may call it, and no other (spec: Endpoints)', () => {
+    const said = operations.map((one) => [nameOf(one), whoMay(one.operation)]);
+    expect(Object.fromEntries(said)).toEqual(WHO_MAY);
+    expect(operations).toHaveLength(ROUTES.length);
   });
 
   it('names each operation once, and describes it', () => {
     const ids = operations.map(({ operation }) => operation.operationId);
-    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([]);
     for (const { operation } of operations) expect(operation.summary).toMatch(/\S/);
   });
 
@@ -60,13 +135,67 @@ describe('the OpenAPI document', () => {
     }
   });
 
+  it('has a body where there is one to send, required, and refuses what it does not know (style: Types and data)', () => {
+    const sending = operations.filter(({ method }) => ['post', 'put', 'patch'].includes(method)).map(nameOf);
+    const withBody = operations.filter(({ operation }) => operation.requestBody);
+    expect(withBody.map(nameOf)).toEqual(sending.filter((name) => !WITHOUT_BODY.includes(name)));
+    for (const one of withBody.filter(({ path }) => path !== '/api/v1/csp-report')) {
+      const { schema } = one.operation.requestBody?.content['application/json'] ?? { schema: {} };
+      expect([nameOf(one), one.operation.requestBody?.required]).toEqual([nameOf(one), true]);
+      expect([nameOf(one), schema.type, schema.additionalProperties]).toEqual([nameOf(one), 'object', false]);
+    }
+  });
+
+  it('shows bodies and answers that their own schemas take', () => {
+    const shown = operations.flatMap((one) =>
+      [one.operation.requestBody, ...Object.values(one.operation.responses)].flatMap((part) => {
+        const { schema, example } = part?.content['application/json'] ?? {};
+        return schema && example !== undefined
+          ? [{ name: nameOf(one), wrong: misfits(schema, example) }]
+          : [];
+      }),
+    );
+    expect(shown.filter(({ wrong }) => wrong.length > 0)).toEqual([]);
+    expect(shown.length).toBeGreaterThan(operations.length);
+  });
+
+  it('tells of each operation one good answer, and errors with an example of each (spec: Errors, Envelope)', () => {
+    for (const one of operations) {
+      const [good, ...errors] = Object.entries(one.operation.responses);
+      expect([nameOf(one), good?.[0]]).toEqual([nameOf(one), expect.stringMatching(/^20[0-2]$/)]);
+      expect([nameOf(one), errors.map(([status]) => status)]).toEqual([
+        nameOf(one),
+        expect.arrayContaining(one.operation.security.length > 0 ? ['401', '429', '500', '503'] : ['500']),
+      ]);
+      for (const [status, { description, content }] of errors) {
+        const { schema, example } = content['application/json'];
+        expect([nameOf(one), status, schema.$ref]).toEqual([
+          nameOf(one),
+          status,
+          '#/components/schemas/Error',
+        ]);
+        expect(example).toMatchObject({ statusCode: Number(status), code: description.split(', ')[0] });
+      }
+    }
+  });
+
+  it('says that a configuration which has changed meanwhile is 412, not 409 [C-10]', () => {
+    const responses = document.paths['/api/v1/plants/{id}/config']?.put?.responses;
+    expect([responses?.['412']?.description, responses?.['409']]).toEqual(['CONFLICT', undefined]);
+  });
+
   it('tells bounds and defaults of the page and its size (spec: Limits)', () => {
-    const commands = document.paths['/api/v1/vcp/sites/{siteId}/commands']?.get;
-    const schemas = commands?.parameters.map(({ name, schema }) => [name, schema]);
-    expect(Object.fromEntries(schemas ?? [])).toMatchObject({
-      page: { type: 'integer', minimum: 1, default: 1 },
-      pageSize: { type: 'integer', minimum: 1, maximum: 500, default: 50 },
-    });
+    const pages = operations.filter(({ operation }) =>
+      operation.parameters.some(({ name }) => name === 'page'),
+    );
+    expect(pages.length).toBeGreaterThan(6);
+    for (const { path, operation } of pages) {
+      const schemas = Object.fromEntries(operation.parameters.map(({ name, schema }) => [name, schema]));
+      const size = path.startsWith('/api/v1/vcp/')
+        ? { pageSize: { type: 'integer', minimum: 1, maximum: 500, default: 50 } }
+        : { limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 } };
+      expect(schemas).toMatchObject({ page: { type: 'integer', minimum: 1, default: 1 }, ...size });
+    }
   });
 
   it('says of each partner route what may go wrong (spec: Responses declared on the partner read endpoints)', () => {

@@ -4,39 +4,55 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { importJWK, type JWK, SignJWT } from 'jose';
 import { z } from 'zod';
-import { composeApiKey } from '../protocol/api-key.ts';
 import { firstIssue } from '../protocol/issue.ts';
 import { topicPermissions } from '../protocol/topics.ts';
+import type { EdgeSecrets } from './edge.ts';
 
 const publicKey = z.object({ kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: z.string() });
 const hex = z.string().regex(/^[0-9a-f]{64}$/, 'not 64 hex characters');
 
-const stackCredentials = z.object({
+const stackSecrets = z.object({
   bridgeSecret: z.string().min(32),
   dataKeys: z.string(),
+  // Folders of before have none.
+  sessionSecret: z
+    .string()
+    .min(32)
+    .default(() => randomBytes(32).toString('hex')),
   tokenPrivateKey: publicKey.extend({ d: z.string() }),
   tokenPublicKey: publicKey,
-  admin: z.object({ id: z.uuid(), email: z.email(), password: z.string() }),
-  organization: z.object({ id: z.uuid(), slug: z.string() }),
-  apiKey: z.object({ id: z.uuid(), key: z.string(), signingKey: hex }),
-  plantId: z.uuid(),
+  admin: z.object({ email: z.email(), password: z.string() }),
+  organization: z.object({ slug: z.string() }),
   gateway: z.object({ id: z.uuid(), hmacSecret: hex }),
 });
-export type StackCredentials = z.infer<typeof stackCredentials>;
+export type StackSecrets = z.infer<typeof stackSecrets>;
 
-/** Throws a sentence for a person when what is there is broken: new ones would not open what they once opened. */
-export function ensureCredentials(folder: string): StackCredentials {
-  const file = join(folder, 'credentials.json');
-  if (existsSync(file)) return readCredentials(file, folder);
-  const credentials = makeCredentials('acme');
-  writeFileSync(`${file}.new`, JSON.stringify(credentials, null, 2), { mode: 0o600 });
-  renameSync(`${file}.new`, file);
-  return credentials;
+/** What the platform gave when the stack was seeded. */
+export interface Seeded {
+  organization: { id: string; slug: string };
+  apiKey: { id: string; key: string; signingKey: string };
+  plantId: string;
 }
 
-function readCredentials(file: string, folder: string): StackCredentials {
+export type StackCredentials = StackSecrets & Seeded;
+
+/** Throws a sentence for a person when what is there is broken: new ones would not open what they once opened. */
+export function ensureSecrets(folder: string): StackSecrets {
+  const file = join(folder, 'credentials.json');
+  const secrets = existsSync(file) ? readSecrets(file, folder) : makeSecrets('acme');
+  writeSecretFile(file, secrets);
+  return secrets;
+}
+
+/** Whole or not at all, readable by its owner alone. */
+export function writeSecretFile(file: string, content: object): void {
+  writeFileSync(`${file}.new`, JSON.stringify(content, null, 2), { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+function readSecrets(file: string, folder: string): StackSecrets {
   try {
-    return stackCredentials.parse(JSON.parse(readFileSync(file, 'utf8')));
+    return stackSecrets.parse(JSON.parse(readFileSync(file, 'utf8')));
   } catch (error) {
     throw new Error(`${file} is broken (${reasonOf(error)}): mend it, or remove ${folder} to begin anew`);
   }
@@ -48,27 +64,31 @@ function reasonOf(error: unknown): string {
   return error instanceof z.ZodError ? firstIssue(error) : String((error as Error).message);
 }
 
-export function makeCredentials(slug: string): StackCredentials {
+export function makeSecrets(slug: string): StackSecrets {
   const pair = generateKeyPairSync('ed25519');
   return {
     bridgeSecret: randomBytes(32).toString('hex'),
     dataKeys: `1:${randomBytes(32).toString('hex')}`,
-    tokenPrivateKey: pair.privateKey.export({ format: 'jwk' }) as StackCredentials['tokenPrivateKey'],
-    tokenPublicKey: pair.publicKey.export({ format: 'jwk' }) as StackCredentials['tokenPublicKey'],
+    sessionSecret: randomBytes(32).toString('hex'),
+    tokenPrivateKey: pair.privateKey.export({ format: 'jwk' }) as StackSecrets['tokenPrivateKey'],
+    tokenPublicKey: pair.publicKey.export({ format: 'jwk' }) as StackSecrets['tokenPublicKey'],
     admin: {
-      id: randomUUID(),
       email: `admin@${slug}.example`,
       password: randomBytes(12).toString('base64url'),
     },
-    organization: { id: randomUUID(), slug },
-    apiKey: {
-      id: randomUUID(),
-      key: composeApiKey(randomBytes(64)),
-      signingKey: randomBytes(32).toString('hex'),
-    },
-    plantId: randomUUID(),
+    organization: { slug },
     gateway: { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') },
   };
+}
+
+/** What an edge is configured with. */
+export function edgeSecrets({
+  bridgeSecret,
+  dataKeys,
+  sessionSecret,
+  tokenPublicKey,
+}: StackSecrets): EdgeSecrets {
+  return { bridgeSecret, dataKeys, sessionSecret, tokenPublicKey: JSON.stringify(tokenPublicKey) };
 }
 
 /** An MQTT token as provisioning will issue it (spec: Device MQTT; [C-3.6]). */

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { Child } from './child.ts';
-import { signDeviceToken } from './credentials.ts';
+import { edgeSecrets, signDeviceToken } from './credentials.ts';
 import { startEdge } from './edge.ts';
 import { prepare } from './prepare.ts';
 import { untilOnline } from './readiness.ts';
@@ -16,12 +16,13 @@ import { removeStack, type Stack, writeStack } from './stack-file.ts';
 const TOKEN_LIFETIME_S = 86_400;
 const TOKEN_REFRESH_MS = 12 * 3_600_000;
 const WATCH_MS = 250;
+const MINUTE_MS = 60_000;
 const STOP_TIMEOUT_MS = 20_000;
 const SIMULATOR_INTERVAL_MS = 2_000;
 const PLANT = { name: 'Acme Dairy', eanCons: '859182400000000001', eanProd: '859182400000000002' };
 
 const parent = process.ppid;
-const { folder, behaviour, ports, credentials, certificates } = await prepare().catch(refuse);
+const { folder, behaviour, ports, secrets, certificates } = await prepare().catch(refuse);
 let isReady = false;
 let stopping = false;
 takeSignals();
@@ -33,25 +34,16 @@ const watchdog = new Child({
 });
 watchdog.start();
 
-// 1. the edge, migrated and seeded
+// 1. the edge, migrated
 const edge = await startEdge({
   dataFolder: join(folder, 'edge'),
   port: ports.http,
-  secrets: {
-    bridgeSecret: credentials.bridgeSecret,
-    dataKeys: credentials.dataKeys,
-    tokenPublicKey: JSON.stringify(credentials.tokenPublicKey),
-  },
-}).catch(refuse);
-const { organization, apiKey, gateway } = credentials;
-await seedOnce(edge.miniflare, credentials, {
-  ...PLANT,
-  id: credentials.plantId,
-  externalPlantId: 'dairy-1',
-  gateway,
+  secrets: edgeSecrets(secrets),
+  amqp: { host: 'localhost', port: ports.amqps, ca: certificates.ca },
 }).catch(refuse);
 // The runtime's own handlers end the process at once, before its children have stopped.
 takeSignals();
+setInterval(() => void edge.tick().catch((error: unknown) => console.error(String(error))), MINUTE_MS);
 
 // 2. the bridge on its TLS ports
 type BridgePorts = Pick<typeof ports, 'amqps' | 'mqtts' | 'metrics'>;
@@ -63,7 +55,7 @@ const portsEnvironment = ({ amqps, mqtts, metrics }: BridgePorts) => ({
 });
 const bridgeEnvironment = {
   SITEWIRE_EDGE_URL: edge.url,
-  SITEWIRE_BRIDGE_SECRET: credentials.bridgeSecret,
+  SITEWIRE_BRIDGE_SECRET: secrets.bridgeSecret,
   SITEWIRE_BRIDGE_ID: 'bridge-dev',
   SITEWIRE_TLS_CERT: certificates.certificate,
   SITEWIRE_TLS_KEY: certificates.key,
@@ -86,8 +78,15 @@ const bridge = new Child({
 bridge.start();
 const listening = await bridgeReady.promise;
 
-// 3. the simulated plant
-const newToken = () => signDeviceToken(credentials.tokenPrivateKey, gateway.id, TOKEN_LIFETIME_S);
+// 3. an organization with a plant and a key, as its admin makes them
+const { gateway } = secrets;
+const seeded = await seedOnce(edge, folder, secrets, { ...PLANT, externalPlantId: 'dairy-1', gateway }).catch(
+  refuse,
+);
+const { organization, apiKey, plantId } = seeded;
+
+// 4. the simulated plant
+const newToken = () => signDeviceToken(secrets.tokenPrivateKey, gateway.id, TOKEN_LIFETIME_S);
 let token = await newToken();
 let isPlantListening = false;
 const simulator = new Child({
@@ -126,7 +125,7 @@ if (behaviour !== 'off') {
     const plant = {
       edgeUrl: edge.url,
       apiKey: apiKey.key,
-      plantId: credentials.plantId,
+      plantId,
       isListening: () => isPlantListening,
       reports,
     };
@@ -134,7 +133,7 @@ if (behaviour !== 'off') {
   }
 }
 
-// 4. ready: tell tools and people
+// 5. ready: tell tools and people
 let published = '';
 let complaint = '';
 isReady = true;
@@ -148,7 +147,7 @@ Sitewire is ready.
   AMQPS   amqps://${organization.slug}:${apiKey.key}@localhost:${listening.amqps}/${stack.apiKey.vhost}
   MQTTS   mqtts://localhost:${listening.mqtts}
   CA      ${certificates.ca}
-  plant   ${stack.plants[0]?.name} ${credentials.plantId}
+  plant   ${stack.plants[0]?.name} ${plantId}
   all     ${join(folder, 'stack.json')}
 
 Try \`npm run demo\` in another terminal. Ctrl-C stops.
@@ -167,12 +166,12 @@ function describe(): Stack {
     amqp: endpoint(listening.amqps),
     mqtt: endpoint(listening.mqtts),
     metricsUrl: `http://127.0.0.1:${listening.metrics}/metrics`,
-    admin: { email: credentials.admin.email, password: credentials.admin.password },
+    admin: secrets.admin,
     organization,
     apiKey: { ...apiKey, vhost: `partner-${apiKey.id}`, scopes: VCP_SCOPES },
     plants: [
       {
-        id: credentials.plantId,
+        id: plantId,
         ...PLANT,
         gatewayId: gateway.id,
         subDevices: SUB_DEVICES.map(({ deviceId, assetType }) => ({ deviceId, assetType })),

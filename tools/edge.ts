@@ -1,14 +1,15 @@
 /** The edge on one machine: the real bundle under workerd, with D1 and objects kept in a folder. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { build } from 'esbuild';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import { build, type Plugin } from 'esbuild';
+import type { Miniflare } from 'miniflare';
 
 const ROOT = join(import.meta.dirname, '..');
 
 export interface EdgeSecrets {
   bridgeSecret: string;
   dataKeys: string;
+  sessionSecret: string;
   /** Ed25519 public key, JWK text. */
   tokenPublicKey: string;
 }
@@ -20,6 +21,11 @@ export interface EdgeOptions {
   secrets: EdgeSecrets;
   /** Another entry than the product's own: tests wrap it. */
   entry?: string;
+  /**
+   * The public AMQPS listener, through which new keys are probed; undefined: there is none. `ca`: the PEM file that its
+   * certificate is trusted by, the same for all edges of a process.
+   */
+  amqp?: { host: string; port: number; ca: string };
   /** More bindings for such an entry. */
   bindings?: Record<string, string>;
   /** Starts workerd's inspector: `miniflare.getInspectorURL()`. */
@@ -31,8 +37,24 @@ export interface Edge {
   miniflare: Miniflare;
   /** The workerd process now; it is another one after a crash. */
   pid(): number | undefined;
+  /** The clock's turn, which the platform takes each minute. */
+  tick(): Promise<void>;
   stop(): Promise<void>;
 }
+
+/** CommonJS that requires Node's own modules: the runtime has them, a bundle has no `require`. */
+const BUILTINS: Plugin = {
+  name: 'builtins',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:/ }, ({ kind, path }) =>
+      kind === 'require-call' ? { path, namespace: 'builtin' } : { path, external: true },
+    );
+    onLoad({ filter: /./, namespace: 'builtin' }, ({ path }) => ({
+      contents: `module.exports = process.getBuiltinModule('${path}');`,
+      loader: 'js',
+    }));
+  },
+};
 
 export async function bundle(entry: string): Promise<string> {
   const result = await build({
@@ -44,13 +66,16 @@ export async function bundle(entry: string): Promise<string> {
     platform: 'neutral',
     mainFields: ['module', 'main'],
     conditions: ['workerd', 'worker', 'import'],
-    external: ['cloudflare:*', 'node:*'],
+    external: ['cloudflare:*'],
+    plugins: [BUILTINS],
     logLevel: 'error',
   });
   return result.outputFiles[0]?.text ?? '';
 }
 
 export async function startEdge(options: EdgeOptions): Promise<Edge> {
+  if (options.amqp) trust(options.amqp.ca);
+  const { convertV4MiniflareOptions, Miniflare } = await import('miniflare');
   const script = await bundle(options.entry ?? join(ROOT, 'worker', 'index.ts'));
   const wrangler = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
   const compatibilityDate = /compatibility_date = "([^"]+)"/.exec(wrangler)?.[1] ?? '';
@@ -64,12 +89,15 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
       durableObjects: {
         SITE: { className: 'Site', useSQLite: true },
         VHOST: { className: 'Vhost', useSQLite: true },
+        REQUESTS: { className: 'RequestCounter', useSQLite: true },
       },
       d1Databases: { DB: 'sitewire' },
       bindings: {
         BRIDGE_SECRET: options.secrets.bridgeSecret,
         DATA_KEYS: options.secrets.dataKeys,
         TOKEN_PUBLIC_KEY: options.secrets.tokenPublicKey,
+        SESSION_SECRET: options.secrets.sessionSecret,
+        ...(options.amqp ? { AMQP_HOST: options.amqp.host, AMQP_PORT: String(options.amqp.port) } : {}),
         ...options.bindings,
       },
       ...(options.dataFolder ? { resourcePersistencePath: options.dataFolder } : {}),
@@ -78,7 +106,23 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
   );
   const url = String(await miniflare.ready).replace(/\/$/, '');
   await migrateD1(miniflare);
-  return { url, miniflare, pid: () => workerdPid(), stop: () => miniflare.dispose() };
+  const tick = async () => {
+    const worker = await miniflare.getWorker();
+    await worker.scheduled({ cron: '* * * * *' });
+  };
+  return { url, miniflare, pid: () => workerdPid(), tick, stop: () => miniflare.dispose() };
+}
+
+/** Miniflare reads what it trusts once, when it is loaded: from here, beside what the machine trusts already. */
+function trust(ca: string): void {
+  const known = process.env.NODE_EXTRA_CA_CERTS;
+  const both = `${ca}.trusted`;
+  if (known === both) return;
+  const texts = [ca, ...(known && existsSync(known) ? [known] : [])].map((file) =>
+    readFileSync(file, 'utf8'),
+  );
+  writeFileSync(both, texts.join('\n'));
+  process.env.NODE_EXTRA_CA_CERTS = both;
 }
 
 /** Applies what is new of migrations/sql, each file once, as `wrangler d1 migrations apply` does. */

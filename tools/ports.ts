@@ -1,6 +1,11 @@
 /** The ports of the stack on one machine: from the environment, and free before anything starts. */
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 
+/** Below those that Linux gives to whoever asks for any. */
+const NOBODYS_PORTS = [20_000, 32_000] as const;
+const ATTEMPTS = 100;
 const WAIT_MS = 2_000;
 const PAUSE_MS = 50;
 
@@ -35,4 +40,21 @@ function isTaken(port: number): Promise<boolean> {
     });
     server.listen(port, () => server.close(() => resolve(false)));
   });
+}
+
+/** A free port that the system gives nobody by chance while it is not listened on. */
+export async function freePort(): Promise<number> {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    const port = randomInt(...NOBODYS_PORTS);
+    const server = createServer().listen(port);
+    const listens = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!listens) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+  throw new Error(`none of ${ATTEMPTS} ports is free`);
 }

@@ -2,10 +2,10 @@
 import { mkdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CertificateFiles, ensureCertificates } from './certificates.ts';
-import { ensureCredentials, type StackCredentials } from './credentials.ts';
+import { ensureSecrets, type StackSecrets } from './credentials.ts';
 import { lockFolder } from './folder-lock.ts';
 import { endLeftovers, markChildren } from './leftover.ts';
-import { assertFree, portOf } from './ports.ts';
+import { assertFree, freePort, portOf } from './ports.ts';
 import { type BehaviourName, behaviourOf } from './simulator/behaviour.ts';
 import { dataFolder, removeStack } from './stack-file.ts';
 
@@ -14,7 +14,7 @@ export interface Prepared {
   folder: string;
   behaviour: BehaviourName | 'off';
   ports: { http: number; amqps: number; mqtts: number; metrics: number };
-  credentials: StackCredentials;
+  secrets: StackSecrets;
   certificates: CertificateFiles;
 }
 
@@ -23,7 +23,8 @@ export async function prepare(): Promise<Prepared> {
   const behaviour = behaviourOf(process.env.SITEWIRE_SIMULATOR);
   const ports = {
     http: portOf('SITEWIRE_HTTP_PORT', 8787),
-    amqps: portOf('SITEWIRE_AMQPS_PORT', 5671),
+    // The edge has to know it before the bridge listens there.
+    amqps: portOf('SITEWIRE_AMQPS_PORT', 5671) || (await freePort()),
     mqtts: portOf('SITEWIRE_MQTTS_PORT', 8885),
     metrics: portOf('SITEWIRE_METRICS_PORT', 9464),
   };
@@ -43,7 +44,7 @@ export async function prepare(): Promise<Prepared> {
   });
 
   // 3. its secrets
-  const credentials = ensureCredentials(folder);
+  const secrets = ensureSecrets(folder);
   const certificates = await ensureCertificates(join(folder, 'certificates'));
-  return { folder, behaviour, ports, credentials, certificates };
+  return { folder, behaviour, ports, secrets, certificates };
 }

@@ -1,15 +1,18 @@
 /**
- * Rows and objects of a seeded organization: what the admin surface will do by hand. A seeding that was cut short can be
- * done again; one that was done is left alone, for its objects would lose what partners and admins changed since.
+ * What a seeded stack consists of, made over REST as an admin makes it; devices alone have no REST yet, and go into D1 and
+ * their object by hand. A seeding that was cut short can be done again; one that was done is left alone.
  */
-import { createHash, randomBytes, randomUUID, scryptSync } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Miniflare } from 'miniflare';
-import { apiKeyPrefix } from '../protocol/api-key.ts';
-import type { AssetType } from '../protocol/enums.ts';
+import type { AssetType, DeviceType } from '../protocol/enums.ts';
+import type { OrganizationRecord } from '../protocol/organization.ts';
+import type { PlantRecord } from '../protocol/plant-record.ts';
 import type { ApiKeyScope } from '../protocol/scopes.ts';
 import type { Constraints, SiteConfig } from '../protocol/site-config.ts';
-import type { StackCredentials } from './credentials.ts';
-import { siteOf, vhostOf } from './objects.ts';
+import { AdminClient } from './admin-client.ts';
+import { type Seeded, type StackSecrets, writeSecretFile } from './credentials.ts';
+import { siteOf } from './objects.ts';
 
 export const VCP_SCOPES: ApiKeyScope[] = [
   'vcp:connect',
@@ -82,182 +85,125 @@ export const SITE_CONFIG: SiteConfig = {
   operatingMode: 'STANDARD',
 };
 
-export interface PlantSeed {
+export interface Gateway {
   id: string;
+  hmacSecret: string;
+}
+
+export interface PlantSeed {
   name: string;
   eanCons: string;
   eanProd: string;
   externalPlantId: string | null;
-  gateway: { id: string; hmacSecret: string };
+  gateway: Gateway;
 }
 
-/** Organization, plant and key, once in the life of a data folder. */
+/** A plant that is there. */
+export type SeededPlant = PlantSeed & { id: string };
+
+/** Organization, plant and key, once in the life of a data folder. The edge and its bridge are up. */
 export async function seedOnce(
-  miniflare: Miniflare,
-  credentials: StackCredentials,
+  edge: { url: string; miniflare: Miniflare },
+  folder: string,
+  secrets: StackSecrets,
   plant: PlantSeed,
-): Promise<void> {
-  const { organization, admin, apiKey } = credentials;
-  const database = await miniflare.getD1Database('DB');
-  // The key's row comes last: where it stands, all before it was done.
-  if (await database.prepare('SELECT 1 FROM api_keys WHERE id = ?').bind(apiKey.id).first()) return;
-  await seedOrganization(miniflare, credentials);
-  await seedPlant(miniflare, organization.id, plant);
-  await seedApiKey(miniflare, organization, admin.id, apiKey);
+): Promise<Seeded> {
+  const file = join(folder, 'seeded.json');
+  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Seeded;
+  const admin = await seedOrganization(edge.url, secrets);
+  const { id: plantId } = await seedPlant(admin, edge.miniflare, plant);
+  const seeded: Seeded = {
+    organization: { id: admin.organizationId ?? '', slug: secrets.organization.slug },
+    plantId,
+    apiKey: await seedApiKey(admin),
+  };
+  // Last: where it stands, all before it was done.
+  writeSecretFile(file, seeded);
+  return seeded;
 }
 
-/** `settings`: what the organization sets for itself [C-1.1]. */
+/** The organization's admin, in its context. `settings`: what the organization sets for itself [C-1.1]. */
 export async function seedOrganization(
-  miniflare: Miniflare,
-  credentials: StackCredentials,
+  edgeUrl: string,
+  { admin, organization: { slug } }: Pick<StackSecrets, 'admin' | 'organization'>,
   settings: Readonly<Record<string, unknown>> = {},
-): Promise<void> {
-  const database = await miniflare.getD1Database('DB');
-  const { organization, admin } = credentials;
-  const now = Date.now();
-  await database.batch([
-    database
-      .prepare(
-        'INSERT OR IGNORE INTO organizations (id, name, slug, settings, created_at_ms) VALUES (?, ?, ?, ?, ?)',
-      )
-      .bind(organization.id, 'Acme Energy', organization.slug, JSON.stringify(settings), now),
-    database
-      .prepare(
-        'INSERT OR IGNORE INTO users (id, email, name, password_hash, created_at_ms) VALUES (?, ?, ?, ?, ?)',
-      )
-      .bind(admin.id, admin.email, 'Acme Admin', hashPassword(admin.password), now),
-    database
-      .prepare(
-        'INSERT OR IGNORE INTO memberships (organization_id, user_id, role, created_at_ms) VALUES (?, ?, ?, ?)',
-      )
-      .bind(organization.id, admin.id, 'ORG_ADMIN', now),
-  ]);
+): Promise<AdminClient> {
+  const client = await AdminClient.enter(edgeUrl, admin, 'Acme Admin');
+  const own = await client.list<OrganizationRecord>('/organizations');
+  const organization =
+    own.find((one) => one.slug === slug) ??
+    (await client.call<OrganizationRecord>('POST', '/organizations', { name: 'Acme Energy', slug }));
+  client.organizationId = organization.id;
+  if (Object.keys(settings).length > 0) {
+    await client.call('PATCH', `/organizations/${organization.id}`, { settings });
+  }
+  return client;
 }
 
 export async function seedPlant(
+  admin: AdminClient,
   miniflare: Miniflare,
-  organizationId: string,
-  plant: PlantSeed,
+  { gateway, ...plant }: PlantSeed,
   subDevices: readonly SeededSubDevice[] = SUB_DEVICES,
-): Promise<void> {
-  const database = await miniflare.getD1Database('DB');
-  const now = Date.now();
-  await database.batch([
-    database
-      .prepare(
-        'INSERT OR IGNORE INTO plants (id, organization_id, name, external_plant_id, ean_cons, ean_prod, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)',
+): Promise<SeededPlant> {
+  const known = plant.externalPlantId
+    ? (await admin.list<PlantRecord>('/plants')).find(
+        ({ externalPlantId }) => externalPlantId === plant.externalPlantId,
       )
-      .bind(plant.id, organizationId, plant.name, plant.externalPlantId, plant.eanCons, plant.eanProd, now),
-    database
-      .prepare(
-        `INSERT OR IGNORE INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, status, provisioned_at_ms, created_at_ms)
-         VALUES (?, ?, ?, ?, ?, 'GATEWAY', 'TOKEN', 'ACTIVE', ?, ?)`,
-      )
-      .bind(
-        plant.gateway.id,
-        organizationId,
-        plant.id,
-        `Gateway of ${plant.name}`,
-        `GW-${plant.gateway.id.slice(0, 8)}`,
-        now,
-        now,
-      ),
-    ...subDevices.map((subDevice) =>
-      database
-        .prepare(
-          `INSERT OR IGNORE INTO sub_devices (id, plant_id, external_id, asset_type, name, rated_power_kw, capacity_kwh, meter_role, created_at_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        )
-        .bind(
-          randomUUID(),
-          plant.id,
-          subDevice.deviceId,
-          subDevice.assetType,
-          subDevice.name,
-          subDevice.ratedPowerKw,
-          subDevice.capacityKwh,
-          subDevice.meterRole,
-          now,
-        ),
-    ),
-  ]);
-  const site = await siteOf(miniflare, plant.id);
-  await site.configure(plant.id, SITE_CONFIG);
-  await site.adoptDevice({
-    siteId: plant.id,
-    plantId: plant.id,
-    deviceId: plant.gateway.id,
-    type: 'GATEWAY',
-    hmacSecret: plant.gateway.hmacSecret,
-  });
+    : undefined;
+  const { id } = known ?? (await admin.call<PlantRecord>('POST', '/plants', plant));
+  for (const { deviceId, ...rest } of subDevices) {
+    const subDevice = { externalId: deviceId, ...rest };
+    const { status, body } = await admin.ask('POST', `/plants/${id}/sub-devices`, subDevice);
+    // There already, when an earlier seeding was cut short.
+    if (status !== 201 && status !== 409) throw new Error(`${deviceId}: ${JSON.stringify(body)}`);
+  }
+  await admin.call('PUT', `/plants/${id}/config`, SITE_CONFIG);
+  await seedDevice(
+    miniflare,
+    { organizationId: admin.organizationId ?? '', plantId: id, type: 'GATEWAY' },
+    gateway,
+  );
+  return { id, gateway, ...plant };
 }
 
-export interface KeySeed {
-  id: string;
-  key: string;
-  signingKey: string;
-  scopes?: ApiKeyScope[];
-  allowedPlantIds?: string[] | null;
-  expiresAtMs?: number | null;
-}
-
-export async function seedApiKey(
+/** A device that is provisioned, in D1 and in the object that serves it. */
+export async function seedDevice(
   miniflare: Miniflare,
-  organization: { id: string; slug: string },
-  createdBy: string,
-  seed: KeySeed,
+  { organizationId, plantId, type }: { organizationId: string; plantId: string; type: DeviceType },
+  { id, hmacSecret }: Gateway,
 ): Promise<void> {
   const database = await miniflare.getD1Database('DB');
   const now = Date.now();
-  const scopes = seed.scopes ?? VCP_SCOPES;
-  const vhost = `partner-${seed.id}`;
-  // The row last: it says that all is seeded.
-  const object = await vhostOf(miniflare, seed.id);
-  await object.open({
-    keyId: seed.id,
-    keyPrefix: apiKeyPrefix(seed.key),
-    slug: organization.slug,
-    vhost,
-    organizationId: organization.id,
-    scopes,
-    allowedPlantIds: seed.allowedPlantIds ?? null,
-    expiresAtMs: seed.expiresAtMs ?? null,
-    signingKey: seed.signingKey,
-  });
   await database
     .prepare(
-      `INSERT OR IGNORE INTO api_keys (id, organization_id, key_hash, key_prefix, name, partner_id, scopes, allowed_plant_ids, vhost, expires_at_ms, created_by, created_at_ms, updated_at_ms)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT OR IGNORE INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, status, provisioned_at_ms, created_at_ms)
+       VALUES (?, ?, ?, ?, ?, ?, 'TOKEN', 'ACTIVE', ?, ?)`,
     )
-    .bind(
-      seed.id,
-      organization.id,
-      createHash('sha256').update(seed.key).digest('hex'),
-      apiKeyPrefix(seed.key),
-      'Trading desk',
-      'acme-trader',
-      JSON.stringify(scopes),
-      seed.allowedPlantIds ? JSON.stringify(seed.allowedPlantIds) : null,
-      vhost,
-      seed.expiresAtMs ?? null,
-      createdBy,
-      now,
-      now,
-    )
+    .bind(id, organizationId, plantId, `Device ${id.slice(0, 8)}`, `SN-${id.slice(0, 8)}`, type, now, now)
     .run();
+  const site = await siteOf(miniflare, plantId);
+  await site.adoptDevice({ siteId: plantId, plantId, deviceId: id, type, hmacSecret });
 }
 
-/** scrypt with its parameters in front, as the login will read it. */
-function hashPassword(password: string): string {
-  const [cost, blockSize, parallelization] = [16_384, 8, 1];
-  const salt = randomBytes(16);
-  const hash = scryptSync(password, salt, 32, { cost, blockSize, parallelization });
-  return [
-    'scrypt',
-    cost,
-    blockSize,
-    parallelization,
-    salt.toString('base64url'),
-    hash.toString('base64url'),
-  ].join('$');
+/** A key, with what is told of it once. */
+export type SeededKey = Seeded['apiKey'];
+
+export interface KeySeed {
+  scopes?: ApiKeyScope[];
+  expiresAtMs?: number;
+}
+
+/** A key that its probe has let in: the bridge is up. */
+export async function seedApiKey(
+  admin: AdminClient,
+  { scopes = VCP_SCOPES, expiresAtMs }: KeySeed = {},
+): Promise<SeededKey> {
+  const { key, signingKey, apiKey } = await admin.createKey({
+    name: 'Trading desk',
+    partnerId: 'acme-trader',
+    scopes,
+    ...(expiresAtMs === undefined ? {} : { expiresAt: new Date(expiresAtMs).toISOString() }),
+  });
+  return { id: apiKey.id, key, signingKey };
 }

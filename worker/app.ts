@@ -3,14 +3,49 @@ import { Hono } from 'hono';
 import { requestId } from 'hono/request-id';
 import { secureHeaders } from 'hono/secure-headers';
 import { LINK_PATHS } from '../protocol/link/proof.ts';
+import { doorOf } from './auth/door.ts';
 import type { AppContext } from './env.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { jsonBody } from './http/json-body.ts';
 import { linkAmqp } from './link/amqp.ts';
 import { linkMqtt } from './link/mqtt.ts';
 import { openApiRoute } from './openapi.ts';
-import { type AnyRoute, doorOf, mount } from './route.ts';
+import { type AnyRoute, mount } from './route.ts';
+import {
+  deleteApiKey,
+  getApiKey,
+  getApiKeys,
+  postApiKey,
+  postBundleAcknowledgement,
+  postConnectionTest,
+} from './routes/api-keys.ts';
+import { getAuditEvents } from './routes/audit-events.ts';
+import { postCspReport } from './routes/csp-report.ts';
+import { getPlantConfig, putPlantConfig } from './routes/fleet/plant-config.ts';
+import { getPlant, getPlants, patchPlant, postPlant, removePlant } from './routes/fleet/plants.ts';
+import {
+  getSubDevice,
+  getSubDevices,
+  patchSubDevice,
+  postSubDevice,
+  removeSubDevice,
+} from './routes/fleet/sub-devices.ts';
 import { readHealth } from './routes/health.ts';
+import { changePassword, login, logout, readMe, refresh, register } from './routes/identity/auth.ts';
+import {
+  deleteMember,
+  getMembers,
+  getUsers,
+  patchMember,
+  patchUser,
+  postMember,
+} from './routes/identity/members.ts';
+import {
+  getOrganization,
+  getOrganizations,
+  patchOrganization,
+  postOrganization,
+} from './routes/identity/organizations.ts';
 import { listCommands } from './routes/vcp/commands.ts';
 import { VCP_READ } from './routes/vcp/parameters.ts';
 import { listSites, readSiteConfig } from './routes/vcp/sites.ts';
@@ -19,6 +54,42 @@ import { readLatestTelemetry } from './routes/vcp/telemetry.ts';
 export const ROUTES: readonly AnyRoute[] = [
   readHealth,
   openApiRoute(() => ROUTES),
+  register,
+  login,
+  refresh,
+  logout,
+  readMe,
+  changePassword,
+  postOrganization,
+  getOrganizations,
+  getOrganization,
+  patchOrganization,
+  getMembers,
+  postMember,
+  patchMember,
+  deleteMember,
+  getUsers,
+  patchUser,
+  postPlant,
+  getPlants,
+  getPlant,
+  patchPlant,
+  removePlant,
+  postSubDevice,
+  getSubDevices,
+  getSubDevice,
+  patchSubDevice,
+  removeSubDevice,
+  getPlantConfig,
+  putPlantConfig,
+  postApiKey,
+  getApiKeys,
+  getApiKey,
+  deleteApiKey,
+  postConnectionTest,
+  postBundleAcknowledgement,
+  getAuditEvents,
+  postCspReport,
   listSites,
   readSiteConfig,
   listCommands,

@@ -1,7 +1,8 @@
 /** The OpenAPI 3.1 document, made from the list of routes: what is answered here is what the routes say of themselves. */
 import { z } from 'zod';
-import { ERROR_STATUS, errorEnvelope } from '../protocol/errors.ts';
-import { type AnyRoute, errorsOf, route, type Who } from './route.ts';
+import { ERROR_STATUS, errorBody, errorEnvelope } from '../protocol/errors.ts';
+import type { Who } from './auth/door.ts';
+import { type AnyRoute, errorsOf, route } from './route.ts';
 
 type Json = Record<string, unknown>;
 
@@ -32,13 +33,18 @@ export function openApiDocument(routes: readonly AnyRoute[]): Json {
     info: {
       title: 'Sitewire',
       version: '1.0',
-      description: 'Partners read energy sites here; commands and events go over AMQP.',
+      description:
+        'Energy sites: partners read them here, admins manage them; commands and events go over AMQP.',
     },
     servers: [{ url: '/' }],
     paths,
     components: {
       schemas: { Error: schemaOf(errorEnvelope, 'output') },
-      securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' } },
+      securitySchemes: {
+        apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+        cookie: { type: 'apiKey', in: 'cookie', name: 'access_token' },
+        bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+      },
     },
   };
 }
@@ -48,22 +54,39 @@ function operationOf(one: AnyRoute): Json {
     operationId: operationId(one),
     summary: one.summary,
     security: securityOf(one.who),
-    ...('scope' in one.who ? { 'x-required-scope': one.who.scope } : {}),
-    parameters: [...parametersOf(one.params, 'path'), ...parametersOf(one.query, 'query')],
+    ...('scope' in one.who && one.who.scope ? { 'x-required-scope': one.who.scope } : {}),
+    ...('role' in one.who ? { 'x-required-role': one.who.role } : {}),
+    parameters: [
+      ...parametersOf(one.params, 'path'),
+      ...parametersOf(one.query, 'query'),
+      ...organizationParameter(one.who),
+    ],
+    ...(one.body ? { requestBody: requestBodyOf(one.body, one.examples?.body) } : {}),
     responses: {
       [one.answer.status]: {
         description: one.answer.description,
-        content: { 'application/json': { schema: schemaOf(one.answer.body, 'output') } },
+        content: {
+          'application/json': {
+            schema: schemaOf(one.answer.body, 'output'),
+            ...(one.examples?.answer === undefined ? {} : { example: one.examples.answer }),
+          },
+        },
       },
       ...errorResponses(one),
     },
   };
 }
 
-/** `GET /api/v1/vcp/sites/{siteId}/config` is `getVcpSitesConfig`. */
+function requestBodyOf(schema: z.ZodType, example: unknown): Json {
+  const content = { schema: schemaOf(schema, 'input'), ...(example === undefined ? {} : { example }) };
+  return { required: true, content: { 'application/json': content } };
+}
+
+/** `GET /api/v1/vcp/sites/{siteId}/config` is `getVcpSitesConfig`, `GET /api/v1/plants/{id}` is `getPlantsById`. */
 function operationId({ method, path }: AnyRoute): string {
   const words = path
     .replace(/^\/api\/v1/, '')
+    .replace(/\/\{(\w+)\}$/, '/by/$1')
     .replace(/\{\w+\}/g, '')
     .split(/[^A-Za-z0-9]+/)
     .filter((word) => word !== '');
@@ -71,7 +94,24 @@ function operationId({ method, path }: AnyRoute): string {
 }
 
 function securityOf(who: Who): Json[] {
-  return who.door === 'public' ? [] : [{ apiKey: [] }];
+  const users = [{ cookie: [] }, { bearer: [] }];
+  switch (who.door) {
+    case 'public':
+      return [];
+    case 'api-key':
+      return [{ apiKey: [] }];
+    case 'member':
+      return who.scope ? [...users, { apiKey: [] }] : users;
+    default:
+      return users;
+  }
+}
+
+/** The org context [C-1.3]. */
+function organizationParameter(who: Who): Json[] {
+  if (who.door !== 'member') return [];
+  const required = who.isHeaderNeeded ?? false;
+  return [{ name: 'x-org-id', in: 'header', required, schema: { type: 'string', format: 'uuid' } }];
 }
 
 function parametersOf(schema: z.ZodObject<z.ZodRawShape>, place: 'path' | 'query'): Json[] {
@@ -89,13 +129,18 @@ function parametersOf(schema: z.ZodObject<z.ZodRawShape>, place: 'path' | 'query
 
 /** One response per status; its description lists the codes that come with it. */
 function errorResponses(one: AnyRoute): Json {
-  const byStatus = Map.groupBy(errorsOf(one), (code) => ERROR_STATUS[code]);
+  const byStatus = Map.groupBy(errorsOf(one), (code) => one.errorStatuses?.[code] ?? ERROR_STATUS[code]);
   return Object.fromEntries(
-    [...byStatus].map(([status, codes]) => [
+    [...byStatus].map(([status, codes]): [number, Json] => [
       status,
       {
         description: codes.join(', '),
-        content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+        content: {
+          'application/json': {
+            schema: { $ref: '#/components/schemas/Error' },
+            example: errorBody(codes[0] ?? 'INTERNAL_SERVER_ERROR', 'What was wrong', undefined, status),
+          },
+        },
       },
     ]),
   );

@@ -2,66 +2,66 @@
  * A route is data: what it is called by, who may, what it takes, what it answers. The HTTP surface, the OpenAPI
  * document and the checks of the tests are all made from the same list.
  */
-import type { Context, Hono, MiddlewareHandler } from 'hono';
+import type { Context, Hono } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { z } from 'zod';
 import type { ApiErrorCode } from '../protocol/errors.ts';
 import { JsonText } from '../protocol/json-text.ts';
-import type { ApiKeyScope } from '../protocol/scopes.ts';
-import { requireApiKey } from './auth/api-key.ts';
+import { doorOf, errorsOfDoor, type Who } from './auth/door.ts';
 import type { AppContext } from './env.ts';
 import { ApiError } from './http/error-response.ts';
-import { readPath, readQuery } from './http/query.ts';
+import { readBody, readPath, readQuery } from './http/query.ts';
 
-/** Who may call it. */
-export type Who = { door: 'public' } | { door: 'api-key'; scope: ApiKeyScope };
-
-export interface Route<Path, Query, Answer> {
+export interface Route<Path, Query, Body, Answer> {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** From the root, path parameters in braces. */
   path: `/${string}`;
   summary: string;
   who: Who;
-  /** Path parameters. A wrong one is 400 VALIDATION_ERROR. */
+  /** Path parameters. A wrong one is 400: VALIDATION_ERROR on the partner surface, INVALID_UUID elsewhere [C-10]. */
   params: z.ZodObject<z.ZodRawShape> & z.ZodType<Path>;
   query: z.ZodObject<z.ZodRawShape> & z.ZodType<Query>;
+  body?: z.ZodType<Body>;
+  /** Bodies as the document shows them. */
+  examples?: { body?: unknown; answer?: unknown };
   answer: { status: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
-  /** Beside what `who`, `params` and `query` bring by themselves. */
+  /** Beside what `who`, `params`, `query` and `body` bring by themselves. */
   errors: readonly ApiErrorCode[];
+  /** Where a code comes with another status than its own: 412 for If-Match [C-10]. */
+  errorStatuses?: Partial<Record<ApiErrorCode, number>>;
   /** `JsonText` is the answer as it goes out. */
   handler(
     c: Context<AppContext>,
-    input: { params: Path; query: Query },
+    input: { params: Path; query: Query; body: Body },
   ): Promise<Answer | JsonText> | Answer | JsonText;
 }
 
 /** A route of any shape, as lists hold it. */
-export type AnyRoute = Route<never, never, unknown>;
+export type AnyRoute = Route<never, never, never, unknown>;
 
 /** Ties the types of a route's parts together. */
-export function route<Path, Query, Answer>(definition: Route<Path, Query, Answer>): AnyRoute {
+export function route<Path, Query, Body, Answer>(definition: Route<Path, Query, Body, Answer>): AnyRoute {
   return definition as unknown as AnyRoute;
 }
 
 /** Every code that a route may answer with. */
-export function errorsOf({ who, params, query, errors }: AnyRoute): ApiErrorCode[] {
-  const takesInput = Object.keys(params.shape).length + Object.keys(query.shape).length > 0;
+export function errorsOf({ who, params, query, body, errors }: AnyRoute): ApiErrorCode[] {
+  const hasPath = Object.keys(params.shape).length > 0;
+  const hasQuery = Object.keys(query.shape).length > 0;
   return [
-    ...(takesInput ? (['VALIDATION_ERROR'] as const) : []),
-    ...(who.door === 'api-key' ? (['UNAUTHORIZED', 'FORBIDDEN', 'SERVICE_UNAVAILABLE'] as const) : []),
-    ...errors,
-    'INTERNAL_SERVER_ERROR',
+    ...new Set<ApiErrorCode>([
+      ...(hasPath ? [pathCode(who)] : []),
+      ...(hasQuery || body ? (['VALIDATION_ERROR'] as const) : []),
+      ...(body ? (['BAD_REQUEST', 'PAYLOAD_TOO_LARGE'] as const) : []),
+      ...errorsOfDoor(who),
+      ...errors,
+      'INTERNAL_SERVER_ERROR',
+    ]),
   ];
 }
 
-/** The middleware that lets in who may. */
-export function doorOf(who: Who): MiddlewareHandler<AppContext> {
-  switch (who.door) {
-    case 'public':
-      return async (_c, next) => await next();
-    case 'api-key':
-      return requireApiKey(who.scope);
-  }
+function pathCode({ door }: Who): 'VALIDATION_ERROR' | 'INVALID_UUID' {
+  return door === 'api-key' || door === 'public' ? 'VALIDATION_ERROR' : 'INVALID_UUID';
 }
 
 /** Puts routes on an app. A path that exists answers 405 to every other method, to who may call it. */
@@ -69,10 +69,11 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
   for (const one of routes) {
     app.on(one.method, honoPath(one.path), doorOf(one.who), async (c) => {
       const query = readQuery(c, one.query) as never;
-      const input = { params: readPath(c, one.params) as never, query };
-      const body = await one.handler(c, input);
-      if (!(body instanceof JsonText)) return c.json(body as object, one.answer.status);
-      return c.body(body.text, one.answer.status, { 'Content-Type': 'application/json' });
+      const params = readPath(c, one.params, pathCode(one.who)) as never;
+      const body = (one.body ? readBody(c, one.body) : undefined) as never;
+      const answer = await one.handler(c, { params, query, body });
+      if (!(answer instanceof JsonText)) return c.json(answer as object, one.answer.status);
+      return c.body(answer.text, one.answer.status, { 'Content-Type': 'application/json' });
     });
   }
   for (const [path, own] of Map.groupBy(routes, (one) => one.path)) {

@@ -7,7 +7,7 @@
  * the edge closes with 320, never 403 (rule 7).
  */
 import { LIMIT } from '../../protocol/limits.ts';
-import { VHOST_HEADER } from '../../protocol/link/proof.ts';
+import { PROBE_PROPERTY, VHOST_HEADER } from '../../protocol/link/proof.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import type { DialResult, Link } from '../link.ts';
 import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
@@ -16,7 +16,12 @@ import { type Fields, METHOD } from './wire/codec.ts';
 
 export const PROTOCOL_HEADER = Buffer.from('AMQP\x00\x00\x09\x01', 'latin1');
 
-export type VhostDial = (credential: SaslCredential) => Promise<DialResult<VhostLinkUp, VhostLinkDown>>;
+/** What a client says of itself: its credential and, of a new key's probe, the nonce. */
+export interface Introduction extends SaslCredential {
+  probe: string;
+}
+
+export type VhostDial = (client: Introduction) => Promise<DialResult<VhostLinkUp, VhostLinkDown>>;
 
 export interface Tuned {
   frameMax: number;
@@ -112,7 +117,7 @@ export class Handshake {
     const credential = readSasl(mechanism, fields.response as Buffer);
     if (!credential) throw new SilentClose('unusable credentials', LIMIT.failedLoginMs);
     this.#username = credential.username;
-    const dialed = await this.#dial(credential);
+    const dialed = await this.#dial({ ...credential, probe: probeOf(properties) });
     if (this.#abandoned && dialed.outcome === 'accepted') {
       dialed.link.close();
       throw new SilentClose('the client went while its link was dialled');
@@ -179,6 +184,12 @@ function readTuneOk(fields: Fields): Tuned {
     channelMax > LIMIT.channelsPerConnection;
   if (isOutside) throw new SilentClose('tune-ok outside the offer', LIMIT.failedLoginMs);
   return { frameMax, channelMax, heartbeatSeconds: Number(fields.heartbeat) };
+}
+
+/** A nonce, or nothing: whatever else a client may put there says nothing. */
+function probeOf(properties: Fields): string {
+  const probe = own(properties, PROBE_PROPERTY);
+  return typeof probe === 'string' && /^[0-9a-f]{32}$/.test(probe) ? probe : '';
 }
 
 /** A field table's own entry: a key `__proto__` must not reach through. */

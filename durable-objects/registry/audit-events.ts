@@ -1,11 +1,60 @@
 /** Audit rows (spec: Audit events; [C-8.4]). An id derived from the cause makes a repeat one row. */
 import { sql } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/d1';
+import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditEvents } from '../../migrations/schema.ts';
 import { derivedUuid } from '../secrets/hmac.ts';
 
 const MINUTE_MS = 60_000;
 const MAX_ACTOR_CHARS = 256;
+
+export interface Actor {
+  type: 'USER' | 'API_KEY' | 'DEVICE' | 'SYSTEM';
+  id: string;
+  /** An e-mail, or a key's prefix. */
+  name: string;
+}
+
+/** What somebody did, or tried. */
+export interface AuditEntry {
+  /** Null: of no organization. */
+  organizationId: string | null;
+  event: string;
+  actor: Actor;
+  target: { type: string; id: string } | null;
+  address: string | null;
+  outcome: 'SUCCESS' | 'FAILURE';
+  details: Record<string, unknown>;
+}
+
+/** The row of an action, for the batch that does it. */
+export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number) {
+  const { organizationId, event, actor, target, address, outcome, details } = entry;
+  return db.insert(auditEvents).values({
+    id: crypto.randomUUID(),
+    organizationId,
+    event,
+    actorType: actor.type,
+    actor: actor.id,
+    actorName: actor.name,
+    targetType: target?.type ?? '',
+    target: target?.id ?? null,
+    address,
+    outcome,
+    details,
+    createdAtMs: now,
+  });
+}
+
+/** The same, if the statement in front of it changed anything. */
+export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now: number) {
+  const { organizationId, event, actor, target, address, outcome, details } = entry;
+  // In the order of the schema: a batch takes no statement of our own.
+  return db
+    .insert(auditEvents)
+    .select(sql`SELECT ${crypto.randomUUID()}, ${organizationId}, ${event}, ${actor.id},
+    ${address}, ${target?.id ?? null}, ${outcome}, ${JSON.stringify(details)}, ${now}, 1, ${actor.type}, ${actor.name},
+    ${target?.type ?? ''} WHERE changes() > 0`);
+}
 
 /** An AMQP connection that was refused: whose attempt, from where, and why. */
 export interface RefusedConnection {
@@ -41,7 +90,7 @@ export async function writeRefusedConnection(
       actor,
       address,
       target: null,
-      outcome: 'refused',
+      outcome: 'FAILURE',
       details: { reason },
       createdAtMs: now,
     })
@@ -61,10 +110,11 @@ export async function writeConnected(
       id: derivedUuid(`audit|partner.connected|${key.keyId}`),
       organizationId: key.organizationId,
       event: 'partner.connected',
-      actor: key.keyPrefix,
+      actor: key.keyId,
+      actorName: key.keyPrefix,
       address,
       target: key.keyId,
-      outcome: 'success',
+      outcome: 'SUCCESS',
       details: {},
       createdAtMs: now,
     })

@@ -1,4 +1,4 @@
-/** `lastUsedAt` of API keys: exact to a minute, so a busy key is not a write for each use [C-5.2]. */
+/** What objects write of an API key: `lastUsedAt`, exact to a minute [C-5.2], and its end [C-5.6]. */
 import { and, eq, isNull, lt, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { apiKeys } from '../../migrations/schema.ts';
@@ -15,4 +15,12 @@ export async function markUsed(
     .update(apiKeys)
     .set({ lastUsedAtMs: now })
     .where(and(eq(apiKeys.id, key.id), isStale));
+}
+
+/** The end of a key, as its Vhost has it; one that D1 has already stays. */
+export async function writeRevoked(database: D1Database, keyId: string, revokedAtMs: number): Promise<void> {
+  await drizzle(database)
+    .update(apiKeys)
+    .set({ revokedAtMs, updatedAtMs: revokedAtMs })
+    .where(and(eq(apiKeys.id, keyId), isNull(apiKeys.revokedAtMs)));
 }

@@ -13,6 +13,8 @@ import type { Turns } from '../object/turn.ts';
 import { within } from '../object/within.ts';
 
 export interface OrganizationRecord {
+  /** Absent in a copy that older code stored. */
+  version?: number;
   requireSignedCommands: boolean;
   /** Absent in a copy that older code stored. */
   publishRatePerSecond?: number;
@@ -20,11 +22,12 @@ export interface OrganizationRecord {
 }
 
 /** How old the copy may be that decides, how soon an unknown site may ask for a fresh one, and how long a read takes. */
-export const FRESH_MS = 60_000;
+export const FRESH_MS = 20 * 60_000;
 export const RETRY_MS = 1_000;
-/** From this age on a publish has it read anew meanwhile: nobody who publishes often ever waits for the registry. */
-export const AGEING_MS = 40_000;
-/** How often it is read while in use and nothing is decided by it: changes are told, this is the net. */
+/**
+ * How often it is read while in use: changes are told, this is the net. It is less than FRESH_MS, so nobody who publishes
+ * often ever waits for the registry.
+ */
 export const POLL_MS = 15 * 60_000;
 const READ_LIMIT_MS = 3_000;
 /** A larger one is read again at each wake. */
@@ -59,7 +62,7 @@ export class OrganizationCopy {
     this.#turns = turns;
     this.#clock = clock;
     this.#database = database;
-    this.#record = facts.get<OrganizationRecord>('registry');
+    this.#record = facts.get<OrganizationRecord | null>('registry') ?? undefined;
     if (this.#record) this.#readAtMs = facts.get<number>('registryReadAt') ?? 0;
   }
 
@@ -70,6 +73,15 @@ export class OrganizationCopy {
   /** Whether it is young enough to decide by. */
   isFresh(): boolean {
     return this.#clock.now() - this.#readAtMs < FRESH_MS;
+  }
+
+  /** Resolves once the copy is of that version. A read that was under way may be older than the change. */
+  async upTo(organizationId: string, version: number): Promise<void> {
+    if (this.#record?.version === version) return;
+    await this.#reading?.catch(() => {});
+    await this.refresh(organizationId, 0);
+    const known = this.#record?.version ?? 0;
+    if (known < version) throw new Error(`the registry answers version ${known}, not ${version}`);
   }
 
   /** Reads it unless it is younger than that. Rejects when the registry does not answer in time. */
@@ -86,22 +98,27 @@ export class OrganizationCopy {
   #take(record: OrganizationRecord): void {
     const text = JSON.stringify(record);
     const isSame = text === JSON.stringify(this.#record);
-    this.#record = record;
-    this.#readAtMs = this.#clock.now();
-    if (text.length > MAX_STORED_CHARS) return;
-    const readAtMs = this.#readAtMs;
+    const [recordBefore, readAtBefore] = [this.#record, this.#readAtMs];
+    const readAtMs = this.#clock.now();
     this.#turns.attempt((turn) => {
+      turn.undo(() => {
+        this.#record = recordBefore;
+        this.#readAtMs = readAtBefore;
+      });
+      this.#record = record;
+      this.#readAtMs = readAtMs;
       this.#facts.set(turn, 'registryReadAt', readAtMs);
-      if (!isSame) this.#facts.set(turn, 'registry', record);
+      // An older one must not stand in its place.
+      if (!isSame) this.#facts.set(turn, 'registry', text.length > MAX_STORED_CHARS ? null : record);
     });
   }
 }
 
 async function readOrganization(database: D1Database, organizationId: string): Promise<OrganizationRecord> {
   const db = drizzle(database);
-  const [[organization], rows] = await Promise.all([
+  const [[organization], rows] = await db.batch([
     db
-      .select({ settings: organizations.settings })
+      .select({ settings: organizations.settings, version: organizations.registryVersion })
       .from(organizations)
       .where(eq(organizations.id, organizationId)),
     db
@@ -111,5 +128,6 @@ async function readOrganization(database: D1Database, organizationId: string): P
   ]);
   const settings = organizationSettings.parse(organization?.settings ?? {});
   const { requireSignedCommands, publishRatePerSecond } = settings;
-  return { requireSignedCommands, publishRatePerSecond, plants: rows };
+  const version = organization?.version ?? 0;
+  return { version, requireSignedCommands, publishRatePerSecond, plants: rows };
 }

@@ -1,6 +1,6 @@
 /**
  * What a Site must know of the registry: its sub-devices, its organization's settings, and the keys that may see it.
- * Kept as a fact with its age. What decides is never older than a minute; otherwise it is read again now and then.
+ * Kept as a fact with its version and age. A change is told (`upTo`); reading it again now and then is the net.
  */
 
 import { and, eq, gt, isNull, or } from 'drizzle-orm';
@@ -16,12 +16,12 @@ import { within } from '../object/within.ts';
 import { reasonOf } from './reason.ts';
 
 /** How old the copy may be that decides, how often it is read otherwise, and how long a read may take. */
-const FRESH_MS = 60_000;
-const POLL_MS = 60_000;
-/** From this age on who decides by it has it read anew meanwhile: nobody who comes often ever waits for the registry. */
-const AGEING_MS = 40_000;
+const FRESH_MS = 20 * 60_000;
+/** From this age on it is read anew meanwhile: nobody who comes often ever waits for the registry. */
+const POLL_MS = 15 * 60_000;
 /** How often its age is stored while nothing changes: each time is a row. */
 const AGE_STEP_MS = 10 * 60_000;
+const RETRY_MS = 60_000;
 const READ_LIMIT_MS = 3_000;
 
 /** A sub-device as the registry lists it. */
@@ -39,6 +39,8 @@ export interface SubDevice {
 export interface PlantRecord {
   plantId: string | null;
   organizationId: string;
+  /** The organization's; absent in a copy that older code stored. */
+  version?: number;
   settings: OrganizationSettings;
   subDevices: SubDevice[];
   /** Keys that may connect and see this plant, neither revoked nor expired [C-8.1]. */
@@ -93,8 +95,7 @@ export class PlantCopy {
 
   /** Resolves once there is a copy to decide by. Rejects when the registry does not answer in time: trouble. */
   async fresh(): Promise<void> {
-    if (this.#record && this.#host.clock.now() - this.#readAtMs < FRESH_MS)
-      this.refreshInBackground(AGEING_MS);
+    if (this.#record && this.#host.clock.now() - this.#readAtMs < FRESH_MS) this.refreshInBackground();
     else await this.#refresh();
   }
 
@@ -104,9 +105,19 @@ export class PlantCopy {
     else this.refreshInBackground();
   }
 
-  refreshInBackground(maxAgeMs = POLL_MS): void {
+  /** Resolves once the copy is of that version. A read that was under way may be older than the change. */
+  async upTo(version: number): Promise<void> {
+    if (this.#record?.version === version) return;
+    await this.#reading?.catch(() => {});
+    await this.#refresh();
+    const known = this.#record?.version ?? version;
+    if (known < version) throw new Error(`the registry answers version ${known}, not ${version}`);
+  }
+
+  refreshInBackground(): void {
     const now = this.#host.clock.now();
-    if (now - Math.max(this.#readAtMs, this.#triedAtMs) < maxAgeMs) return;
+    // One that could not be read is tried again each minute.
+    if (now - this.#readAtMs < POLL_MS || now - this.#triedAtMs < RETRY_MS) return;
     this.#triedAtMs = now;
     this.#host.keepAlive(
       this.#refresh().catch((error: unknown) => {
@@ -162,28 +173,36 @@ async function readPlant(
   now: number,
 ): Promise<PlantRecord | undefined> {
   const db = drizzle(database);
-  const [plant] = await db
-    .select({ organizationId: plants.organizationId, settings: organizations.settings })
-    .from(plants)
-    .innerJoin(organizations, eq(organizations.id, plants.organizationId))
-    .where(eq(plants.id, plantId));
-  if (!plant) return undefined;
-  const [rows, keys] = await Promise.all([
+  const isPlant = eq(plants.id, plantId);
+  // One transaction: what is read is of the version that is read with it.
+  const [[plant], rows, keys] = await db.batch([
+    db
+      .select({
+        organizationId: plants.organizationId,
+        settings: organizations.settings,
+        version: organizations.registryVersion,
+      })
+      .from(plants)
+      .innerJoin(organizations, eq(organizations.id, plants.organizationId))
+      .where(isPlant),
     db.select().from(subDevices).where(eq(subDevices.plantId, plantId)).orderBy(subDevices.externalId),
     db
       .select({ id: apiKeys.id, scopes: apiKeys.scopes, allowedPlantIds: apiKeys.allowedPlantIds })
       .from(apiKeys)
+      .innerJoin(plants, and(eq(plants.organizationId, apiKeys.organizationId), isPlant))
       .where(
         and(
-          eq(apiKeys.organizationId, plant.organizationId),
           isNull(apiKeys.revokedAtMs),
+          eq(apiKeys.state, 'active'),
           or(isNull(apiKeys.expiresAtMs), gt(apiKeys.expiresAtMs, now)),
         ),
       ),
   ]);
+  if (!plant) return undefined;
   return {
     plantId,
     organizationId: plant.organizationId,
+    version: plant.version,
     settings: organizationSettings.parse(plant.settings),
     subDevices: rows.map(
       ({ id, externalId, assetType, name, linkedDeviceId, ratedPowerKw, capacityKwh, meterRole }) => ({

@@ -24,5 +24,11 @@ declare module 'node:crypto' {
   export function createHash(algorithm: 'sha256'): Digest;
   export function createCipheriv(algorithm: 'aes-256-gcm', key: Uint8Array, iv: Uint8Array): Cipher;
   export function createDecipheriv(algorithm: 'aes-256-gcm', key: Uint8Array, iv: Uint8Array): Decipher;
+  export function scryptSync(
+    password: string,
+    salt: Uint8Array,
+    length: number,
+    options: { cost: number; blockSize: number; parallelization: number; maxmem?: number },
+  ): Uint8Array;
   export function timingSafeEqual(a: Uint8Array, b: Uint8Array): boolean;
 }

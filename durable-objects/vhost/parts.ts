@@ -7,7 +7,9 @@ import { Facts } from '../object/facts.ts';
 import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
 import { type Turn, Turns } from '../object/turn.ts';
+import { markUsed, writeRevoked } from '../registry/key-use.ts';
 import { OrganizationCopy } from '../registry/organization-copy.ts';
+import { reasonOf } from '../registry/reason.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { ConnectionRows } from './client/rows.ts';
 import { ClientSockets } from './client/sockets.ts';
@@ -17,6 +19,7 @@ import { ConsumerRows } from './delivery/rows.ts';
 import { EventIntake } from './event/intake.ts';
 import { ReceivedRows } from './event/rows.ts';
 import { EventStore } from './event/store.ts';
+import { Ending } from './key/ending.ts';
 import { Key, type VhostFact } from './key/key.ts';
 import { PublishRate } from './publish/publish-rate.ts';
 import { Publisher } from './publish/publisher.ts';
@@ -27,6 +30,7 @@ export class VhostParts {
   readonly turns: Turns;
   readonly calls: Calls;
   readonly key: Key;
+  readonly ending: Ending;
   readonly sockets: ClientSockets;
   readonly organization: OrganizationCopy;
   readonly intake: EventIntake;
@@ -57,6 +61,13 @@ export class VhostParts {
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);
     this.key = new Key(facts, new SecretBox(env.DATA_KEYS), onKeyEnd);
+    this.ending = new Ending(facts, {
+      clock,
+      turns: this.turns,
+      write: ({ keyId, revokedAtMs }) => writeRevoked(env.DB, keyId, revokedAtMs),
+      until: (deadlineMs, work) => this.calls.until(deadlineMs, work),
+      keepAlive,
+    });
     this.sockets = new ClientSockets(ctx, this.#connectionRows, new SeenConnections(sql), clock);
     this.organization = new OrganizationCopy(facts, this.turns, clock, env.DB);
     this.#broker = this.#readBroker();
@@ -67,7 +78,8 @@ export class VhostParts {
     const { turns, sockets } = this;
     const hasUnstored = () => this.hasUnstored;
     const store = (turn: Turn) => this.storeAll(turn);
-    this.outflow = new Outflow({ turns, sockets, broker, hasUnstored, store, keepAlive });
+    const taken = () => this.noteUse();
+    this.outflow = new Outflow({ turns, sockets, broker, hasUnstored, store, keepAlive, taken });
     this.store = new EventStore({
       turns: this.turns,
       outflow: this.outflow,
@@ -98,6 +110,19 @@ export class VhostParts {
   /** What the organization's setting allows a key to publish. */
   get publishesPerSecond(): number {
     return this.organization.record?.publishRatePerSecond ?? LIMIT.publishesPerSecond;
+  }
+
+  /** A client published or took something: `lastUsedAt`, exact to a minute [C-5.2]. */
+  noteUse(): void {
+    const { record } = this.key;
+    const now = this.clock.now();
+    if (!record || this.key.hasEnded(now) || !this.sockets.noteUse(now)) return;
+    const used = markUsed(this.database, { id: record.keyId, lastUsedAtMs: null }, now);
+    this.keepAlive(
+      used.catch((error: unknown) => {
+        console.warn('lastUsedAt not written', { keyId: record.keyId, error: reasonOf(error) });
+      }),
+    );
   }
 
   hasEnded(): boolean {

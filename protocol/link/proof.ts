@@ -1,6 +1,9 @@
 /** The upgrade of a link: its paths, its headers, and what a bridge proves of itself (rule 1). */
 import { z } from 'zod';
 
+/** The client property that carries a probe's nonce. */
+export const PROBE_PROPERTY = 'sitewire_probe';
+
 /** Headers of the upgrade. */
 export const LINK_PATHS = { amqp: '/link/amqp', mqtt: '/link/mqtt' } as const;
 export const PROOF_HEADER = 'sitewire-bridge';
@@ -20,12 +23,17 @@ export const bridgeProof = z.strictObject({
   /** SHA-256 of the client certificate in hex; empty without one. */
   fingerprint: z.string().regex(/^([0-9a-f]{64})?$/),
   timeMs: z.int().positive(),
+  /** The nonce of a new key's probe, as its client said it; empty for everybody else [C-5.4]. */
+  probe: z
+    .string()
+    .regex(/^([0-9a-f]{32})?$/)
+    .default(''),
 });
 export type BridgeProof = z.infer<typeof bridgeProof>;
 
 /** What the bridge's MAC covers: path and credential too, so a proof opens nothing but what it was made for. */
 export function proofSigningString(proof: BridgeProof, path: string, authorization: string): string {
-  const { bridge, boot, connection, address, fingerprint, timeMs } = proof;
+  const { bridge, boot, connection, address, fingerprint, timeMs, probe } = proof;
   return [
     'sitewire-bridge',
     bridge,
@@ -34,19 +42,23 @@ export function proofSigningString(proof: BridgeProof, path: string, authorizati
     address,
     fingerprint,
     timeMs,
+    ...(probe === '' ? [] : [probe]),
     path,
     authorization,
   ].join('\n');
 }
 
-/** `proof` as a header value, its MAC last. */
+/** `proof` as a header value, its MAC last. Without a probe it is as an edge of before reads it. */
 export function formatProof(proof: BridgeProof, mac: string): string {
-  const { bridge, boot, connection, address, fingerprint, timeMs } = proof;
-  return [bridge, boot, connection, address, fingerprint, timeMs, mac].join(';');
+  const { bridge, boot, connection, address, fingerprint, timeMs, probe } = proof;
+  const probes = probe === '' ? [] : [probe];
+  return [bridge, boot, connection, address, fingerprint, timeMs, ...probes, mac].join(';');
 }
 
 export function parseProof(header: string): { proof: BridgeProof; mac: string } | undefined {
-  const [bridge, boot, connection, address, fingerprint, timeMs, mac, ...rest] = header.split(';');
+  const [bridge, boot, connection, address, fingerprint, timeMs, ...ending] = header.split(';');
+  const mac = ending.pop();
+  const [probe = '', ...rest] = ending;
   if (!mac || !/^[0-9a-f]{64}$/.test(mac) || rest.length > 0) return undefined;
   if (!timeMs || !/^[1-9]\d{0,14}$/.test(timeMs)) return undefined;
   const parsed = bridgeProof.safeParse({
@@ -56,6 +68,7 @@ export function parseProof(header: string): { proof: BridgeProof; mac: string } 
     address,
     fingerprint,
     timeMs: Number(timeMs),
+    probe,
   });
   return parsed.success ? { proof: parsed.data, mac } : undefined;
 }

@@ -1,7 +1,13 @@
 /** A row of the command log: the fields that partners read, which may be absent, and no others [C-4.3]. */
 import { describe, expect, it } from 'vitest';
 import { commandLogEntry } from '../../protocol/command-log.ts';
-import { COMMAND_STATUSES, COMMAND_TYPES, PRIORITIES, REJECTION_CODES } from '../../protocol/enums.ts';
+import {
+  COMMAND_STATUSES,
+  COMMAND_TYPES,
+  LOGGED_TYPES,
+  PRIORITIES,
+  REJECTION_CODES,
+} from '../../protocol/enums.ts';
 
 const AT = '2026-01-15T10:00:00.000Z';
 const REQUIRED = {
@@ -59,7 +65,7 @@ describe('a row of the command log', () => {
     expect(accepts({ ...rest, [field]: {} })).toBe(false);
   });
 
-  it.each(['correlationId', 'target'])('may say null for %s [C-4.3]', (field) => {
+  it.each(['correlationId', 'target', 'keyPrefix'])('may say null for %s [C-4.3]', (field) => {
     expect(accepts({ [field]: null })).toBe(true);
   });
 
@@ -69,7 +75,7 @@ describe('a row of the command log', () => {
 
   it('speaks the words of the lists alone [C-4.3]', () => {
     const lists = {
-      commandType: COMMAND_TYPES,
+      commandType: LOGGED_TYPES,
       status: COMMAND_STATUSES,
       priority: PRIORITIES,
       rejectionCode: REJECTION_CODES,
@@ -80,6 +86,8 @@ describe('a row of the command log', () => {
         expect([field, word, accepts({ [field]: word })]).toEqual([field, word, false]);
       }
     }
+    // What an admin did stands among the commands, and is none [C-2.3].
+    expect([...LOGGED_TYPES]).toEqual([...COMMAND_TYPES, 'CONFIG']);
     expect([...COMMAND_STATUSES].sort()).toEqual(
       ['PENDING', 'EXECUTING', 'COMPLETED', 'DEVIATED', 'FAILED', 'REJECTED'].sort(),
     );

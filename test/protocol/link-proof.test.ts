@@ -10,18 +10,19 @@ const PROOF: BridgeProof = {
   address: '2001:db8::7',
   fingerprint: 'ab'.repeat(32),
   timeMs: 1768471200000,
+  probe: '',
 };
 const MAC = 'cd'.repeat(32);
 
 describe('bridge proof', () => {
-  it.each([PROOF, { ...PROOF, address: '192.0.2.7', fingerprint: '' }])(
+  it.each([PROOF, { ...PROOF, address: '192.0.2.7', fingerprint: '' }, { ...PROOF, probe: '0f'.repeat(16) }])(
     'is read back from its header: %j [rule 1]',
     (proof) => {
       expect(parseProof(formatProof(proof, MAC))).toEqual({ proof, mac: MAC });
     },
   );
 
-  it('is seven fields joined by semicolons, the MAC last [rule 1]', () => {
+  it('is seven fields joined by semicolons, the MAC last, and a probe’s nonce in front of it [rule 1]', () => {
     expect(formatProof({ ...PROOF, fingerprint: '' }, MAC)).toBe(
       `bridge-1.eu_a;boot-7;6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11;2001:db8::7;;1768471200000;${MAC}`,
     );
@@ -30,7 +31,9 @@ describe('bridge proof', () => {
   it.each([
     ['nothing', ''],
     ['no MAC', formatProof(PROOF, MAC).replace(`;${MAC}`, '')],
-    ['an eighth field', `${formatProof(PROOF, MAC)};x`],
+    ['an eighth field that is no probe', `${formatProof(PROOF, 'x')};${MAC}`],
+    ['a ninth field', `${formatProof({ ...PROOF, probe: '0f'.repeat(16) }, 'x')};${MAC}`],
+    ['half a probe', formatProof({ ...PROOF, probe: '0f' }, MAC)],
     ['a separator in a field', formatProof({ ...PROOF, bridge: 'a;b' }, MAC)],
     ['no bridge', formatProof({ ...PROOF, bridge: '' }, MAC)],
     ['an overlong bridge', formatProof({ ...PROOF, bridge: 'b'.repeat(65) }, MAC)],
@@ -114,9 +117,10 @@ describe('bridge proof', () => {
 
   it('covers every field, the path and the credential [rule 1]', () => {
     const text = proofSigningString(PROOF, '/link/mqtt', 'Basic eDp5');
+    // Without a probe there is none in it: an edge of before reckons so.
     expect(text.split('\n')).toEqual([
       'sitewire-bridge',
-      ...Object.values(PROOF).map(String),
+      ...Object.entries(PROOF).flatMap(([field, value]) => (field === 'probe' ? [] : [String(value)])),
       '/link/mqtt',
       'Basic eDp5',
     ]);

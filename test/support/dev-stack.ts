@@ -1,9 +1,7 @@
 /** `npm start` and its tools as processes, each stack in a folder of its own; `cleanUp` ends what a test left. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
@@ -19,9 +17,6 @@ const ANY_PORT = {
   SITEWIRE_METRICS_PORT: '0',
 };
 
-/** Below those that Linux gives to whoever asks for any. */
-const NOBODYS_PORTS = [20_000, 32_000] as const;
-const PORT_ATTEMPTS = 100;
 const START_TIMEOUT_MS = 50_000;
 
 export interface Run {
@@ -100,23 +95,6 @@ export async function readSite<Answer>(stack: Stack, path: string): Promise<Answ
     headers: { 'x-api-key': stack.apiKey.key },
   });
   return (await response.json()) as Answer;
-}
-
-/** A free port that the system gives nobody by chance while it is not listened on. */
-export async function freePort(): Promise<number> {
-  for (let attempt = 0; attempt < PORT_ATTEMPTS; attempt++) {
-    const port = randomInt(...NOBODYS_PORTS);
-    const server = createServer().listen(port);
-    const listens = await once(server, 'listening').then(
-      () => true,
-      () => false,
-    );
-    if (!listens) continue;
-    server.close();
-    await once(server, 'close');
-    return port;
-  }
-  throw new Error(`none of ${PORT_ATTEMPTS} ports is free`);
 }
 
 export function isAlive(pid: number | null): boolean {

@@ -12,13 +12,28 @@ import { connectAsync, type MqttClient } from 'mqtt';
 import { pino } from 'pino';
 import { Bridge } from '../../bridge/bridge.ts';
 import { readConfig } from '../../bridge/config.ts';
-import { composeApiKey } from '../../protocol/api-key.ts';
+import type { AdminClient } from '../../tools/admin-client.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
-import { makeCredentials, type StackCredentials, signDeviceToken } from '../../tools/credentials.ts';
+import {
+  edgeSecrets,
+  makeSecrets,
+  type StackCredentials,
+  type StackSecrets,
+  signDeviceToken,
+} from '../../tools/credentials.ts';
 import { type Edge, startEdge } from '../../tools/edge.ts';
-import { siteOf } from '../../tools/objects.ts';
 import { Partner, type PartnerOptions } from '../../tools/partner.ts';
-import { type KeySeed, type PlantSeed, seedApiKey, seedOrganization, seedPlant } from '../../tools/seed.ts';
+import { freePort } from '../../tools/ports.ts';
+import {
+  type KeySeed,
+  type PlantSeed,
+  type SeededKey,
+  type SeededPlant,
+  seedApiKey,
+  seedDevice,
+  seedOrganization,
+  seedPlant,
+} from '../../tools/seed.ts';
 import { Gateway, type Obey } from '../../tools/simulator/gateway.ts';
 
 export interface StackOptions {
@@ -37,8 +52,33 @@ export interface RunningBridge {
   kill(): Promise<void>;
 }
 
+/** Rates that no test meets unless it sets its own. */
+const UNMET_RATES = {
+  publishRatePerSecond: 10_000,
+  deviceRatePerSecond: 1_000,
+  restRatePerMinute: 1_000_000,
+};
+
+const shared = new Map<string, string>();
+
+/** One for all stacks of this process: what Miniflare trusts, it reads once. */
+function sharedFolder(name: string): string {
+  const folder = shared.get(name) ?? mkdtempSync(join(tmpdir(), `sitewire-${name}-`));
+  if (!shared.has(name)) process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  shared.set(name, folder);
+  return folder;
+}
+
+function newPlant(seed: Partial<PlantSeed>): PlantSeed {
+  const ean = () => `8591824${String(Math.floor(Math.random() * 1e11)).padStart(11, '0')}`;
+  const gateway = { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') };
+  return { name: 'Plant', eanCons: ean(), eanProd: ean(), externalPlantId: null, gateway, ...seed };
+}
+
 export class TestStack {
   readonly folder: string;
+  /** Of the first organization, in its context. */
+  readonly admin: AdminClient;
   readonly credentials: StackCredentials;
   readonly certificates: CertificateFiles;
   readonly ca: string;
@@ -48,6 +88,7 @@ export class TestStack {
 
   private constructor(
     folder: string,
+    admin: AdminClient,
     credentials: StackCredentials,
     certificates: CertificateFiles,
     edge: Edge,
@@ -55,6 +96,7 @@ export class TestStack {
     options: StackOptions,
   ) {
     this.folder = folder;
+    this.admin = admin;
     this.credentials = credentials;
     this.certificates = certificates;
     this.ca = readFileSync(certificates.ca, 'utf8');
@@ -65,27 +107,25 @@ export class TestStack {
 
   static async start(options: StackOptions = {}): Promise<TestStack> {
     const folder = mkdtempSync(join(tmpdir(), 'sitewire-test-'));
-    const credentials = makeCredentials(`acme-${randomBytes(3).toString('hex')}`);
-    const certificates = await ensureCertificates(join(folder, 'certificates'));
+    const secrets = makeSecrets(`acme-${randomBytes(3).toString('hex')}`);
+    const certificates = await ensureCertificates(sharedFolder('certificates'));
+    const amqps = await freePort();
     const edge = await startEdge({
       dataFolder: join(folder, 'edge'),
       port: 0,
-      secrets: {
-        bridgeSecret: credentials.bridgeSecret,
-        dataKeys: credentials.dataKeys,
-        tokenPublicKey: JSON.stringify(credentials.tokenPublicKey),
-      },
+      secrets: edgeSecrets(secrets),
+      amqp: { host: 'localhost', port: amqps, ca: certificates.ca },
       ...(options.entry ? { entry: options.entry } : {}),
       ...(options.bindings ? { bindings: options.bindings } : {}),
     });
-    // Rates that no test meets unless it sets its own.
-    const settings = { publishRatePerSecond: 10_000, deviceRatePerSecond: 1_000 };
-    await seedOrganization(edge.miniflare, credentials, settings);
-    const bridge = await startBridge(edge.url, credentials, certificates, options.bridgeProcess ?? false);
-    const stack = new TestStack(folder, credentials, certificates, edge, bridge, options);
-    await stack.addPlant({ id: credentials.plantId, gateway: credentials.gateway });
-    await seedApiKey(edge.miniflare, credentials.organization, credentials.admin.id, credentials.apiKey);
-    return stack;
+    const ports = { amqps, mqtts: 0, metrics: 0 };
+    const asProcess = options.bridgeProcess ?? false;
+    const bridge = await startBridge(edge.url, secrets, certificates, asProcess, ports);
+    const admin = await seedOrganization(edge.url, secrets, UNMET_RATES);
+    const { id: plantId } = await seedPlant(admin, edge.miniflare, newPlant({ gateway: secrets.gateway }));
+    const organization = { id: admin.organizationId ?? '', slug: secrets.organization.slug };
+    const credentials = { ...secrets, organization, plantId, apiKey: await seedApiKey(admin) };
+    return new TestStack(folder, admin, credentials, certificates, edge, bridge, options);
   }
 
   async stop(): Promise<void> {
@@ -123,30 +163,12 @@ export class TestStack {
     return await startBridge(this.edge.url, this.credentials, this.certificates, false, undefined, bridgeId);
   }
 
-  async addPlant(seed: Partial<PlantSeed> = {}): Promise<PlantSeed> {
-    const ean = () => `8591824${String(Math.floor(Math.random() * 1e11)).padStart(11, '0')}`;
-    const plant: PlantSeed = {
-      id: randomUUID(),
-      name: 'Plant',
-      eanCons: ean(),
-      eanProd: ean(),
-      externalPlantId: null,
-      gateway: { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') },
-      ...seed,
-    };
-    await seedPlant(this.edge.miniflare, this.credentials.organization.id, plant);
-    return plant;
+  async addPlant(seed: Partial<PlantSeed> = {}): Promise<SeededPlant> {
+    return await seedPlant(this.admin, this.edge.miniflare, newPlant(seed));
   }
 
-  async addKey(seed: Partial<KeySeed> = {}): Promise<KeySeed> {
-    const key: KeySeed = {
-      id: randomUUID(),
-      key: composeApiKey(randomBytes(128)),
-      signingKey: randomBytes(32).toString('hex'),
-      ...seed,
-    };
-    await seedApiKey(this.edge.miniflare, this.credentials.organization, this.credentials.admin.id, key);
-    return key;
+  async addKey(seed: KeySeed = {}): Promise<SeededKey> {
+    return await seedApiKey(this.admin, seed);
   }
 
   partnerOptions(
@@ -170,17 +192,8 @@ export class TestStack {
   /** One more gateway of a plant. */
   async addDevice(plantId: string): Promise<{ id: string; hmacSecret: string }> {
     const device = { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') };
-    const database = await this.edge.miniflare.getD1Database('DB');
-    await database
-      .prepare(
-        `INSERT INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, status, provisioned_at_ms, created_at_ms)
-         VALUES (?, ?, ?, 'Controller', ?, 'CONTROLLER', 'TOKEN', 'ACTIVE', 1, 1)`,
-      )
-      .bind(device.id, this.credentials.organization.id, plantId, device.id)
-      .run();
-    const site = await siteOf(this.edge.miniflare, plantId);
-    const { id: deviceId, hmacSecret } = device;
-    await site.adoptDevice({ siteId: plantId, plantId, deviceId, type: 'CONTROLLER', hmacSecret });
+    const organizationId = this.credentials.organization.id;
+    await seedDevice(this.edge.miniflare, { organizationId, plantId, type: 'CONTROLLER' }, device);
     return device;
   }
 
@@ -268,7 +281,7 @@ export async function eventually<Value>(
 
 async function startBridge(
   edgeUrl: string,
-  credentials: StackCredentials,
+  { bridgeSecret }: Pick<StackSecrets, 'bridgeSecret'>,
   certificates: CertificateFiles,
   asProcess: boolean,
   ports: { amqps: number; mqtts: number; metrics: number } = { amqps: 0, mqtts: 0, metrics: 0 },
@@ -276,7 +289,7 @@ async function startBridge(
 ): Promise<RunningBridge> {
   const environment = {
     SITEWIRE_EDGE_URL: edgeUrl,
-    SITEWIRE_BRIDGE_SECRET: credentials.bridgeSecret,
+    SITEWIRE_BRIDGE_SECRET: bridgeSecret,
     SITEWIRE_BRIDGE_ID: bridgeId,
     SITEWIRE_TLS_CERT: certificates.certificate,
     SITEWIRE_TLS_KEY: certificates.key,

@@ -3,7 +3,7 @@
  * no memory to speak of, neither while it is handed out nor when the object wakes with all of it held (rule 9).
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { KeySeed } from '../../tools/seed.ts';
+import type { SeededKey } from '../../tools/seed.ts';
 import { residentMib } from '../support/process-memory.ts';
 import { openConnection } from '../support/returning-partner.ts';
 import { eventually, TestStack } from '../support/stack.ts';
@@ -44,7 +44,7 @@ describe('a backlog of 64 MiB', () => {
     return { stop };
   };
 
-  const consume = async (key: KeySeed) => {
+  const consume = async (key: SeededKey) => {
     const connection = await openConnection(stack.partnerOptions(key));
     const channel = await connection.createChannel();
     channel.on('error', () => {});

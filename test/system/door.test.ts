@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
-import type { KeySeed } from '../../tools/seed.ts';
+import type { SeededKey } from '../../tools/seed.ts';
 import { readLog } from '../support/command-history.ts';
 import { ControlServer } from '../support/control-server.ts';
 import { envelopeOf, openConnection, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
@@ -32,7 +32,7 @@ describe('the revocation of a key', () => {
   });
 
   /** Object first, then D1. */
-  const revoke = async (key: KeySeed): Promise<void> => {
+  const revoke = async (key: SeededKey): Promise<void> => {
     await (await VhostCaller.of(stack, key.id)).revoke();
     const database = await stack.edge.miniflare.getD1Database('DB');
     await database

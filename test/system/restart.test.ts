@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { edgeSecrets } from '../../tools/credentials.ts';
 import { type Edge, startEdge } from '../../tools/edge.ts';
 import { areWhole, chainsOf, expectOneChain, readLog } from '../support/command-history.ts';
 import { Device } from '../support/device.ts';
@@ -31,11 +32,10 @@ describe('a restart of the edge', () => {
 
   /** On the same folder and port, as the stack's first edge was started. */
   const startAgain = async (): Promise<Edge> => {
-    const { bridgeSecret, dataKeys, tokenPublicKey } = stack.credentials;
     return await startEdge({
       dataFolder: join(stack.folder, 'edge'),
       port: Number(new URL(stack.edge.url).port),
-      secrets: { bridgeSecret, dataKeys, tokenPublicKey: JSON.stringify(tokenPublicKey) },
+      secrets: edgeSecrets(stack.credentials),
     });
   };
 

@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream';
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { KeySeed } from '../../tools/seed.ts';
+import type { SeededKey } from '../../tools/seed.ts';
 import { residentMib } from '../support/process-memory.ts';
 import { openConnection } from '../support/returning-partner.ts';
 import { eventually, TestStack } from '../support/stack.ts';
@@ -30,13 +30,13 @@ describe('a consumer that never reads', () => {
     await stack.stop();
   });
 
-  const open = async (key: KeySeed, name: string) => {
+  const open = async (key: SeededKey, name: string) => {
     const connection = await openConnection(stack.partnerOptions(key));
     const channel = await connection.createChannel();
     return { connection, channel, queue: `vcp.${stack.credentials.organization.slug}.${name}` };
   };
 
-  const consume = async (key: KeySeed, name: string) => {
+  const consume = async (key: SeededKey, name: string) => {
     const consumer = { ...(await open(key, name)), received: 0 };
     await consumer.channel.consume(consumer.queue, (message) => {
       if (message) consumer.channel.ack(message);
@@ -46,7 +46,7 @@ describe('a consumer that never reads', () => {
   };
 
   /** From before its consume on, the client takes nothing off its TLS socket: not even the consume-ok. */
-  const consumeWithoutReading = async (key: KeySeed, name: string) => {
+  const consumeWithoutReading = async (key: SeededKey, name: string) => {
     const watcher = await open(key, name);
     const slow = { ...(await open(key, name)), received: 0 };
     const stream = streamOf(slow.connection);

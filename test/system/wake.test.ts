@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { siteOf } from '../../tools/objects.ts';
-import type { PlantSeed } from '../../tools/seed.ts';
+import type { SeededPlant } from '../../tools/seed.ts';
 import type { Filling } from '../support/filling.ts';
 import { forgetPeak, peakMib, residentMib } from '../support/process-memory.ts';
 import { TestStack } from '../support/stack.ts';
@@ -20,7 +20,7 @@ describe('a site with a heavy journal', () => {
   });
   afterAll(() => stack.stop());
 
-  const fill = async (plant: PlantSeed, filling: Omit<Filling, 'deviceId'>) => {
+  const fill = async (plant: SeededPlant, filling: Omit<Filling, 'deviceId'>) => {
     const site = (await siteOf(stack.edge.miniflare, plant.id)) as unknown as {
       fillJournal(filling: Filling): Promise<void>;
     };
@@ -28,7 +28,7 @@ describe('a site with a heavy journal', () => {
   };
 
   /** A plant connects, tells one reading, which is stored, and is read. */
-  const report = async (plant: PlantSeed, gridPowerKw: number) => {
+  const report = async (plant: SeededPlant, gridPowerKw: number) => {
     const gateway = await stack.gateway(plant.gateway);
     await gateway.publishTelemetry({ gridPowerKw });
     const { body } = await stack.rest(`/vcp/sites/${plant.id}/telemetry/latest`);
@@ -37,7 +37,7 @@ describe('a site with a heavy journal', () => {
   };
 
   /** How many MiB the edge's process grew at most while a plant came back, told one reading and was read. */
-  const growthAtWake = async (plant: PlantSeed): Promise<number> => {
+  const growthAtWake = async (plant: SeededPlant): Promise<number> => {
     // Every object has left memory, and its data is what stood.
     await stack.killEdge();
     // A plant without a past first: what any connection costs an edge that has just begun is not the journal's.

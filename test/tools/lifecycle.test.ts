@@ -2,12 +2,12 @@
 import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { freePort } from '../../tools/ports.ts';
 import {
   childrenOf,
   cleanUp,
   commandOf,
   expectGone,
-  freePort,
   isAlive,
   newFolder,
   run,

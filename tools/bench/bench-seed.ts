@@ -1,10 +1,19 @@
 /** What a benchmark's stack consists of: organizations with a key, plants and more devices to a plant. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { Miniflare } from 'miniflare';
-import { makeCredentials } from '../credentials.ts';
-import { type EdgeOptions, startEdge } from '../edge.ts';
-import { siteOf } from '../objects.ts';
-import { type PlantSeed, seedApiKey, seedOrganization, seedPlant } from '../seed.ts';
+import { pino } from 'pino';
+import { Bridge } from '../../bridge/bridge.ts';
+import { readConfig } from '../../bridge/config.ts';
+import type { CertificateFiles } from '../certificates.ts';
+import { makeSecrets } from '../credentials.ts';
+import { type Edge, type EdgeOptions, startEdge } from '../edge.ts';
+import {
+  type PlantSeed,
+  type SeededPlant,
+  seedApiKey,
+  seedDevice,
+  seedOrganization,
+  seedPlant,
+} from '../seed.ts';
 
 export interface OrganizationOptions {
   slug: string;
@@ -18,82 +27,79 @@ export interface OrganizationOptions {
 export interface SeededOrganization {
   id: string;
   slug: string;
+  admin: { email: string; password: string };
   apiKey: { id: string; key: string; signingKey: string };
-  plants: PlantSeed[];
+  plants: SeededPlant[];
   /** By plant id. */
-  moreDevices: Map<string, PlantSeed['gateway'][]>;
+  moreDevices: Map<string, SeededPlant['gateway'][]>;
 }
 
 /** What is measured is the way, not the brake: rates that no benchmark but `flood` reaches. */
 const HIGHEST_RATES = { publishRatePerSecond: 10_000, deviceRatePerSecond: 1_000 };
+/** Seeding itself is many requests. */
+const REST_RATE = { restRatePerMinute: 1_000_000 };
 
-/** Seeds through an edge of its own, which has ended when this resolves. */
+/** Seeds through an edge and a bridge of its own, which have ended when this resolves. */
 export async function seedBench(
   options: EdgeOptions,
+  certificates: CertificateFiles,
   wanted: readonly OrganizationOptions[],
 ): Promise<SeededOrganization[]> {
   const edge = await startEdge(options);
+  const environment = {
+    SITEWIRE_EDGE_URL: edge.url,
+    SITEWIRE_BRIDGE_SECRET: options.secrets.bridgeSecret,
+    SITEWIRE_BRIDGE_ID: 'bridge-seed',
+    SITEWIRE_TLS_CERT: certificates.certificate,
+    SITEWIRE_TLS_KEY: certificates.key,
+    SITEWIRE_AMQPS_PORT: String(options.amqp?.port),
+    SITEWIRE_MQTTS_PORT: '0',
+    SITEWIRE_METRICS_PORT: '0',
+  };
+  const bridge = new Bridge(readConfig(environment), pino({ level: 'warn' }));
+  await bridge.start();
   const organizations: SeededOrganization[] = [];
-  for (const one of wanted) organizations.push(await seedOne(edge.miniflare, one));
+  for (const one of wanted) organizations.push(await seedOne(edge, one));
+  await bridge.stop();
   await edge.stop();
   return organizations;
 }
 
-async function seedOne(miniflare: Miniflare, options: OrganizationOptions): Promise<SeededOrganization> {
-  const credentials = makeCredentials(options.slug);
-  const { organization, apiKey, admin } = credentials;
-  await seedOrganization(miniflare, credentials, options.settings ?? HIGHEST_RATES);
-  await seedApiKey(miniflare, organization, admin.id, apiKey);
-  const plants: PlantSeed[] = [];
-  const moreDevices = new Map<string, PlantSeed['gateway'][]>();
+async function seedOne(edge: Edge, options: OrganizationOptions): Promise<SeededOrganization> {
+  const settings = { ...(options.settings ?? HIGHEST_RATES), ...REST_RATE };
+  const secrets = makeSecrets(options.slug);
+  const admin = await seedOrganization(edge.url, secrets, settings);
+  const id = admin.organizationId ?? '';
+  const apiKey = await seedApiKey(admin);
+  const plants: SeededPlant[] = [];
+  const moreDevices = new Map<string, SeededPlant['gateway'][]>();
   for (let count = 0; count < options.plants; count++) {
-    const plant = newPlant();
-    await seedPlant(miniflare, organization.id, plant);
+    const plant = await seedPlant(admin, edge.miniflare, newPlant());
     plants.push(plant);
-    const devices: PlantSeed['gateway'][] = [];
+    const devices: SeededPlant['gateway'][] = [];
     for (let more = 0; more < (options.moreDevices ?? 0); more++) {
-      devices.push(await seedDevice(miniflare, organization.id, plant.id));
+      const device = newGateway();
+      const where = { organizationId: id, plantId: plant.id, type: 'GATEWAY' } as const;
+      await seedDevice(edge.miniflare, where, device);
+      devices.push(device);
     }
     moreDevices.set(plant.id, devices);
   }
-  return { id: organization.id, slug: options.slug, apiKey, plants, moreDevices };
+  return { id, slug: options.slug, admin: secrets.admin, apiKey, plants, moreDevices };
 }
 
 function newPlant(): PlantSeed {
   const id = randomUUID();
   const digits = BigInt(`0x${id.replaceAll('-', '').slice(0, 12)}`) % 10n ** 11n;
   return {
-    id,
     name: `Plant ${id.slice(0, 8)}`,
     eanCons: `8591824${String(digits).padStart(11, '0')}`,
     eanProd: `8591825${String(digits).padStart(11, '0')}`,
     externalPlantId: null,
-    gateway: { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') },
+    gateway: newGateway(),
   };
 }
 
-async function seedDevice(
-  miniflare: Miniflare,
-  organizationId: string,
-  plantId: string,
-): Promise<PlantSeed['gateway']> {
-  const device = { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') };
-  const database = await miniflare.getD1Database('DB');
-  const now = Date.now();
-  await database
-    .prepare(
-      `INSERT INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, status, provisioned_at_ms, created_at_ms)
-       VALUES (?, ?, ?, 'One more', ?, 'GATEWAY', 'TOKEN', 'ACTIVE', ?, ?)`,
-    )
-    .bind(device.id, organizationId, plantId, `GW-${device.id.slice(0, 8)}`, now, now)
-    .run();
-  const site = await siteOf(miniflare, plantId);
-  await site.adoptDevice({
-    siteId: plantId,
-    plantId,
-    deviceId: device.id,
-    type: 'GATEWAY',
-    hmacSecret: device.hmacSecret,
-  });
-  return device;
+function newGateway(): SeededPlant['gateway'] {
+  return { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') };
 }

@@ -9,10 +9,11 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type CertificateFiles, ensureCertificates } from '../certificates.ts';
-import { makeCredentials, signDeviceToken } from '../credentials.ts';
+import { edgeSecrets, makeSecrets, signDeviceToken } from '../credentials.ts';
 import { type Edge, type EdgeOptions, startEdge } from '../edge.ts';
 import { Partner, type PartnerOptions } from '../partner.ts';
-import type { PlantSeed } from '../seed.ts';
+import { freePort } from '../ports.ts';
+import type { SeededPlant } from '../seed.ts';
 import { type OrganizationOptions, type SeededOrganization, seedBench } from './bench-seed.ts';
 
 const SYSTEM_CORE = '0';
@@ -50,9 +51,10 @@ export interface BenchStack {
   ports: BenchPorts;
   bridgePid: number;
   organizations: SeededOrganization[];
-  plants: PlantSeed[];
-  /** The first organization's API key. */
+  plants: SeededPlant[];
+  /** The first organization's API key, and who made it. */
   key: string;
+  login: { email: string; password: string };
   partnerOptions(organization?: SeededOrganization): PartnerOptions;
   partner(organization?: SeededOrganization): Promise<Partner>;
   token(deviceId: string): Promise<string>;
@@ -71,19 +73,16 @@ export function assertQuiet(): void {
 
 export async function startBenchStack(options: BenchOptions = {}): Promise<BenchStack> {
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-bench-'));
-  const credentials = makeCredentials('acme');
+  const secrets = makeSecrets('acme');
   const certificates = await ensureCertificates(join(folder, 'certificates'));
   const edgeOptions: EdgeOptions = {
     dataFolder: join(folder, 'edge'),
     port: 0,
-    secrets: {
-      bridgeSecret: credentials.bridgeSecret,
-      dataKeys: credentials.dataKeys,
-      tokenPublicKey: JSON.stringify(credentials.tokenPublicKey),
-    },
+    secrets: edgeSecrets(secrets),
+    amqp: { host: 'localhost', port: await freePort(), ca: certificates.ca },
   };
   const wanted = options.organizations ?? [{ slug: 'acme', plants: options.plants ?? 1 }];
-  const organizations = await seedBench(edgeOptions, wanted);
+  const organizations = await seedBench(edgeOptions, certificates, wanted);
   const [first] = organizations;
   if (!first) throw new Error('a stack needs an organization');
 
@@ -94,7 +93,7 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     ...(options.entry ? { entry: options.entry } : {}),
     ...(options.inspector ? { inspector: true } : {}),
   });
-  const { bridge, ports } = await startBridge(edge.url, credentials.bridgeSecret, certificates);
+  const { bridge, ports } = await startBridge(edge.url, secrets.bridgeSecret, certificates);
   if (isPinned) pin(process.pid, GENERATOR_CORE);
 
   const partnerOptions = (organization = first): PartnerOptions => ({
@@ -109,7 +108,7 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
   return {
     edge,
     dataFolder: join(folder, 'edge'),
-    bridgeSecret: credentials.bridgeSecret,
+    bridgeSecret: secrets.bridgeSecret,
     certificates,
     ca: readFileSync(certificates.ca, 'utf8'),
     ports,
@@ -117,9 +116,10 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     organizations,
     plants: first.plants,
     key: first.apiKey.key,
+    login: first.admin,
     partnerOptions,
     partner: (organization) => Partner.connect(partnerOptions(organization)),
-    token: (deviceId) => signDeviceToken(credentials.tokenPrivateKey, deviceId, 86_400),
+    token: (deviceId) => signDeviceToken(secrets.tokenPrivateKey, deviceId, 86_400),
     stop: async () => {
       bridge.kill('SIGTERM');
       await once(bridge, 'exit');

@@ -9,7 +9,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { MqttClient } from 'mqtt';
-import type { PlantSeed } from '../seed.ts';
+import type { SeededPlant } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, percentile, report } from './figures.ts';
 import type { FlooderOrder, FlooderStart, FlooderWord } from './flooder.ts';
@@ -95,7 +95,12 @@ async function measure(name: string, settings: Record<string, number>): Promise<
   ];
 }
 
-function questions(stack: BenchStack, plant: PlantSeed, device: MqttClient, partner: ReturningPartner): Ask {
+function questions(
+  stack: BenchStack,
+  plant: SeededPlant,
+  device: MqttClient,
+  partner: ReturningPartner,
+): Ask {
   return {
     confirm: () => partner.confirmed(plant),
     PUBACK: () => publishTelemetry(device, plant),

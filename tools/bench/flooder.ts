@@ -1,7 +1,7 @@
 /** A process of its own: a partner who publishes commands as fast as it can, with its plants' devices, when told to. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PartnerOptions } from '../partner.ts';
-import type { PlantSeed } from '../seed.ts';
+import type { SeededPlant } from '../seed.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import { repeat } from './plant-load.ts';
 import { ReturningPartner } from './returning-partner.ts';
@@ -11,7 +11,7 @@ export interface FlooderStart {
   partner: PartnerOptions;
   mqttsPort: number;
   ca: string;
-  plants: { plant: PlantSeed; token: string }[];
+  plants: { plant: SeededPlant; token: string }[];
 }
 
 export type FlooderOrder = FlooderStart | { kind: 'flood' } | { kind: 'stop' };
@@ -27,7 +27,7 @@ const OPEN_PUBLISHES = 1_024;
 /** One that was refused, or found no connection, does not try again at once. */
 const REFUSED_PAUSE_MS = 100;
 
-let run: { plants: PlantSeed[]; partner: ReturningPartner } | undefined;
+let run: { plants: SeededPlant[]; partner: ReturningPartner } | undefined;
 let isFlooding = false;
 
 function say(word: FlooderWord): void {
@@ -56,7 +56,7 @@ async function flood(): Promise<void> {
   let stoppedAt = startedAt;
   const publish = async () => {
     try {
-      await partner.confirmed(plants[turn++ % plants.length] as PlantSeed);
+      await partner.confirmed(plants[turn++ % plants.length] as SeededPlant);
       confirmed += 1;
     } catch {
       refused += 1;

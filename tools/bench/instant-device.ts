@@ -3,12 +3,12 @@ import { createHmac } from 'node:crypto';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { ackSigningString } from '../../protocol/signing.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
-import type { PlantSeed } from '../seed.ts';
+import type { SeededPlant } from '../seed.ts';
 import type { BenchStack } from './bench-stack.ts';
 
 export type DeviceSide = Pick<BenchStack, 'ca' | 'token'> & { ports: { mqtts: number } };
 
-export async function connectInstantDevice(stack: DeviceSide, plant: PlantSeed): Promise<MqttClient> {
+export async function connectInstantDevice(stack: DeviceSide, plant: SeededPlant): Promise<MqttClient> {
   const { id, hmacSecret } = plant.gateway;
   const client = await connectAsync({
     protocol: 'mqtts',

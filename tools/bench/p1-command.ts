@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MqttClient } from 'mqtt';
 import type { Partner } from '../partner.ts';
-import type { PlantSeed } from '../seed.ts';
+import type { SeededPlant } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, percentile, processCpuMs, report } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
@@ -73,7 +73,11 @@ async function measureRows(): Promise<Figure> {
   };
 }
 
-async function measure(stack: BenchStack, partner: Partner, plants: readonly PlantSeed[]): Promise<Figure[]> {
+async function measure(
+  stack: BenchStack,
+  partner: Partner,
+  plants: readonly SeededPlant[],
+): Promise<Figure[]> {
   const open = new Map<string, { timing: Timing; samples: Samples }>();
   const onEvent = (content: Buffer, isAck: boolean) => {
     const body = JSON.parse(content.toString('utf8'));
@@ -100,7 +104,7 @@ async function measure(stack: BenchStack, partner: Partner, plants: readonly Pla
 
   let turn = 0;
   const once = async (samples: Samples) => {
-    const plant = plants[turn++ % plants.length] as PlantSeed;
+    const plant = plants[turn++ % plants.length] as SeededPlant;
     const correlationId = `c-${turn}`;
     const commands = [
       { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } },

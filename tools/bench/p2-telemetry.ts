@@ -5,7 +5,7 @@ import { dial, type Link, startPulse } from '../../bridge/link.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import { siteOf } from '../objects.ts';
-import type { PlantSeed } from '../seed.ts';
+import type { SeededPlant } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, report } from './figures.ts';
 import { telemetryText } from './plant-load.ts';
@@ -30,7 +30,7 @@ export async function benchTelemetry(): Promise<void> {
   const stopPulse = startPulse();
   const figures: Figure[] = [];
   for (const [index, batch] of BATCHES.entries()) {
-    figures.push(...(await overLink(stack, stack.plants[index] as PlantSeed, batch)));
+    figures.push(...(await overLink(stack, stack.plants[index] as SeededPlant, batch)));
   }
   figures.push(await overMqtt(stack, stack.organizations[1]?.plants ?? []));
   stopPulse();
@@ -39,7 +39,7 @@ export async function benchTelemetry(): Promise<void> {
 }
 
 /** Links of one plant's devices without the bridge's own batching: exactly `batch` frames to a message. */
-async function overLink(stack: BenchStack, plant: PlantSeed, batch: number): Promise<Figure[]> {
+async function overLink(stack: BenchStack, plant: SeededPlant, batch: number): Promise<Figure[]> {
   const devices = [plant.gateway, ...(stack.organizations[0]?.moreDevices.get(plant.id) ?? [])];
   const boot = randomUUID();
   const senders: Sender[] = [];
@@ -74,13 +74,13 @@ async function overLink(stack: BenchStack, plant: PlantSeed, batch: number): Pro
 
 interface Sender {
   link: Link<DeviceLinkUp, DeviceLinkDown>;
-  device: PlantSeed['gateway'];
+  device: SeededPlant['gateway'];
   payloads: string[];
 }
 
 async function dialLink(
   stack: BenchStack,
-  device: PlantSeed['gateway'],
+  device: SeededPlant['gateway'],
   boot: string,
 ): Promise<Link<DeviceLinkUp, DeviceLinkDown>> {
   const dialed = await dial<DeviceLinkUp, DeviceLinkDown>(
@@ -135,8 +135,8 @@ function pour(senders: readonly Sender[], total: number, batch: number): Promise
 
 async function rowsWritten(
   stack: BenchStack,
-  plant: PlantSeed,
-  devices: readonly PlantSeed['gateway'][],
+  plant: SeededPlant,
+  devices: readonly SeededPlant['gateway'][],
 ): Promise<number> {
   const site = await siteOf(stack.edge.miniflare, plant.id);
   let rows = 0;
@@ -148,7 +148,7 @@ async function rowsWritten(
   return rows;
 }
 
-async function overMqtt(stack: BenchStack, plants: readonly PlantSeed[]): Promise<Figure> {
+async function overMqtt(stack: BenchStack, plants: readonly SeededPlant[]): Promise<Figure> {
   const clients = [];
   for (const plant of plants) {
     const client = await connectAsync({

@@ -4,12 +4,12 @@ import type { MqttClient } from 'mqtt';
 import { telemetrySigningString } from '../../protocol/signing.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import type { Partner } from '../partner.ts';
-import type { PlantSeed } from '../seed.ts';
+import type { SeededPlant } from '../seed.ts';
 
 export const EVENT_QUEUES = ['event.status', 'event.execution', 'event.telemetry', 'event.alarm'];
 
 /** The text of a signed message of eight metrics, as it goes into MQTT. */
-export function telemetryText(device: PlantSeed['gateway']): string {
+export function telemetryText(device: SeededPlant['gateway']): string {
   const { id, hmacSecret } = device;
   const ts = Date.now();
   const nonce = randomUUID();
@@ -31,7 +31,7 @@ export function telemetryText(device: PlantSeed['gateway']): string {
 }
 
 /** Resolves at the PUBACK: the message is stored. */
-export async function publishTelemetry(client: MqttClient, plant: PlantSeed): Promise<void> {
+export async function publishTelemetry(client: MqttClient, plant: SeededPlant): Promise<void> {
   const topic = deviceTopic(plant.gateway.id, 'telemetry');
   await client.publishAsync(topic, telemetryText(plant.gateway), { qos: 1 });
 }
@@ -65,7 +65,7 @@ export class CommandingPartner {
   }
 
   /** A device command, signed; `confirmed` resolves at its confirm, `ended` when the device has done it. */
-  command(plant: PlantSeed): { confirmed: Promise<unknown>; ended: Promise<void> } {
+  command(plant: SeededPlant): { confirmed: Promise<unknown>; ended: Promise<void> } {
     const correlationId = randomUUID();
     const ended = new Promise<void>((resolve) => this.#open.set(correlationId, resolve));
     const commands = [
@@ -76,7 +76,7 @@ export class CommandingPartner {
   }
 
   /** Resolves when the command has ended. */
-  async complete(plant: PlantSeed): Promise<void> {
+  async complete(plant: SeededPlant): Promise<void> {
     const { confirmed, ended } = this.command(plant);
     await confirmed;
     await ended;

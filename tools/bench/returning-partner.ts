@@ -1,7 +1,7 @@
 /** A commanding partner who comes back when his connection ends, and counts how often it did. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Partner, type PartnerOptions } from '../partner.ts';
-import type { PlantSeed } from '../seed.ts';
+import type { SeededPlant } from '../seed.ts';
 import { CommandingPartner } from './plant-load.ts';
 
 const RETRY_MS = 250;
@@ -28,7 +28,7 @@ export class ReturningPartner {
   }
 
   /** Resolves at the confirm; rejects when there is no connection or it ends before. */
-  async confirmed(plant: PlantSeed): Promise<void> {
+  async confirmed(plant: SeededPlant): Promise<void> {
     if (!this.#current) {
       await pause(RETRY_MS);
       throw new Error('no connection');

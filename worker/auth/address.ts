@@ -1,5 +1,12 @@
 /** Client addresses against CIDR ranges: IPv4, IPv6, and IPv4 mapped into IPv6 counts as IPv4 [C-4.2]. */
+import type { Context } from 'hono';
 import ipaddr from 'ipaddr.js';
+import type { AppContext } from '../env.ts';
+
+/** Whether it is a range, or a single address. */
+export function isRange(text: string): boolean {
+  return parseRange(text) !== undefined;
+}
 
 /** Whether an address lies in one of the ranges. No ranges: everywhere. An unknown address: nowhere. */
 export function isAllowedAddress(address: string | null, ranges: readonly string[]): boolean {
@@ -36,4 +43,9 @@ function unmapped(range: [ipaddr.IPv4 | ipaddr.IPv6, number]): [ipaddr.IPv4 | ip
  */
 export function clientAddress(headers: Headers, front: string | undefined): string | null {
   return front === 'platform' ? headers.get('cf-connecting-ip') : null;
+}
+
+/** Of a request: for audit rows, and for who is limited to some. */
+export function addressOf(c: Context<AppContext>): string | null {
+  return clientAddress(c.req.raw.headers, c.env.CLIENT_ADDRESS);
 }

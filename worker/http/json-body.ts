@@ -7,6 +7,10 @@ import { ApiError } from './error-response.ts';
 
 /** Of a body that is too large so much is read away before its connection is left to break. */
 const MAX_UNKEPT_BYTES = 64 * 1024 * 1024;
+const JSON_ALONE = /^application\/json\s*(;|$)/i;
+/** What browsers send a report as. */
+const REPORTS = /^application\/(json|csp-report|reports\+json)\s*(;|$)/i;
+export const CSP_REPORT_PATH = '/api/v1/csp-report';
 const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE'];
 
 export const jsonBody = createMiddleware<AppContext>(async (c, next) => {
@@ -15,9 +19,8 @@ export const jsonBody = createMiddleware<AppContext>(async (c, next) => {
     const text = await readText(stream, Number(c.req.header('content-length') ?? 0));
     if (text !== '') {
       const type = c.req.header('content-type') ?? '';
-      if (!/^application\/json\s*(;|$)/i.test(type)) {
-        throw new ApiError('BAD_REQUEST', 'The body must be application/json');
-      }
+      const expected = c.req.path === CSP_REPORT_PATH ? REPORTS : JSON_ALONE;
+      if (!expected.test(type)) throw new ApiError('BAD_REQUEST', 'The body must be application/json');
       c.set('body', parseJson(text));
     }
   }

@@ -1,6 +1,11 @@
-/** Path and query parameters, strict: each at most once, parsed by a schema, refused by name (spec: 400 VALIDATION_ERROR). */
+/**
+ * Path and query parameters and bodies, strict: each parameter at most once, all parsed by a schema, refused by name
+ * (spec: 400 VALIDATION_ERROR).
+ */
 import type { Context } from 'hono';
 import { z } from 'zod';
+import { allIssues } from '../../protocol/issue.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
 
@@ -16,9 +21,30 @@ export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
   return parse(schema, raw);
 }
 
-export function readPath(c: Context<AppContext>, schema: Parameters): unknown {
-  return parse(schema, c.req.param());
+/** `code`: INVALID_UUID on admin surfaces, VALIDATION_ERROR on the partner's [C-10]. */
+export function readPath(
+  c: Context<AppContext>,
+  schema: Parameters,
+  code: 'VALIDATION_ERROR' | 'INVALID_UUID',
+): unknown {
+  return parse(schema, c.req.param(), code);
 }
+
+/** A JSON body by its schema; what it does not know is refused by name. */
+export function readBody(c: Context<AppContext>, schema: z.ZodType): unknown {
+  const body = c.get('body');
+  if (body === undefined)
+    throw new ApiError('VALIDATION_ERROR', 'Missing body', { details: ['body: required'] });
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: allIssues(parsed.error) });
+}
+
+/** A list's page (spec: List endpoints). */
+export const pageParameters = {
+  page: integerParameter(1, LIMIT.listPage, 1),
+  limit: integerParameter(1, LIMIT.listRows, LIMIT.listRowsDefault),
+};
 
 /** Plain digits within bounds: no sign, no exponent, nothing behind. `parameter`: what it is to its reader. */
 export function integerParameter(minimum: number, maximum: number, fallback: number) {
@@ -31,12 +57,19 @@ export function integerParameter(minimum: number, maximum: number, fallback: num
     .meta({ parameter: { type: 'integer', minimum, maximum, default: fallback } });
 }
 
-function parse(schema: Parameters, raw: Record<string, string>): unknown {
+function parse(
+  schema: Parameters,
+  raw: Record<string, string>,
+  code: 'VALIDATION_ERROR' | 'INVALID_UUID' = 'VALIDATION_ERROR',
+): unknown {
   const parsed = schema.safeParse(raw);
   if (parsed.success) return parsed.data;
-  throw invalid(parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`));
+  throw invalid(allIssues(parsed.error), code);
 }
 
-function invalid(details: string[]): ApiError {
-  return new ApiError('VALIDATION_ERROR', 'Invalid request parameters', { details });
+function invalid(
+  details: string[],
+  code: 'VALIDATION_ERROR' | 'INVALID_UUID' = 'VALIDATION_ERROR',
+): ApiError {
+  return new ApiError(code, 'Invalid request parameters', { details });
 }

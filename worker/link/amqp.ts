@@ -9,7 +9,7 @@ import type { BridgeProof } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
 import { isAllowedAddress } from '../auth/address.ts';
 import type { AppContext } from '../env.ts';
-import { type ApiKey, findApiKey, organizationOfKey } from '../registry/api-keys.ts';
+import { type ApiKey, findApiKey, organizationOfKey, takeProbe } from '../registry/api-keys.ts';
 import { organizationOfSlug } from '../registry/organizations.ts';
 import { basicCredentials, linkVersion, verifyBridge } from './bridge-proof.ts';
 
@@ -21,8 +21,10 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
 
   // A key that is unknown, revoked or expired is none; what D1 does not know yet, the key's own object refuses below.
   const credentials = basicCredentials(c.req.raw.headers);
-  const apiKey = credentials && (await findApiKey(c.env.DB, credentials.password, now));
-  if (!apiKey || apiKey.slug !== credentials.username) {
+  const probed = credentials && (await takeProbe(c.env.DB, credentials.password, proof.probe));
+  const apiKey = probed ?? (credentials && (await findApiKey(c.env.DB, credentials.password, now)));
+  const isProbe = probed !== undefined;
+  if (!credentials || !apiKey || apiKey.slug !== credentials.username) {
     const username = credentials?.username ?? '';
     const organizationId = apiKey?.organizationId ?? (await organizationOf(c, username));
     await auditRefusal(c, proof, { username, organizationId }, 'bad key', now);
@@ -30,10 +32,10 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   }
   const who = { username: apiKey.slug, organizationId: apiKey.organizationId };
   if (!mayConnect(apiKey.scopes)) {
-    await auditRefusal(c, proof, who, 'missing scope', now);
+    if (!isProbe) await auditRefusal(c, proof, who, 'missing scope', now);
     return refusalResponse('FORBIDDEN', 'The API key lacks the scope vcp:connect');
   }
-  if (!isAllowedAddress(proof.address, apiKey.allowedIps)) {
+  if (!isProbe && !isAllowedAddress(proof.address, apiKey.allowedIps)) {
     await auditRefusal(c, proof, who, 'address', now);
     return refusalResponse('FORBIDDEN', 'The client address is not allowed for this API key');
   }
@@ -45,13 +47,15 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
     boot: proof.boot,
     link: linkVersion(c.req.raw.headers),
     address: proof.address,
+    ...(isProbe ? { isProbe } : {}),
   };
   const stub = c.env.VHOST.get(c.env.VHOST.idFromName(apiKey.id));
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   const response = await stub.fetch(new Request('https://vhost/link', { headers }));
   if (response.status === 404) return await next();
   if (response.status !== 101) {
-    await auditRefusal(c, proof, who, response.status === 409 ? 'connection limit' : 'key ended', now);
+    const why = response.status === 409 ? 'connection limit' : 'key ended';
+    if (!isProbe) await auditRefusal(c, proof, who, why, now);
     return response;
   }
   // Later bridges tell the object of connection.open: the connection begins there. This one does not.

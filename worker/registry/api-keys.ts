@@ -1,11 +1,22 @@
 /** API keys: found by their hash, straight in D1. No cache stands between a revocation and its effect [C-5.6]. */
-import { eq } from 'drizzle-orm';
+import { and, count, desc, eq, isNull, lt } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
+import { type AuditEntry, auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
-import { apiKeys, organizations } from '../../migrations/schema.ts';
+import { apiKeys, organizations, users } from '../../migrations/schema.ts';
 import { isWellFormedApiKey } from '../../protocol/api-key.ts';
+import type { ApiKeyRecord } from '../../protocol/api-key-record.ts';
+import { formatInstant } from '../../protocol/ids.ts';
+import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
+import type { PageRequest } from '../../protocol/page.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
+import { runBatch } from './batch.ts';
+import { commitChange, type RegistryChange, targetsOf } from './changes.ts';
 
+export type ApiKeyRow = typeof apiKeys.$inferSelect;
+type Creator = Pick<typeof users.$inferSelect, 'id' | 'name' | 'email'>;
+
+/** A key as a request comes with it. */
 export interface ApiKey {
   id: string;
   prefix: string;
@@ -17,6 +28,8 @@ export interface ApiKey {
   /** CIDR ranges; empty = no restriction. */
   allowedIps: string[];
   lastUsedAtMs: number | null;
+  /** Its organization's. */
+  settings: OrganizationSettings;
 }
 
 /** The live key behind a plaintext; undefined for one that is unknown, mistyped, revoked or expired alike. */
@@ -26,23 +39,53 @@ export async function findApiKey(
   now: number,
 ): Promise<ApiKey | undefined> {
   if (!isWellFormedApiKey(plaintext)) return undefined;
-  const [row] = await drizzle(database)
-    .select({ key: apiKeys, slug: organizations.slug })
+  const found = await findByHash(database, sha256Hex(plaintext));
+  if (!found || found.row.revokedAtMs !== null || found.row.state !== 'active') return undefined;
+  if (found.row.expiresAtMs !== null && found.row.expiresAtMs <= now) return undefined;
+  return found.key;
+}
+
+/** The key that is being probed with this nonce, once; undefined for everybody else [C-5.4]. */
+export async function takeProbe(
+  database: D1Database,
+  plaintext: string,
+  nonce: string,
+): Promise<ApiKey | undefined> {
+  if (nonce === '' || !isWellFormedApiKey(plaintext)) return undefined;
+  const keyHash = sha256Hex(plaintext);
+  const taken = await drizzle(database)
+    .update(apiKeys)
+    .set({ probeHash: null })
+    .where(
+      and(eq(apiKeys.keyHash, keyHash), eq(apiKeys.probeHash, sha256Hex(nonce)), isNull(apiKeys.revokedAtMs)),
+    )
+    .returning({ id: apiKeys.id });
+  return taken.length > 0 ? (await findByHash(database, keyHash))?.key : undefined;
+}
+
+async function findByHash(
+  database: D1Database,
+  keyHash: string,
+): Promise<{ row: ApiKeyRow; key: ApiKey } | undefined> {
+  const [found] = await drizzle(database)
+    .select({ row: apiKeys, slug: organizations.slug, settings: organizations.settings })
     .from(apiKeys)
     .innerJoin(organizations, eq(organizations.id, apiKeys.organizationId))
-    .where(eq(apiKeys.keyHash, sha256Hex(plaintext)));
-  if (!row || row.key.revokedAtMs !== null) return undefined;
-  if (row.key.expiresAtMs !== null && row.key.expiresAtMs <= now) return undefined;
-  return {
-    id: row.key.id,
-    prefix: row.key.keyPrefix,
-    organizationId: row.key.organizationId,
-    slug: row.slug,
-    scopes: effectiveScopes(row.key.scopes as ApiKeyScope[]),
-    allowedPlantIds: row.key.allowedPlantIds,
-    allowedIps: row.key.allowedIps,
-    lastUsedAtMs: row.key.lastUsedAtMs,
+    .where(eq(apiKeys.keyHash, keyHash));
+  if (!found) return undefined;
+  const { row, slug, settings } = found;
+  const key: ApiKey = {
+    id: row.id,
+    prefix: row.keyPrefix,
+    organizationId: row.organizationId,
+    slug,
+    scopes: effectiveScopes(row.scopes as ApiKeyScope[]),
+    allowedPlantIds: row.allowedPlantIds,
+    allowedIps: row.allowedIps,
+    lastUsedAtMs: row.lastUsedAtMs,
+    settings: organizationSettings.parse(settings),
   };
+  return { row, key };
 }
 
 /** Whose key it is; undefined when there is none of that id. */
@@ -52,4 +95,161 @@ export async function organizationOfKey(database: D1Database, keyId: string): Pr
     .from(apiKeys)
     .where(eq(apiKeys.id, keyId));
   return row?.id;
+}
+
+export interface KeyWithCreator {
+  row: ApiKeyRow;
+  creator: Creator;
+}
+
+const CREATOR = { id: users.id, name: users.name, email: users.email };
+
+/** Newest first; those that are being probed are nobody's yet. */
+export async function pageApiKeys(
+  database: D1Database,
+  organizationId: string,
+  { page, limit }: PageRequest,
+): Promise<{ rows: KeyWithCreator[]; total: number }> {
+  const db = drizzle(database);
+  const isOwn = and(eq(apiKeys.organizationId, organizationId), eq(apiKeys.state, 'active'));
+  // Not as a batch: there columns of one name from two tables would be one.
+  const [rows, [total]] = await Promise.all([
+    db
+      .select({ row: apiKeys, creator: CREATOR })
+      .from(apiKeys)
+      .innerJoin(users, eq(users.id, apiKeys.createdBy))
+      .where(isOwn)
+      .orderBy(desc(apiKeys.createdAtMs), desc(apiKeys.id))
+      .limit(limit)
+      .offset((page - 1) * limit),
+    db.select({ total: count() }).from(apiKeys).where(isOwn),
+  ]);
+  return { rows, total: total?.total ?? 0 };
+}
+
+export async function findKeyOf(
+  database: D1Database,
+  organizationId: string,
+  id: string,
+): Promise<KeyWithCreator | undefined> {
+  const [found] = await drizzle(database)
+    .select({ row: apiKeys, creator: CREATOR })
+    .from(apiKeys)
+    .innerJoin(users, eq(users.id, apiKeys.createdBy))
+    .where(and(eq(apiKeys.id, id), eq(apiKeys.organizationId, organizationId), eq(apiKeys.state, 'active')));
+  return found;
+}
+
+export async function countLiveKeys(database: D1Database, organizationId: string): Promise<number> {
+  const [row] = await drizzle(database)
+    .select({ total: count() })
+    .from(apiKeys)
+    .where(and(eq(apiKeys.organizationId, organizationId), isNull(apiKeys.revokedAtMs)));
+  return row?.total ?? 0;
+}
+
+export async function insertKey(database: D1Database, row: ApiKeyRow): Promise<void> {
+  await drizzle(database).insert(apiKeys).values(row);
+}
+
+/** From here on it is a key. Sites that it sees are to send it their events. */
+export async function activateKey(
+  database: D1Database,
+  { id, organizationId }: { id: string; organizationId: string },
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange> {
+  const targets = await targetsOf(database, organizationId, { sites: true, vhosts: false });
+  return await commitChange(database, organizationId, targets, now, (db) => [
+    db.update(apiKeys).set({ state: 'active', probeHash: null }).where(eq(apiKeys.id, id)),
+    auditRow(db, audit, now),
+  ]);
+}
+
+/** One whose creation failed: it never was. */
+export async function deleteProbingKey(database: D1Database, id: string): Promise<void> {
+  await drizzle(database)
+    .delete(apiKeys)
+    .where(and(eq(apiKeys.id, id), eq(apiKeys.state, 'probing')));
+}
+
+/** Keys whose creation nobody finished. */
+export async function strandedKeys(database: D1Database, beforeMs: number, most: number): Promise<string[]> {
+  const rows = await drizzle(database)
+    .select({ id: apiKeys.id })
+    .from(apiKeys)
+    .where(and(eq(apiKeys.state, 'probing'), lt(apiKeys.createdAtMs, beforeMs)))
+    .limit(most);
+  return rows.map(({ id }) => id);
+}
+
+/** The nonce of the next probe: it opens once. */
+export async function prepareProbe(database: D1Database, id: string, nonce: string): Promise<void> {
+  await drizzle(database)
+    .update(apiKeys)
+    .set({ probeHash: sha256Hex(nonce) })
+    .where(eq(apiKeys.id, id));
+}
+
+/** Its end in D1; the moment of it, an earlier one where there was. */
+export async function revokeKey(
+  database: D1Database,
+  { id, organizationId }: { id: string; organizationId: string },
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange> {
+  const targets = await targetsOf(database, organizationId, { sites: true, vhosts: false });
+  return await commitChange(database, organizationId, targets, now, (db) => [
+    db
+      .update(apiKeys)
+      .set({ revokedAtMs: now, updatedAtMs: now })
+      .where(and(eq(apiKeys.id, id), isNull(apiKeys.revokedAtMs))),
+    auditRow(db, audit, now),
+  ]);
+}
+
+export async function acknowledgeBundle(
+  database: D1Database,
+  id: string,
+  audit: AuditEntry,
+  now: number,
+): Promise<void> {
+  const db = drizzle(database);
+  await runBatch(db, [
+    db
+      .update(apiKeys)
+      .set({ bundleAcknowledgedAtMs: now, updatedAtMs: now })
+      .where(and(eq(apiKeys.id, id), isNull(apiKeys.bundleAcknowledgedAtMs))),
+    auditRowIfChanged(db, audit, now),
+  ]);
+}
+
+/** Whether a plaintext is this key's. */
+export function isKey({ keyHash }: ApiKeyRow, plaintext: string): boolean {
+  return isWellFormedApiKey(plaintext) && sha256Hex(plaintext) === keyHash;
+}
+
+/** [C-5.2] As answers show it: no secret is in it. */
+export function apiKeyRecordOf({ row, creator }: KeyWithCreator, now: number): ApiKeyRecord {
+  const scopes = row.scopes as ApiKeyScope[];
+  const hasExpired = row.expiresAtMs !== null && row.expiresAtMs <= now;
+  return {
+    id: row.id,
+    keyPrefix: row.keyPrefix,
+    name: row.name,
+    partnerId: row.partnerId,
+    scopes,
+    effectiveScopes: [...effectiveScopes(scopes)],
+    allowedPlantIds: row.allowedPlantIds,
+    allowedIps: row.allowedIps,
+    vhost: row.vhost,
+    isActive: row.revokedAtMs === null && !hasExpired,
+    expiresAt: row.expiresAtMs === null ? null : formatInstant(row.expiresAtMs),
+    lastUsedAt: row.lastUsedAtMs === null ? null : formatInstant(row.lastUsedAtMs),
+    createdBy: row.createdBy,
+    organizationId: row.organizationId,
+    createdAt: formatInstant(row.createdAtMs),
+    updatedAt: formatInstant(row.updatedAtMs),
+    creator,
+  };
 }

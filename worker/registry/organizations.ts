@@ -1,7 +1,22 @@
-/** Organizations as the Worker looks them up. */
-import { eq } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/d1';
-import { organizations } from '../../migrations/schema.ts';
+/** Organizations and their members, as the Worker reads and writes them [C-1.1], [C-1.2]. */
+import { and, asc, count, eq, sql } from 'drizzle-orm';
+import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
+import { type AuditEntry, auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { memberships, organizations, users } from '../../migrations/schema.ts';
+import { formatInstant } from '../../protocol/ids.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import {
+  type OrganizationChange,
+  type OrganizationRecord,
+  organizationSettings,
+} from '../../protocol/organization.ts';
+import type { PageRequest } from '../../protocol/page.ts';
+import type { Role } from '../../protocol/roles.ts';
+import { runBatch, type Statement } from './batch.ts';
+import { brokenUnique } from './broken.ts';
+import { commitChange, type RegistryChange, targetsOf } from './changes.ts';
+
+export type OrganizationRow = typeof organizations.$inferSelect;
 
 export async function organizationOfSlug(database: D1Database, slug: string): Promise<string | undefined> {
   const [row] = await drizzle(database)
@@ -9,4 +24,237 @@ export async function organizationOfSlug(database: D1Database, slug: string): Pr
     .from(organizations)
     .where(eq(organizations.slug, slug));
   return row?.id;
+}
+
+export async function findOrganization(
+  database: D1Database,
+  id: string,
+): Promise<OrganizationRow | undefined> {
+  const [row] = await drizzle(database).select().from(organizations).where(eq(organizations.id, id));
+  return row;
+}
+
+/** Whoever makes one is its ORG_ADMIN [C-1.2]. */
+export function newOrganization(
+  db: DrizzleD1Database,
+  organization: { id: string; name: string; slug: string },
+  userId: string,
+  now: number,
+): Statement[] {
+  return [
+    db.insert(organizations).values({ ...organization, createdAtMs: now }),
+    db
+      .insert(memberships)
+      .values({ organizationId: organization.id, userId, role: 'ORG_ADMIN', createdAtMs: now }),
+  ];
+}
+
+export interface ListedOrganizations {
+  rows: { organization: OrganizationRow; role: Role | null }[];
+  total: number;
+}
+
+/** Those of a user by slug; `all`: of everybody, with the user's role where there is one. */
+export async function listOrganizations(
+  database: D1Database,
+  userId: string,
+  all: boolean,
+  { page, limit }: PageRequest,
+): Promise<ListedOrganizations> {
+  const db = drizzle(database);
+  const isOwn = and(eq(memberships.organizationId, organizations.id), eq(memberships.userId, userId));
+  const from = db
+    .select({ organization: organizations, role: memberships.role })
+    .from(organizations)
+    .$dynamic();
+  const counted = db.select({ total: count() }).from(organizations).$dynamic();
+  const [rows, [total]] = await db.batch([
+    (all ? from.leftJoin(memberships, isOwn) : from.innerJoin(memberships, isOwn))
+      .orderBy(asc(organizations.slug))
+      .limit(limit)
+      .offset((page - 1) * limit),
+    all ? counted : counted.innerJoin(memberships, isOwn),
+  ]);
+  return { rows, total: total?.total ?? 0 };
+}
+
+export function organizationRecordOf(row: OrganizationRow, role: Role | null): OrganizationRecord {
+  return {
+    id: row.id,
+    name: row.name,
+    slug: row.slug,
+    settings: organizationSettings.parse(row.settings),
+    createdAt: formatInstant(row.createdAtMs),
+    role,
+  };
+}
+
+/** Name and settings; a setting that is left out stays. All of its Sites and Vhosts are to be told. */
+export async function changeOrganization(
+  database: D1Database,
+  id: string,
+  { name, settings }: OrganizationChange,
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange> {
+  const targets = settings ? await targetsOf(database, id, { sites: true, vhosts: true }) : [];
+  return await commitChange(database, id, targets, now, (db) => [
+    db
+      .update(organizations)
+      .set({
+        name: name ?? sql`${organizations.name}`,
+        settings: sql`json_patch(${organizations.settings}, ${JSON.stringify(settings ?? {})})`,
+      })
+      .where(eq(organizations.id, id)),
+    auditRow(db, audit, now),
+  ]);
+}
+
+export async function createOrganization(
+  database: D1Database,
+  { name, slug }: { name: string; slug: string },
+  userId: string,
+  audit: (id: string) => AuditEntry,
+  now: number,
+): Promise<OrganizationRow | 'slug' | 'full'> {
+  const db = drizzle(database);
+  const organization = { id: crypto.randomUUID(), name, slug };
+  const [own] = await db.select({ total: count() }).from(memberships).where(eq(memberships.userId, userId));
+  if ((own?.total ?? 0) >= LIMIT.organizationsPerUser) return 'full';
+  try {
+    await runBatch(db, [
+      ...newOrganization(db, organization, userId, now),
+      auditRow(db, audit(organization.id), now),
+    ]);
+  } catch (error) {
+    if (brokenUnique(error) === 'organizations.slug') return 'slug';
+    throw error;
+  }
+  return { ...organization, settings: {}, registryVersion: 1, createdAtMs: now };
+}
+
+export type MemberRow = { user: typeof users.$inferSelect; role: Role; createdAtMs: number };
+
+/** By e-mail. */
+export async function listMembers(
+  database: D1Database,
+  organizationId: string,
+  { page, limit }: PageRequest,
+): Promise<{ rows: MemberRow[]; total: number }> {
+  const db = drizzle(database);
+  const isMember = eq(memberships.organizationId, organizationId);
+  // Not as a batch: there columns of one name from two tables would be one.
+  const [rows, [total]] = await Promise.all([
+    db
+      .select({ user: users, role: memberships.role, createdAtMs: memberships.createdAtMs })
+      .from(memberships)
+      .innerJoin(users, eq(users.id, memberships.userId))
+      .where(isMember)
+      .orderBy(asc(users.email))
+      .limit(limit)
+      .offset((page - 1) * limit),
+    db.select({ total: count() }).from(memberships).where(isMember),
+  ]);
+  return { rows, total: total?.total ?? 0 };
+}
+
+export async function findMember(
+  database: D1Database,
+  organizationId: string,
+  userId: string,
+): Promise<MemberRow | undefined> {
+  const [row] = await drizzle(database)
+    .select({ user: users, role: memberships.role, createdAtMs: memberships.createdAtMs })
+    .from(memberships)
+    .innerJoin(users, eq(users.id, memberships.userId))
+    .where(and(eq(memberships.organizationId, organizationId), eq(memberships.userId, userId)));
+  return row;
+}
+
+/** `member`: is one already; `full`: no more may be. */
+export async function addMember(
+  database: D1Database,
+  organizationId: string,
+  { userId, role }: { userId: string; role: Role },
+  audit: AuditEntry,
+  now: number,
+): Promise<'added' | 'member' | 'full'> {
+  const db = drizzle(database);
+  const [members] = await db
+    .select({ total: count() })
+    .from(memberships)
+    .where(eq(memberships.organizationId, organizationId));
+  if ((members?.total ?? 0) >= LIMIT.membersPerOrganization) return 'full';
+  try {
+    await runBatch(db, [
+      db.insert(memberships).values({ organizationId, userId, role, createdAtMs: now }),
+      auditRow(db, audit, now),
+    ]);
+  } catch (error) {
+    if (brokenUnique(error)?.startsWith('memberships.')) return 'member';
+    throw error;
+  }
+  return 'added';
+}
+
+/** Somebody else is ORG_ADMIN there, too: checked by the statement itself, for two who leave at once. */
+function isAnotherAdmin(organizationId: string, userId: string) {
+  return sql`(${memberships.role} <> 'ORG_ADMIN' OR EXISTS (
+    SELECT 1 FROM memberships AS other WHERE other.organization_id = ${organizationId}
+    AND other.user_id <> ${userId} AND other.role = 'ORG_ADMIN'))`;
+}
+
+/** False: it would leave the organization without an ORG_ADMIN, or the member's role is another by now. */
+export async function changeRole(
+  database: D1Database,
+  organizationId: string,
+  userId: string,
+  { from, to }: { from: Role; to: Role },
+  audit: AuditEntry,
+  now: number,
+): Promise<boolean> {
+  const db = drizzle(database);
+  const [changed] = await runBatch(db, [
+    db
+      .update(memberships)
+      .set({ role: to })
+      .where(
+        and(
+          eq(memberships.organizationId, organizationId),
+          eq(memberships.userId, userId),
+          eq(memberships.role, from),
+          to === 'ORG_ADMIN' ? undefined : isAnotherAdmin(organizationId, userId),
+        ),
+      )
+      .returning({ userId: memberships.userId }),
+    auditRowIfChanged(db, audit, now),
+  ]);
+  return (changed as unknown[]).length > 0;
+}
+
+/** False: see `changeRole`. */
+export async function removeMember(
+  database: D1Database,
+  organizationId: string,
+  userId: string,
+  role: Role,
+  audit: AuditEntry,
+  now: number,
+): Promise<boolean> {
+  const db = drizzle(database);
+  const [removed] = await runBatch(db, [
+    db
+      .delete(memberships)
+      .where(
+        and(
+          eq(memberships.organizationId, organizationId),
+          eq(memberships.userId, userId),
+          eq(memberships.role, role),
+          isAnotherAdmin(organizationId, userId),
+        ),
+      )
+      .returning({ userId: memberships.userId }),
+    auditRowIfChanged(db, audit, now),
+  ]);
+  return (removed as unknown[]).length > 0;
 }

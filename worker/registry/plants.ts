@@ -1,7 +1,13 @@
-/** Plants and their sub-devices as the Worker reads them. */
-import { and, asc, eq, inArray, or } from 'drizzle-orm';
+/** Plants as the Worker reads and writes them, and their sub-devices as partners list them. */
+import { and, asc, count, eq, inArray, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
+import { type AuditEntry, auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import { plants, subDevices } from '../../migrations/schema.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { PageRequest } from '../../protocol/page.ts';
+import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
+import { brokeForeignKey, brokenUnique, isEmpty } from './broken.ts';
+import { commitChange, type RegistryChange, type Target, targetsOf } from './changes.ts';
 
 export type PlantRow = typeof plants.$inferSelect;
 export type SubDeviceRow = typeof subDevices.$inferSelect;
@@ -59,4 +65,129 @@ export async function listSubDevices(
     ),
   );
   return found.flat();
+}
+
+/** A page by name; of those alone that a key is limited to, where it is. */
+export async function pagePlants(
+  database: D1Database,
+  organizationId: string,
+  allowed: readonly string[] | null,
+  { page, limit }: PageRequest,
+): Promise<{ rows: PlantRow[]; total: number }> {
+  if (allowed) {
+    const rows = (await listPlants(database, organizationId)).filter(({ id }) => allowed.includes(id));
+    return { rows: rows.slice((page - 1) * limit, page * limit), total: rows.length };
+  }
+  const db = drizzle(database);
+  const isOwn = eq(plants.organizationId, organizationId);
+  const [rows, [total]] = await db.batch([
+    db
+      .select()
+      .from(plants)
+      .where(isOwn)
+      .orderBy(asc(plants.name), asc(plants.id))
+      .limit(limit)
+      .offset((page - 1) * limit),
+    db.select({ total: count() }).from(plants).where(isOwn),
+  ]);
+  return { rows, total: total?.total ?? 0 };
+}
+
+export async function findPlant(
+  database: D1Database,
+  organizationId: string,
+  id: string,
+): Promise<PlantRow | undefined> {
+  const [row] = await drizzle(database)
+    .select()
+    .from(plants)
+    .where(and(eq(plants.id, id), eq(plants.organizationId, organizationId)));
+  return row;
+}
+
+/** `taken`: an EAN or external id is another plant's; `full`: no more may be. */
+export async function createPlant(
+  database: D1Database,
+  organizationId: string,
+  request: PlantRequest,
+  audit: (id: string) => AuditEntry,
+  now: number,
+): Promise<{ row: PlantRow; change: RegistryChange } | 'taken' | 'full'> {
+  const [own] = await drizzle(database)
+    .select({ total: count() })
+    .from(plants)
+    .where(eq(plants.organizationId, organizationId));
+  if ((own?.total ?? 0) >= LIMIT.plantsPerOrganization) return 'full';
+  const row: PlantRow = {
+    id: crypto.randomUUID(),
+    organizationId,
+    name: request.name,
+    externalPlantId: request.externalPlantId ?? null,
+    eanCons: request.eanCons ?? null,
+    eanProd: request.eanProd ?? null,
+    timezone: request.timezone ?? 'UTC',
+    status: 'PENDING',
+    createdAtMs: now,
+  };
+  const targets = await targetsOf(database, organizationId, { sites: false, vhosts: true });
+  return await orTaken(async () => {
+    const change = await commitChange(database, organizationId, targets, now, (db) => [
+      db.insert(plants).values(row),
+      auditRow(db, audit(row.id), now),
+    ]);
+    return { row, change };
+  });
+}
+
+export async function changePlant(
+  database: D1Database,
+  { organizationId, id }: { organizationId: string; id: string },
+  change: PlantChange,
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange | 'taken' | 'gone'> {
+  const columns = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
+  const targets = await targetsOf(database, organizationId, { sites: false, vhosts: true });
+  return await orTaken(async () => {
+    const { results, ...told } = await commitChange(database, organizationId, targets, now, (db) => [
+      db
+        .update(plants)
+        .set({ name: sql`${plants.name}`, ...columns })
+        .where(eq(plants.id, id))
+        .returning({ id: plants.id }),
+      auditRowIfChanged(db, audit, now),
+    ]);
+    return isEmpty(results[0]) ? 'gone' : told;
+  });
+}
+
+/** With its sub-devices; its Site ends what is under way. `devices`: it has some that must go first; `gone`: it is. */
+export async function deletePlant(
+  database: D1Database,
+  { organizationId, id }: { organizationId: string; id: string },
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange | 'devices' | 'gone'> {
+  const vhosts = await targetsOf(database, organizationId, { sites: false, vhosts: true });
+  try {
+    const targets: Target[] = [`site:${id}`, ...vhosts];
+    const { results, ...told } = await commitChange(database, organizationId, targets, now, (db) => [
+      db.delete(subDevices).where(eq(subDevices.plantId, id)),
+      db.delete(plants).where(eq(plants.id, id)).returning({ id: plants.id }),
+      auditRowIfChanged(db, audit, now),
+    ]);
+    return isEmpty(results[1]) ? 'gone' : told;
+  } catch (error) {
+    if (brokeForeignKey(error)) return 'devices';
+    throw error;
+  }
+}
+
+async function orTaken<Value>(work: () => Promise<Value>): Promise<Value | 'taken'> {
+  try {
+    return await work();
+  } catch (error) {
+    if (brokenUnique(error)?.includes('plants.')) return 'taken';
+    throw error;
+  }
 }

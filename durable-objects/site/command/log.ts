@@ -34,7 +34,7 @@ function logEntry(siteId: string, row: CommandRow, payloads: PagePayloads): Json
     target: row.target,
     payload: payloads.read(row.payload),
     source: row.source,
-    keyPrefix: row.key_prefix,
+    keyPrefix: row.key_prefix === '' ? null : row.key_prefix,
     createdAt: formatInstant(row.created_at_ms),
     decision: row.decision === null ? undefined : new JsonText(row.decision),
     priority: row.priority ?? undefined,

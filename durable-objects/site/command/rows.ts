@@ -1,5 +1,5 @@
 /** The command log: rows leave at the old end, but for those of commands that are open. */
-import type { CommandStatus, CommandType } from '../../../protocol/enums.ts';
+import type { CommandStatus, CommandType, LoggedType } from '../../../protocol/enums.ts';
 import { EMPTY, type Extent } from '../../object/extent.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -8,10 +8,12 @@ import type { Kept } from '../retention.ts';
 export type CommandRow = {
   sequence: number;
   id: string;
+  /** Empty where no key sent it. */
   key_id: string;
   key_prefix: string;
   message_id: string;
   correlation_id: string | null;
+  /** Of commands; a row of the log alone, without dispatch and entry, may be CONFIG. */
   command_type: CommandType;
   routing_key: string;
   status: CommandStatus;
@@ -43,8 +45,8 @@ export type CommandRow = {
 /** The columns of a new row; its place is ours. */
 export type NewCommand = Omit<
   CommandRow,
-  'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'starts_at' | 'size'
->;
+  'sequence' | 'command_type' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'starts_at' | 'size'
+> & { command_type: LoggedType };
 
 /** How a command ended; of a setpoint what was measured, too. */
 export type CommandOutcome = {

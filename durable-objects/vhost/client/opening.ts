@@ -5,7 +5,6 @@
 
 import type { Turn } from '../../object/turn.ts';
 import { writeConnected, writeRefusedConnection } from '../../registry/audit-events.ts';
-import { markUsed } from '../../registry/key-use.ts';
 import { reasonOf } from '../../registry/reason.ts';
 import type { VhostParts } from '../parts.ts';
 
@@ -13,7 +12,7 @@ import type { VhostParts } from '../parts.ts';
 export function openConnection(turn: Turn, vhost: VhostParts, connectionId: string, named: string): void {
   const { key, sockets, database, keepAlive } = vhost;
   const { record } = key;
-  if (!record) return;
+  if (!record || sockets.isProbe(connectionId)) return;
   const { keyId, keyPrefix, organizationId, slug } = record;
   const address = sockets.addressOf(connectionId);
   const isRight = named === record.vhost;
@@ -27,9 +26,7 @@ export function openConnection(turn: Turn, vhost: VhostParts, connectionId: stri
           turn.now,
         );
     keepAlive(told.catch((error: unknown) => warn('audit row not written', keyId, error)));
-    if (!isRight) return;
-    const used = markUsed(database, { id: keyId, lastUsedAtMs: null }, turn.now);
-    keepAlive(used.catch((error: unknown) => warn('lastUsedAt not written', keyId, error)));
+    if (isRight) vhost.noteUse();
   });
 }
 

@@ -64,6 +64,7 @@ export function receiveFrames(
   if (waiting.length > 0) answers.push(vhost.rate.wait(waiting, vhost.publishesPerSecond));
   vhost.outflow.send(new Map([[connectionId, answers]]));
   for (const publish of publishes) vhost.publisher.publish(connectionId, key, publish, now);
+  if (publishes.length > 0 || frames.some(({ kind }) => kind === 'get')) vhost.noteUse();
   return true;
 }
 

@@ -2,6 +2,7 @@
  * The client connections of a vhost: one socket each, its row in storage, its delivery window on the socket itself
  * so that it outlives hibernation. Rows without a socket are gone connections: no close event comes after a crash.
  */
+import { LIMIT } from '../../../protocol/limits.ts';
 import { SIGN_OF_LIFE_MS } from '../../../protocol/link/live.ts';
 import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
 import type { Clock } from '../../object/clock.ts';
@@ -17,6 +18,9 @@ interface Attachment extends Window {
   connectedAtMs: number;
   /** The version of the link's frames that its bridge speaks. */
   link: number;
+  isProbe?: boolean;
+  /** When the key was last noted as used. */
+  usedAtMs?: number;
 }
 
 interface Client {
@@ -24,6 +28,7 @@ interface Client {
   connectedAtMs: number;
   lastFrameMs: number;
   link: number;
+  isProbe: boolean;
   window: Window;
 }
 
@@ -33,6 +38,7 @@ export class ClientSockets implements Connections {
   readonly #seen: SeenConnections;
   readonly #clock: Clock;
   readonly #clients = new Map<string, Client>();
+  #usedAtMs = 0;
 
   constructor(ctx: DurableObjectState, rows: ConnectionRows, seen: SeenConnections, clock: Clock) {
     this.#ctx = ctx;
@@ -44,9 +50,10 @@ export class ClientSockets implements Connections {
       const attachment = socket.deserializeAttachment() as Attachment | null;
       if (!attachment || !known.has(attachment.connectionId) || socket.readyState !== WebSocket.OPEN)
         continue;
-      const { connectionId, connectedAtMs, sentBytes, drainedBytes, link = 1 } = attachment;
+      const { connectionId, connectedAtMs, sentBytes, drainedBytes, link = 1, isProbe = false } = attachment;
+      this.#usedAtMs = Math.max(this.#usedAtMs, attachment.usedAtMs ?? 0);
       const window = { sentBytes, drainedBytes, isPlain: link < 2 };
-      this.#clients.set(connectionId, { socket, connectedAtMs, lastFrameMs: 0, link, window });
+      this.#clients.set(connectionId, { socket, connectedAtMs, lastFrameMs: 0, link, isProbe, window });
     }
   }
 
@@ -109,9 +116,9 @@ export class ClientSockets implements Connections {
     });
     turn.remember(() => {
       this.#ctx.acceptWebSocket(server);
-      const { link = 1 } = dial;
+      const { link = 1, isProbe = false } = dial;
       const window = { sentBytes: 0, drainedBytes: 0, isPlain: link < 2 };
-      const opened = { socket: server, connectedAtMs: turn.now, lastFrameMs: 0, link, window };
+      const opened = { socket: server, connectedAtMs: turn.now, lastFrameMs: 0, link, isProbe, window };
       this.#clients.set(dial.connection, opened);
       this.storeWindow(dial.connection);
     });
@@ -132,6 +139,19 @@ export class ClientSockets implements Connections {
   /** The version of the link's frames that a connection's bridge speaks. */
   linkOf(connectionId: string): number {
     return this.#clients.get(connectionId)?.link ?? 1;
+  }
+
+  /** Somebody published or took something; whether that is to be noted: once a minute [C-5.2]. */
+  noteUse(now: number): boolean {
+    if (now - this.#usedAtMs < LIMIT.lastUsedStepMs) return false;
+    this.#usedAtMs = now;
+    for (const id of this.#clients.keys()) this.storeWindow(id);
+    return true;
+  }
+
+  /** Whether it is the probe of a new key [C-5.4]. */
+  isProbe(connectionId: string): boolean {
+    return this.#clients.get(connectionId)?.isProbe ?? false;
   }
 
   /** Where a connection comes from. */
@@ -167,8 +187,9 @@ export class ClientSockets implements Connections {
   storeWindow(connectionId: string): void {
     const known = this.#clients.get(connectionId);
     if (!known) return;
-    const { connectedAtMs, link, window } = known;
-    const attachment: Attachment = { connectionId, connectedAtMs, link, ...window };
+    const { connectedAtMs, link, isProbe, window } = known;
+    const usedAtMs = this.#usedAtMs;
+    const attachment: Attachment = { connectionId, connectedAtMs, link, isProbe, usedAtMs, ...window };
     known.socket.serializeAttachment(attachment);
   }
 

@@ -28,6 +28,8 @@ export interface OutflowHost {
   hasUnstored(): boolean;
   store(turn: Turn): void;
   keepAlive(work: Promise<void>): void;
+  /** Clients take something. */
+  taken(): void;
 }
 
 /** A wait within a handler. */
@@ -50,6 +52,7 @@ export class Outflow {
     const { sockets, turns, broker } = this.#host;
     if (broker().hasDeliverable) turns.run((turn) => broker().pump(turn));
     const frames = broker().takeFrames();
+    const hasDeliveries = frames.size > 0;
     for (const [connectionId, first] of answers) {
       const all = [...first, ...(frames.get(connectionId) ?? [])];
       frames.delete(connectionId);
@@ -57,6 +60,7 @@ export class Outflow {
       else sockets.storeWindow(connectionId);
     }
     for (const [connectionId, deliveries] of frames) sockets.send(connectionId, deliveries);
+    if (hasDeliveries) this.#host.taken();
     this.#scheduleFlush();
     if (!this.#isGoingOn && broker().hasDeliverable) this.#host.keepAlive(this.#goOn());
   }

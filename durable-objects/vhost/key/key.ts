@@ -7,7 +7,7 @@ import type { VhostGrant } from '../../rpc.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 
 /** The facts of a vhost, by name. `revoked`: the key was revoked here, also before it was ever opened. */
-export type VhostFact = 'key' | 'registry' | 'registryReadAt' | 'revoked';
+export type VhostFact = 'key' | 'registry' | 'registryReadAt' | 'revoked' | 'ending';
 
 export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {
   revokedAtMs: number | null;
@@ -37,7 +37,7 @@ export class Key implements DueSource {
     this.#facts = facts;
     this.#secretBox = secretBox;
     this.#onEnd = onEnd;
-    this.#use(facts.get<KeyRecord>('key'));
+    this.#use(facts.get<KeyRecord | null>('key') ?? undefined);
   }
 
   /** Undefined until the key was opened here. */
@@ -83,6 +83,15 @@ export class Key implements DueSource {
     this.#facts.set(turn, 'revoked', turn.now);
     const record = this.#record;
     if (record) this.#save(turn, { ...record, revokedAtMs: record.revokedAtMs ?? turn.now });
+  }
+
+  /** Nothing of it is left but that it is no more. */
+  forget(turn: Turn): void {
+    const before = this.#record;
+    turn.undo(() => this.#use(before));
+    this.#facts.set(turn, 'revoked', turn.now);
+    this.#facts.set(turn, 'key', null);
+    this.#use(undefined);
   }
 
   noteConnection(turn: Turn): void {

@@ -88,7 +88,7 @@ describe('a login that is under way', () => {
     peer.stream.destroy();
     await turns();
     const [accepted, link] = await Promise.all([
-      dialEdge(edge)({ username: 'acme', password: 'key' }),
+      dialEdge(edge)({ username: 'acme', password: 'key', probe: '' }),
       edge.vhostLink(),
     ]);
     answer(accepted);

@@ -34,6 +34,7 @@ export function freshProof(fields: Partial<BridgeProof> = {}): BridgeProof {
     address: '192.0.2.7',
     fingerprint: '',
     timeMs: Date.now(),
+    probe: '',
     ...fields,
   };
 }
@@ -85,8 +86,11 @@ export async function dialMqtt(
 
 export interface AuditRow {
   event: string;
+  actor_type: string;
   actor: string;
+  actor_name: string | null;
   address: string | null;
+  target_type: string;
   target: string | null;
   outcome: string;
   details: string;
@@ -95,7 +99,8 @@ export interface AuditRow {
 /** The audit rows of an organization, oldest first. */
 export async function auditRows(organizationId: string): Promise<AuditRow[]> {
   const { results } = await env.DB.prepare(
-    'SELECT event, actor, address, target, outcome, details FROM audit_events WHERE organization_id = ? ORDER BY created_at_ms',
+    `SELECT event, actor_type, actor, actor_name, address, target_type, target, outcome, details FROM audit_events
+     WHERE organization_id = ? ORDER BY created_at_ms`,
   )
     .bind(organizationId)
     .all<AuditRow>();

@@ -9,6 +9,8 @@ import { Vhost } from '../../../durable-objects/vhost.ts';
 import worker from '../../../worker/index.ts';
 import type { Filling } from '../filling.ts';
 
+export { RequestCounter } from '../../../durable-objects/request-counter.ts';
+
 const BLOCK_CHARS = 8 * 1024;
 
 export class Site extends ProductSite {

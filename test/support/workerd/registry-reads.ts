@@ -4,26 +4,63 @@ import { vi } from 'vitest';
 
 export interface RegistryReads {
   count: number;
+  /** How many were under way together. */
+  mostAtOnce: number;
 }
 
-/** Runs before each read of D1, in the object that makes it, until `vi.restoreAllMocks()`; what it throws, the reader gets. */
-export function watchRegistry(before: () => Promise<void> | void = () => {}): RegistryReads {
-  const reads: RegistryReads = { count: 0 };
+/**
+ * Runs around each read of D1, in the object that makes it, until `vi.restoreAllMocks()`; what it throws, the reader
+ * gets. A batch is one read; one that only writes is none.
+ */
+export function watchRegistry(
+  before: () => Promise<void> | void = () => {},
+  after: () => Promise<void> | void = () => {},
+): RegistryReads {
+  const reads: RegistryReads = { count: 0, mostAtOnce: 0 };
+  let underWay = 0;
   const database = Object.getPrototypeOf(env.DB) as D1Database;
   const statement = Object.getPrototypeOf(env.DB.prepare('SELECT 1')) as D1PreparedStatement;
   const watch = <Of extends object>(prototype: Of, method: keyof Of & string) => {
     const own = prototype[method] as (...given: unknown[]) => Promise<unknown>;
     vi.spyOn(prototype as Record<string, (...given: unknown[]) => unknown>, method).mockImplementation(
       async function (this: Of, ...given: unknown[]) {
+        const statements = (method === 'batch' ? given[0] : [this]) as { statement: string }[];
+        if (!statements.some(({ statement }) => /^select/i.test(statement)))
+          return await own.apply(this, given);
         reads.count += 1;
-        await before();
-        return await own.apply(this, given);
+        underWay += 1;
+        reads.mostAtOnce = Math.max(reads.mostAtOnce, underWay);
+        try {
+          await before();
+          const answer = await own.apply(this, given);
+          await after();
+          return answer;
+        } finally {
+          underWay -= 1;
+        }
       },
     );
   };
   for (const method of ['raw', 'all', 'first'] as const) watch(statement, method);
   watch(database, 'batch');
   return reads;
+}
+
+/**
+ * Holds back the answer of the next read, which has read by then what it answers; every other goes through. `taken`: it
+ * has read; `release` lets the answer go.
+ */
+export function holdNextAnswer(): { reads: RegistryReads; taken: Promise<void>; release: () => void } {
+  const taken = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  let isHeld = false;
+  const after = async () => {
+    if (isHeld) return;
+    isHeld = true;
+    taken.resolve();
+    await released.promise;
+  };
+  return { reads: watchRegistry(() => {}, after), taken: taken.promise, release: released.resolve };
 }
 
 /** D1 does not answer any more. */

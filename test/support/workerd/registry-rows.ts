@@ -7,12 +7,15 @@ export type Row = Record<string, string | number | null>;
 export type Table =
   | 'organizations'
   | 'users'
+  | 'sessions'
+  | 'login_failures'
   | 'memberships'
   | 'plants'
   | 'devices'
   | 'sub_devices'
   | 'api_keys'
-  | 'audit_events';
+  | 'audit_events'
+  | 'registry_changes';
 
 export const CHECK = /CHECK constraint failed/;
 export const UNIQUE = /UNIQUE constraint failed/;
@@ -43,6 +46,10 @@ export class RegistryRows {
         return { id, name: 'n', slug: `s-${randomHex(8)}`, created_at_ms: 1 };
       case 'users':
         return { id, email: `${id}@example.org`, name: 'n', created_at_ms: 1 };
+      case 'sessions':
+        return { id, user_id: adminId, created_at_ms: 1, expires_at_ms: 2 };
+      case 'login_failures':
+        return { email: `${id}@example.org`, failures: 1, first_at_ms: 1 };
       case 'memberships':
         return { organization_id: organizationId, user_id: adminId, role: 'ADMIN', created_at_ms: 1 };
       case 'plants':
@@ -79,7 +86,16 @@ export class RegistryRows {
           updated_at_ms: 1,
         };
       case 'audit_events':
-        return { id, event: 'e', actor: 'a', outcome: 'success', created_at_ms: 1 };
+        return { id, event: 'e', actor: 'a', outcome: 'SUCCESS', created_at_ms: 1 };
+      case 'registry_changes':
+        return {
+          id,
+          organization_id: organizationId,
+          version: 2,
+          targets: '[]',
+          due_at_ms: 1,
+          created_at_ms: 1,
+        };
     }
   }
 

@@ -2,6 +2,7 @@
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env, exports } from 'cloudflare:workers';
 import { expect } from 'vitest';
+import type { Env } from '../../../durable-objects/env.ts';
 import type { ApiErrorCode, ErrorBody } from '../../../protocol/errors.ts';
 import worker from '../../../worker/index.ts';
 import { checkAnswer } from './answers.ts';
@@ -16,6 +17,8 @@ const STATUS_TEXTS: Record<number, string> = {
   405: 'Method Not Allowed',
   409: 'Conflict',
   413: 'Payload Too Large',
+  423: 'Locked',
+  429: 'Too Many Requests',
   500: 'Internal Server Error',
 };
 
@@ -38,10 +41,13 @@ export async function send(path: string, init: RequestInit & { key?: string } = 
 /** Sockets of accepted upgrades: one that nobody holds is collected as garbage, and its link closes. */
 const held = new Set<WebSocket>();
 
-/** The answer, once everything that the Worker does behind it is done: lastUsedAt and audit rows stand. */
-export async function settle(request: Request): Promise<Response> {
+/**
+ * The answer, once everything that the Worker does behind it is done: lastUsedAt and audit rows stand. `bindings`: what
+ * stands in for ours.
+ */
+export async function settle(request: Request, bindings?: Partial<Env>): Promise<Response> {
   const context = createExecutionContext();
-  const response = await worker.fetch(request, env, context);
+  const response = await worker.fetch(request, bindings ? { ...env, ...bindings } : env, context);
   await waitOnExecutionContext(context);
   if (response.webSocket) held.add(response.webSocket);
   await checkAnswer(request, response);

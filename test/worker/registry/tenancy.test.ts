@@ -1,4 +1,4 @@
-/** Constraints of organizations, users, memberships, keys and audit rows: the bad row is refused, the good one taken. */
+/** Constraints of organizations, users and their sessions, keys, audit rows and changes: the bad row is refused, the good one taken. */
 import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ROLES } from '../../../protocol/enums.ts';
@@ -35,6 +35,13 @@ describe('organizations', () => {
     await rows.expectRefused('organizations', CHECK, { settings: '' }, { settings: '{' }, { settings: 'x' });
     await rows.expectRefused('organizations', NOT_NULL, { settings: null });
   });
+
+  it('begin at registry version 1, and always have one (migrations/schema.ts)', async () => {
+    const { id = '' } = await rows.insert('organizations');
+    const version = env.DB.prepare('SELECT registry_version FROM organizations WHERE id = ?').bind(id);
+    expect(await version.first('registry_version')).toBe(1);
+    await rows.expectRefused('organizations', NOT_NULL, { registry_version: null });
+  });
 });
 
 describe('users', () => {
@@ -53,6 +60,29 @@ describe('users', () => {
       .bind(id)
       .first();
     expect(user).toEqual({ password_hash: null, super_admin: 0, token_version: 1, last_login_at_ms: null });
+  });
+});
+
+describe('sessions', () => {
+  it('are of a user who exists, and begin at generation 1, not revoked [C-1.4]', async () => {
+    const { id = '' } = await rows.insert('sessions');
+    const session = await env.DB.prepare(
+      'SELECT generation, revoked_at_ms, address FROM sessions WHERE id = ?',
+    )
+      .bind(id)
+      .first();
+    expect(session).toEqual({ generation: 1, revoked_at_ms: null, address: null });
+    await rows.expectRefused('sessions', FOREIGN, { user_id: crypto.randomUUID() });
+    await rows.expectRefused('sessions', UNIQUE, { id });
+    await rows.expectRefused('sessions', NOT_NULL, { user_id: null }, { expires_at_ms: null });
+  });
+});
+
+describe('wrong logins', () => {
+  it('are one row for an e-mail, known or not [C-1.4]', async () => {
+    const { email = '' } = await rows.insert('login_failures');
+    await rows.expectRefused('login_failures', UNIQUE, { email });
+    await rows.expectRefused('login_failures', NOT_NULL, { failures: null }, { first_at_ms: null });
   });
 });
 
@@ -108,7 +138,8 @@ describe('API keys', () => {
   it('have no restriction, end or use of their own accord (spec: API key record)', async () => {
     const { id = '' } = await rows.insert('api_keys');
     const key = await env.DB.prepare(
-      'SELECT allowed_plant_ids, allowed_ips, vhost, expires_at_ms, revoked_at_ms, last_used_at_ms FROM api_keys WHERE id = ?',
+      `SELECT allowed_plant_ids, allowed_ips, vhost, expires_at_ms, revoked_at_ms, last_used_at_ms, state, probe_hash,
+         bundle_acknowledged_at_ms FROM api_keys WHERE id = ?`,
     )
       .bind(id)
       .first();
@@ -119,6 +150,9 @@ describe('API keys', () => {
       expires_at_ms: null,
       revoked_at_ms: null,
       last_used_at_ms: null,
+      state: 'active',
+      probe_hash: null,
+      bundle_acknowledged_at_ms: null,
     });
   });
 });
@@ -135,7 +169,29 @@ describe('audit events', () => {
     await rows.expectRefused('audit_events', FOREIGN, { organization_id: crypto.randomUUID() });
   });
 
-  it.each(['event', 'actor', 'outcome', 'created_at_ms'])('have %s always [C-8.4]', async (column) => {
-    await rows.expectRefused('audit_events', NOT_NULL, { [column]: null });
+  it('of before this migration are of keys, and nobody knows their names [C-8.4]', async () => {
+    const { id = '' } = await rows.insert('audit_events');
+    const row = env.DB.prepare('SELECT actor_type, actor_name, target_type FROM audit_events WHERE id = ?');
+    expect(await row.bind(id).first()).toEqual({
+      actor_type: 'API_KEY',
+      actor_name: null,
+      target_type: 'API_KEY',
+    });
+  });
+
+  it.each(['event', 'actor_type', 'actor', 'target_type', 'outcome', 'created_at_ms'])(
+    'have %s always [C-8.4]',
+    async (column) => {
+      await rows.expectRefused('audit_events', NOT_NULL, { [column]: null });
+    },
+  );
+});
+
+describe('changes on their way', () => {
+  it('are told of once under an id, and always say to whom, when and which (worker/registry/changes.ts)', async () => {
+    const { id = '' } = await rows.insert('registry_changes');
+    await rows.expectRefused('registry_changes', UNIQUE, { id });
+    const needed = ['organization_id', 'version', 'targets', 'due_at_ms', 'created_at_ms'];
+    await rows.expectRefused('registry_changes', NOT_NULL, ...needed.map((column) => ({ [column]: null })));
   });
 });

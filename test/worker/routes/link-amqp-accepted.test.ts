@@ -29,10 +29,13 @@ describe('an AMQP dial that is accepted', () => {
     expect(await auditRows(organization.id)).toEqual([
       {
         event: 'partner.connected',
-        actor: apiKeyPrefix(key.key),
+        actor_type: 'API_KEY',
+        actor: key.id,
+        actor_name: apiKeyPrefix(key.key),
         address: ADDRESS,
+        target_type: 'API_KEY',
         target: key.id,
-        outcome: 'success',
+        outcome: 'SUCCESS',
         details: '{}',
       },
     ]);

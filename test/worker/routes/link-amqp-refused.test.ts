@@ -91,10 +91,13 @@ describe('an AMQP dial that is refused', () => {
       }
       const refused = {
         event: 'partner.connection_refused',
+        actor_type: 'API_KEY',
         actor: organization.slug,
+        actor_name: null,
         address: ADDRESS,
+        target_type: 'API_KEY',
         target: null,
-        outcome: 'refused',
+        outcome: 'FAILURE',
         details: expect.stringContaining('"reason"'),
       };
       const rows = await auditRows(organization.id);
@@ -140,7 +143,7 @@ describe('an AMQP dial that is refused', () => {
     const [organization, other] = [await createOrganization(), await createOrganization()];
     await dialAmqp(organization, await createKey(organization), { username: other.slug });
     expect(await auditRows(organization.id)).toMatchObject([
-      { event: 'partner.connection_refused', actor: other.slug, outcome: 'refused' },
+      { event: 'partner.connection_refused', actor: other.slug, outcome: 'FAILURE' },
     ]);
     expect(await auditRows(other.id)).toEqual([]);
   });

@@ -11,6 +11,8 @@ import { Vhost as ProductVhost } from '../../../durable-objects/vhost.ts';
 import worker from '../../../worker/index.ts';
 import { METERS_PATH, type MeterReport, type ObjectKind } from '../meter-report.ts';
 
+export { RequestCounter } from '../../../durable-objects/request-counter.ts';
+
 /** The runtime destroys an idle object after 10 s; a little more is certain. */
 const HIBERNATES_AFTER_MS = 10_250;
 const EVENTS = ['fetch', 'alarm', 'webSocketMessage', 'webSocketClose', 'webSocketError'];

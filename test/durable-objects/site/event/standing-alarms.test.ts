@@ -1,7 +1,7 @@
 /** Alarms of states: one open per type and target, raised once and cleared once, to every key that may see the plant [C-8.3]. */
-import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { formatInstant } from '../../../../protocol/ids.ts';
+import { changeAndTellSite, removeSubDevice } from '../../../support/workerd/registry-changes.ts';
 import {
   HOUR,
   holdClock,
@@ -122,18 +122,14 @@ describe('two plants in one fault at one moment', () => {
 
 describe('a sub-device that is taken from the registry', () => {
   it('while it is in fault has its alarm cleared, though its plant is away [C-8.3]', async () => {
-    const { organization, key, plant, partner, listener } = await newHeardSite();
+    const { organization, key, plant, listener } = await newHeardSite();
     const link = await connectListening(plant);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, plant.gateway, { 'BESS-1/fault': 1 });
     await listener.event('alarm', 'RAISED');
     await crashSite(plant.id);
     await passTime(plant.id, 5 * MINUTE);
-    await env.DB.prepare(`DELETE FROM sub_devices WHERE plant_id = ? AND external_id = 'BESS-1'`)
-      .bind(plant.id)
-      .run();
-    setClock(Date.now() + 2 * MINUTE);
-    await partner.submit(charge());
+    await changeAndTellSite(organization, plant.id, removeSubDevice(plant, 'BESS-1'));
     await passTime(plant.id, 2 * SECOND);
     await passUntilTold(plant.id);
     const later = await listen(organization, key);

@@ -4,6 +4,7 @@ import type { Submission } from '../../../../durable-objects/rpc.ts';
 import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
 import type { SiteSetpoint } from '../../../../protocol/command.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
+import { changeAndTellSite } from '../../../support/workerd/registry-changes.ts';
 import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '../../../support/workerd/site-clock.ts';
 import { nthCommand, sendTelemetry } from '../../../support/workerd/site-devices.ts';
 import { listen } from '../../../support/workerd/site-listener.ts';
@@ -81,6 +82,7 @@ describe('a POWER setpoint', () => {
     const scene = await newPlannedSite();
     const { organization, plant, partner, listener } = scene;
     const other = await listen(organization, await createKey(organization));
+    await changeAndTellSite(organization, plant.id);
     const setpoint = planned(10, 'NORMAL', { forMs: 10 * MINUTE }, { direction: 'EXPORT' });
     await partner.submit(setpoint);
     await obey(scene, 1);

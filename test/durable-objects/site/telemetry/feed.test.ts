@@ -1,6 +1,7 @@
 /** What partners are told of a plant's values, when, and who of them [C-8.1] [C-8.2]. */
 import { describe, expect, it } from 'vitest';
 import type { DeviceTestLink } from '../../../support/workerd/links.ts';
+import { changeAndTellSite } from '../../../support/workerd/registry-changes.ts';
 import { holdClock, passTime, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
 import {
   answerPings,
@@ -161,11 +162,20 @@ describe('the keys that are told', () => {
     expect(foreign.events('telemetry')).toEqual([]);
   });
 
-  it('include one made since, two minutes later at the most, though the plant says nothing [C-8.1]', async () => {
+  it('include one made since, from the next pulse on, once the site was told of it [C-8.1]', async () => {
     const all = await scene();
     await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
     const late = await listen(all.organization, await createKey(all.organization));
-    for (let minute = 0; minute < 3; minute++) await passQuietly(all, [all.listener, late], 60 * SECOND);
+    await changeAndTellSite(all.organization, all.plant.id);
+    await passQuietly(all, [all.listener, late], 60 * SECOND);
+    expect(await told(late, 1)).toEqual([7]);
+  });
+
+  it('include one made since that nobody told the site of, 16 minutes later at the most [C-8.1]', async () => {
+    const all = await scene();
+    await sendTelemetry(all.link, all.plant.gateway, { gridPowerKw: 7 });
+    const late = await listen(all.organization, await createKey(all.organization));
+    for (let minute = 0; minute < 16; minute++) await passQuietly(all, [all.listener, late], 60 * SECOND);
     expect(await told(late, 1)).toContain(7);
   });
 });

@@ -52,10 +52,12 @@ describe('a client on a link of version 2', () => {
       expect(await auditRows(organization.id)).toMatchObject([
         {
           event: 'partner.connected',
-          actor: apiKeyPrefix(key.key),
+          actor_type: 'API_KEY',
+          actor: key.id,
+          actor_name: apiKeyPrefix(key.key),
           address: ADDRESS,
           target: key.id,
-          outcome: 'success',
+          outcome: 'SUCCESS',
         },
       ]),
     );
@@ -76,7 +78,7 @@ describe('a client on a link of version 2', () => {
           event: 'partner.connection_refused',
           actor: organization.slug,
           address: ADDRESS,
-          outcome: 'refused',
+          outcome: 'FAILURE',
           details: JSON.stringify({ reason: 'vhost' }),
         },
       ]),

@@ -1,21 +1,29 @@
-/** The organization's copy decides while it is younger than a minute; an older one is read anew first (rule 7). */
+/**
+ * The organization's copy decides while it is younger than 20 minutes, and is read anew from 15 on; an older one is read
+ * first (rule 7). That is the net: whoever changes something tells the vhost.
+ */
 import { evictDurableObject } from 'cloudflare:test';
-import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { commandLog, eventOf, type Partner, setpoint } from '../../../support/workerd/partner.ts';
 import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
-import { type Organization, vhostOf } from '../../../support/workerd/world.ts';
+import { changeRegistry, changeSettings, removePlant } from '../../../support/workerd/registry-changes.ts';
+import {
+  failRegistry,
+  hangRegistry,
+  holdNextAnswer,
+  watchRegistry,
+} from '../../../support/workerd/registry-reads.ts';
+import { holdClock, MINUTE, setClock } from '../../../support/workerd/site-clock.ts';
+import { vhostOf } from '../../../support/workerd/world.ts';
 
-const OLD_MS = 61_000;
-const YOUNG_MS = 30_000;
+const OLD_MS = 20 * MINUTE;
+/** From here on it is read anew behind what it decides. */
+const AGEING_MS = 15 * MINUTE;
+const YOUNG_MS = AGEING_MS - 1;
 
+holdClock();
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['Date'] });
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
+  vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });
 
 /** A partner whose copy was read just now: it has published before. */
@@ -41,46 +49,18 @@ async function acknowledged(partner: Partner, siteId: string) {
   return ack && eventOf(ack).payload;
 }
 
-async function requireSignatures(organization: Organization): Promise<void> {
-  await env.DB.prepare('UPDATE organizations SET settings = ? WHERE id = ?')
-    .bind(JSON.stringify({ requireSignedCommands: true, publishRatePerSecond: 10_000 }), organization.id)
-    .run();
-}
-
-/** The registry as every object reads it. */
-function registry() {
-  return vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, 'prepare');
-}
-
-const isAway = (): never => {
-  throw new Error('the registry is away');
-};
-
-/** A statement that is never answered. */
-function hanging(): D1PreparedStatement {
-  const never = () => new Promise<never>(() => {});
-  const statement = { bind: () => statement, first: never, run: never, all: never, raw: never };
-  return statement as unknown as D1PreparedStatement;
-}
-
-describe('a copy that is older than a minute', () => {
+describe('a copy that is 20 minutes old', () => {
   it('does not decide: what an admin changed meanwhile is in force [C-7.2]', async () => {
     const { organization, plant, partner } = await openReader();
-    await requireSignatures(organization);
-    vi.setSystemTime(Date.now() + OLD_MS);
+    await changeRegistry(organization, changeSettings(organization, { requireSignedCommands: true }));
+    setClock(Date.now() + OLD_MS);
     expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'REJECTED' });
   });
 
   it('does not decide of a plant that is gone: there is no such site [C-7.1]', async () => {
-    const { plant, partner } = await openReader();
-    await env.DB.batch(
-      [
-        'DELETE FROM sub_devices WHERE plant_id = ?',
-        'DELETE FROM devices WHERE plant_id = ?',
-        'DELETE FROM plants WHERE id = ?',
-      ].map((sql) => env.DB.prepare(sql).bind(plant.id)),
-    );
-    vi.setSystemTime(Date.now() + OLD_MS);
+    const { organization, plant, partner } = await openReader();
+    await changeRegistry(organization, ...removePlant(plant));
+    setClock(Date.now() + OLD_MS);
     expect(await acknowledged(partner, plant.id)).toMatchObject({
       status: 'REJECTED',
       rejectionCode: 'DEVICE_OFFLINE',
@@ -91,10 +71,10 @@ describe('a copy that is older than a minute', () => {
   it('and cannot be read anew is trouble: the publish is not confirmed, and nothing recorded (rule 7)', async () => {
     const { plant, partner } = await openReader();
     const { total } = await commandLog(plant.id);
-    vi.setSystemTime(Date.now() + OLD_MS);
-    const prepare = registry().mockImplementation(isAway);
+    setClock(Date.now() + OLD_MS);
+    failRegistry();
     expect(await partner.ask(unsigned(partner, plant.id))).toMatchObject({ kind: 'unstored' });
-    prepare.mockRestore();
+    vi.restoreAllMocks();
     expect((await commandLog(plant.id)).total).toBe(total);
     expect(await acknowledged(partner, plant.id)).not.toMatchObject({ status: 'REJECTED' });
   });
@@ -102,17 +82,17 @@ describe('a copy that is older than a minute', () => {
   it('and is read without an answer is trouble after three seconds (rule 7)', async () => {
     const { plant, partner } = await openReader();
     const { total } = await commandLog(plant.id);
-    vi.setSystemTime(Date.now() + OLD_MS);
-    const prepare = registry().mockImplementation(hanging);
+    setClock(Date.now() + OLD_MS);
+    hangRegistry();
     expect(await partner.ask(unsigned(partner, plant.id))).toMatchObject({ kind: 'unstored' });
-    prepare.mockRestore();
+    vi.restoreAllMocks();
     expect((await commandLog(plant.id)).total).toBe(total);
   });
 
   it('and is read without an answer holds up no frame of another kind (rule 4)', async () => {
     const { plant, partner } = await openReader();
-    vi.setSystemTime(Date.now() + OLD_MS);
-    registry().mockImplementation(hanging);
+    setClock(Date.now() + OLD_MS);
+    hangRegistry();
     partner.link.send({ ...unsigned(partner, plant.id), seq: 1 });
     await partner.quiet();
     expect(await partner.get('event.alarm')).toMatchObject({ kind: 'got' });
@@ -120,39 +100,58 @@ describe('a copy that is older than a minute', () => {
 
   it('is read once for all that wait for it (rule 9)', async () => {
     const { plant, partner } = await openReader();
-    vi.setSystemTime(Date.now() + OLD_MS);
-    const prepare = registry();
+    setClock(Date.now() + OLD_MS);
+    const reads = watchRegistry();
     await partner.askAll(...Array.from({ length: 20 }, () => unsigned(partner, plant.id)));
-    const reads = prepare.mock.calls.filter(([sql]) => /from "organizations"/i.test(sql));
     // The vhost's, and the site's own.
-    expect(reads.length).toBeLessThanOrEqual(2);
+    expect(reads.count).toBe(2);
   });
 });
 
-describe('a copy that is younger than a minute', () => {
+describe('a copy that is younger', () => {
   it('decides alone: the registry may be away (rule 7)', async () => {
     const { plant, partner } = await openReader();
-    vi.setSystemTime(Date.now() + YOUNG_MS);
-    registry().mockImplementation(isAway);
+    setClock(Date.now() + OLD_MS - 1);
+    failRegistry();
     expect(await partner.ask(unsigned(partner, plant.id))).toMatchObject({ kind: 'stored' });
+  });
+
+  it('is not read again for 15 minutes, and then behind a publish that does not wait for it (rule 9)', async () => {
+    const { organization, plant, partner } = await openReader();
+    const atMs = Date.now();
+    const reads = watchRegistry();
+    setClock(atMs + YOUNG_MS);
+    expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'QUEUED' });
+    expect(reads.count).toBe(0);
+    vi.restoreAllMocks();
+    await changeRegistry(organization, changeSettings(organization, { requireSignedCommands: true }));
+    const { reads: ageing, release } = holdNextAnswer();
+    setClock(atMs + AGEING_MS);
+    expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'QUEUED' });
+    release();
+    await vi.waitFor(async () =>
+      expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'REJECTED' }),
+    );
+    // The vhost's, and the site's own.
+    expect(ageing.count).toBe(2);
   });
 
   it('still does after the object has slept: its age is stored (rule 7)', async () => {
     const { key, plant, partner } = await openReader();
-    vi.setSystemTime(Date.now() + YOUNG_MS);
+    setClock(Date.now() + YOUNG_MS);
     await evictDurableObject(vhostOf(key.id));
-    registry().mockImplementation(isAway);
+    failRegistry();
     expect(await partner.ask(unsigned(partner, plant.id))).toMatchObject({ kind: 'stored' });
   });
 
-  it('is as old after a sleep as it was: over a minute it is read anew (rule 7)', async () => {
+  it('is as old after a sleep as it was: from 20 minutes on it is read anew (rule 7)', async () => {
     const { key, organization, plant, partner } = await openReader();
-    vi.setSystemTime(Date.now() + YOUNG_MS);
+    setClock(Date.now() + YOUNG_MS);
     await evictDurableObject(vhostOf(key.id));
     expect(await acknowledged(partner, plant.id)).not.toMatchObject({ status: 'REJECTED' });
-    await requireSignatures(organization);
+    await changeRegistry(organization, changeSettings(organization, { requireSignedCommands: true }));
     await evictDurableObject(vhostOf(key.id));
-    vi.setSystemTime(Date.now() + OLD_MS - YOUNG_MS);
+    setClock(Date.now() + OLD_MS - YOUNG_MS);
     expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'REJECTED' });
   });
 });

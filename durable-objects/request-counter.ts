@@ -1,0 +1,29 @@
+/**
+ * Counts the REST requests of one API key or user, minute by minute [C-4.7]. In memory alone: one that was asleep
+ * begins to count anew, so a key that pauses may send the next minute's requests early.
+ */
+import { DurableObject } from 'cloudflare:workers';
+import type { Env } from './env.ts';
+import type { RequestCount, RequestCounterRpc } from './rpc.ts';
+
+const WINDOW_MS = 60_000;
+
+export class RequestCounter extends DurableObject<Env> implements RequestCounterRpc {
+  #startedAtMs = 0;
+  #count = 0;
+
+  take(perMinute: number): RequestCount {
+    const now = Date.now();
+    if (now >= this.#startedAtMs + WINDOW_MS) {
+      this.#startedAtMs = now;
+      this.#count = 0;
+    }
+    const isOver = this.#count >= perMinute;
+    if (!isOver) this.#count++;
+    return {
+      isOver,
+      remaining: Math.max(0, perMinute - this.#count),
+      resetMs: this.#startedAtMs + WINDOW_MS - now,
+    };
+  }
+}

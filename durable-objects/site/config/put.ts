@@ -1,0 +1,63 @@
+/** An admin's configuration [C-2.3]: in force with its turn, logged as CONFIG, told to the plant as far as its mode goes. */
+import { signableJson } from '../../../protocol/compact-json.ts';
+import { type SiteConfig, siteConfig } from '../../../protocol/site-config.ts';
+import type { Turn } from '../../object/turn.ts';
+import type { ConfigAnswer, ConfigPut } from '../../rpc.ts';
+import { sha256Hex } from '../../secrets/hmac.ts';
+import type { SiteParts } from '../parts.ts';
+
+export function configAnswer(site: SiteParts): ConfigAnswer {
+  const config = siteConfig.parse(site.configuration.config);
+  return { config, etag: etagOf(config) };
+}
+
+/** Judges and puts it: nobody else's change comes between. */
+export function putConfig(turn: Turn, site: SiteParts, put: ConfigPut): ConfigAnswer {
+  const before = configAnswer(site);
+  if (put.ifMatch && !put.ifMatch.includes(before.etag)) return { ...before, refused: 'stale' };
+  const { hardLimits = before.config.hardLimits } = put.config;
+  const isOther = JSON.stringify(hardLimits) !== JSON.stringify(before.config.hardLimits);
+  if (isOther && !put.mayChangeHardLimits) return { ...before, refused: 'hard-limits' };
+  const config = siteConfig.parse({ ...put.config, hardLimits });
+  site.configuration.configure(turn, config);
+  if (config.operatingMode !== before.config.operatingMode) tellMode(turn, site);
+  const id = crypto.randomUUID();
+  site.commands.insert(turn, {
+    id,
+    key_id: '',
+    key_prefix: '',
+    message_id: id,
+    correlation_id: null,
+    command_type: 'CONFIG',
+    routing_key: '',
+    status: 'COMPLETED',
+    priority: null,
+    target: 'SITE',
+    payload: signableJson(config),
+    rejection_code: null,
+    message: null,
+    results: null,
+    source: put.source,
+    valid_from_ms: null,
+    valid_until_ms: null,
+    target_value_kw: null,
+    reason: null,
+    publish_id: null,
+    decision: null,
+    created_at_ms: turn.now,
+    acked_at_ms: turn.now,
+    dispatched_at_ms: null,
+    finished_at_ms: turn.now,
+  });
+  return { config, etag: etagOf(config) };
+}
+
+/** A mode says what the plant does where nothing else stands: whoever runs by the mode is told the new one. */
+function tellMode(turn: Turn, site: SiteParts): void {
+  const { told } = site.plan;
+  if (!told || told.by === 'mode') site.plan.forgetTold(turn);
+}
+
+function etagOf(config: SiteConfig): string {
+  return `"${sha256Hex(JSON.stringify(config)).slice(0, 16)}"`;
+}

@@ -1,0 +1,30 @@
+/** Lists as pages (spec: List endpoints): `page` and `limit` in, `{data, meta}` out. */
+import { z } from 'zod';
+import { LIMIT } from './limits.ts';
+
+export interface PageRequest {
+  /** From 1. */
+  page: number;
+  limit: number;
+}
+
+export interface Page<Row> {
+  data: Row[];
+  meta: PageRequest & { total: number; totalPages: number };
+}
+
+export function pageOf<Row>(data: Row[], total: number, { page, limit }: PageRequest): Page<Row> {
+  return { data, meta: { page, limit, total, totalPages: Math.ceil(total / limit) } };
+}
+
+export function pageSchema<Row>(row: z.ZodType<Row>): z.ZodType<Page<Row>> {
+  return z.strictObject({
+    data: z.array(row).max(LIMIT.listRows),
+    meta: z.strictObject({
+      page: z.int().min(1),
+      limit: z.int().min(1).max(LIMIT.listRows),
+      total: z.int().min(0),
+      totalPages: z.int().min(0),
+    }),
+  });
+}

@@ -1,0 +1,73 @@
+/** Users and what they log in with ([C-1.2], [C-1.4], [C-1.5]). A hash is in no answer. */
+import { z } from 'zod';
+import { ROLES } from './enums.ts';
+import { SLUG } from './ids.ts';
+import { LIMIT } from './limits.ts';
+
+export const displayName = z.string().max(LIMIT.nameCharacters).regex(/\S/, 'must not be blank');
+
+/** Kept in lower case. */
+export const email = z
+  .email('must be an e-mail address')
+  .max(LIMIT.emailCharacters)
+  .transform((text) => text.toLowerCase());
+
+const password = z.string().min(LIMIT.passwordMinCharacters).max(LIMIT.passwordMaxCharacters);
+/** One that is only compared: which length it should have had is not told. */
+const givenPassword = z.string().max(LIMIT.passwordMaxCharacters);
+
+export const slug = z
+  .string()
+  .regex(SLUG, 'must be lower-case letters, digits and inner hyphens, at most 40');
+
+export const registration = z
+  .strictObject({
+    email,
+    password,
+    name: displayName,
+    organizationName: displayName.optional(),
+    organizationSlug: slug.optional(),
+  })
+  .refine(
+    ({ organizationName, organizationSlug }) =>
+      (organizationName === undefined) === (organizationSlug === undefined),
+    { path: ['organizationSlug'], message: 'organizationName and organizationSlug come together' },
+  );
+
+export const login = z.strictObject({ email, password: givenPassword });
+export const refreshRequest = z.strictObject({ refreshToken: z.string().max(500) });
+export const passwordChange = z.strictObject({ currentPassword: givenPassword, newPassword: password });
+
+export const membership = z.strictObject({
+  organizationId: z.string(),
+  slug: z.string(),
+  role: z.enum(ROLES),
+});
+export type Membership = z.infer<typeof membership>;
+
+export const userRecord = z.strictObject({
+  id: z.string(),
+  email: z.string(),
+  name: z.string(),
+  /** In the organization of the request; null where there is none. */
+  role: z.enum(ROLES).nullable(),
+  memberships: z.array(membership),
+  lastLoginAt: z.string().nullable(),
+  createdAt: z.string(),
+});
+export type UserRecord = z.infer<typeof userRecord>;
+
+/** What login and refresh answer. */
+export const loginAnswer = z.strictObject({
+  user: userRecord,
+  /** The bearer, and the value of the cookie `access_token`. */
+  accessToken: z.string(),
+  tokenType: z.literal('Bearer'),
+  expiresIn: z.int().positive(),
+  refreshToken: z.string(),
+});
+export type LoginAnswer = z.infer<typeof loginAnswer>;
+
+export const success = z.strictObject({ success: z.literal(true) });
+
+export const roleChange = z.strictObject({ role: z.enum(ROLES) });

@@ -1,0 +1,230 @@
+/** The end of a key on its way to D1, carried by its Vhost alone, and a key that never was: nothing of it is left. */
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { VhostGrant } from '../../../../durable-objects/rpc.ts';
+import { dialVhost } from '../../../support/workerd/links.ts';
+import { hand } from '../../../support/workerd/outbox-events.ts';
+import { vhostRows } from '../../../support/workerd/partner.ts';
+import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
+import { RegistryRows } from '../../../support/workerd/registry-rows.ts';
+import {
+  ALL_VCP_SCOPES,
+  createKey,
+  createOrganization,
+  type Key,
+  type Organization,
+  randomHex,
+  vhostOf,
+} from '../../../support/workerd/world.ts';
+
+/** Years ahead, where no alarm goes off by itself. */
+const START_MS = Date.parse('2030-03-05T09:00:00.000Z');
+const SECOND = 1_000;
+const HOUR = 3_600 * SECOND;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'], now: START_MS });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+interface Ended {
+  revokedAtMs: number | null;
+  updatedAtMs: number;
+}
+
+/** As D1 has it. */
+async function endOf({ id }: { id: string }): Promise<Ended | null> {
+  return await env.DB.prepare(
+    'SELECT revoked_at_ms AS revokedAtMs, updated_at_ms AS updatedAtMs FROM api_keys WHERE id = ?',
+  )
+    .bind(id)
+    .first<Ended>();
+}
+
+async function alarmAt({ id }: { id: string }): Promise<number | null> {
+  return await runInDurableObject(vhostOf(id), (_vhost, { storage }) => storage.getAlarm());
+}
+
+/** The clock moves on; each alarm of the vhost runs at its own moment. */
+async function passTime(key: { id: string }, durationMs: number): Promise<void> {
+  const untilMs = Date.now() + durationMs;
+  for (let runs = 0; runs < 200; runs++) {
+    const dueMs = await alarmAt(key);
+    if (dueMs === null || dueMs > untilMs) {
+      vi.setSystemTime(untilMs);
+      return;
+    }
+    vi.setSystemTime(Math.max(dueMs, Date.now()));
+    await runDurableObjectAlarm(vhostOf(key.id));
+  }
+  throw new Error('the agenda does not come to rest');
+}
+
+/** What D1 does with a write from now on, until `vi.restoreAllMocks()`; the moments at which one was tried. */
+function whenWritten(write: () => Promise<never>): number[] {
+  const tries: number[] = [];
+  const prototype = Object.getPrototypeOf(env.DB.prepare('SELECT 1')) as D1PreparedStatement;
+  vi.spyOn(console, 'warn').mockReturnValue(undefined);
+  vi.spyOn(prototype, 'run').mockImplementation(() => {
+    tries.push(Date.now());
+    return write();
+  });
+  return tries;
+}
+
+const TROUBLES: Record<string, () => Promise<never>> = {
+  fails: () => Promise.reject(new Error('D1_ERROR: the test wants it so')),
+  hangs: () => new Promise(() => {}),
+};
+
+function grantOf(id: string, { slug, id: organizationId }: Organization): VhostGrant {
+  return {
+    keyId: id,
+    keyPrefix: 'sw_abc',
+    slug,
+    vhost: `partner-${id}`,
+    organizationId,
+    scopes: ALL_VCP_SCOPES,
+    allowedPlantIds: null,
+    expiresAtMs: null,
+    signingKey: randomHex(32),
+  };
+}
+
+async function expectShut(id: string): Promise<void> {
+  const refused = await dialVhost(id);
+  expect(await refused.json()).toMatchObject({ statusCode: 401 });
+  expect(await vhostOf(id).receivePassing('site', [])).toBe('gone');
+}
+
+describe('the revocation of a key', () => {
+  it('is carried to D1 after five seconds, with its moment, and then no more [C-5.6]', async () => {
+    const key = await createKey(await createOrganization());
+    await vhostOf(key.id).revoke(key.id);
+    expect(await alarmAt(key)).toBe(START_MS + 5 * SECOND);
+    await passTime(key, 5 * SECOND - 1);
+    expect(await endOf(key)).toMatchObject({ revokedAtMs: null });
+    await passTime(key, 1);
+    await vi.waitFor(async () =>
+      expect(await endOf(key)).toEqual({ revokedAtMs: START_MS, updatedAtMs: START_MS }),
+    );
+    const tries = whenWritten(TROUBLES.fails as () => Promise<never>);
+    await passTime(key, HOUR);
+    expect([tries, await alarmAt(key)]).toEqual([[], null]);
+  });
+
+  it('needs no key id from who knows the vhost only [C-5.6]', async () => {
+    const key = await createKey(await createOrganization());
+    await vhostOf(key.id).revoke();
+    await passTime(key, 5 * SECOND);
+    await vi.waitFor(async () => expect(await endOf(key)).toMatchObject({ revokedAtMs: START_MS }));
+  });
+
+  it('leaves an earlier one in D1 as it is [C-5.6]', async () => {
+    const key = await createKey(await createOrganization(), { revokedAtMs: 7 });
+    const before = await endOf(key);
+    vi.setSystemTime(START_MS + HOUR);
+    await vhostOf(key.id).revoke(key.id);
+    await passTime(key, HOUR);
+    expect(await endOf(key)).toEqual(before);
+    expect([before?.revokedAtMs, await alarmAt(key)]).toEqual([7, null]);
+  });
+
+  it.each(Object.keys(TROUBLES))(
+    'is tried again and again while D1 %s, with longer pauses [C-5.6]',
+    async (trouble) => {
+      const key = await createKey(await createOrganization());
+      const tries = whenWritten(TROUBLES[trouble] as () => Promise<never>);
+      await vhostOf(key.id).revoke(key.id);
+      await passTime(key, HOUR);
+      const pauses = tries.map((atMs, index) => atMs - (tries[index - 1] ?? START_MS));
+      expect(pauses[0]).toBe(5 * SECOND);
+      expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
+      expect(pauses[2]).toBeGreaterThan(pauses[1] ?? 0);
+      // Each has five seconds for its answer; five minutes are the longest pause behind that.
+      expect(pauses.at(-1)).toBe(305 * SECOND);
+      expect(pauses.length).toBeGreaterThan(10);
+
+      vi.restoreAllMocks();
+      await passTime(key, 305 * SECOND);
+      await vi.waitFor(async () => expect(await endOf(key)).toMatchObject({ revokedAtMs: START_MS }));
+      await passTime(key, HOUR);
+      expect(await alarmAt(key)).toBeNull();
+    },
+  );
+
+  it('is carried on after the object has left memory, with its own moment [C-5.6]', async () => {
+    const key = await createKey(await createOrganization());
+    const tries = whenWritten(TROUBLES.fails as () => Promise<never>);
+    await vhostOf(key.id).revoke(key.id);
+    await passTime(key, 30 * SECOND);
+    await evictDurableObject(vhostOf(key.id));
+    expect(tries.length).toBeGreaterThan(1);
+    vi.restoreAllMocks();
+    await passTime(key, HOUR);
+    await vi.waitFor(async () => expect(await endOf(key)).toMatchObject({ revokedAtMs: START_MS }));
+    await evictDurableObject(vhostOf(key.id));
+    expect(await alarmAt(key)).toBeNull();
+  });
+
+  it('of a key that was never opened is carried as well, and outlives its opening [C-5.6]', async () => {
+    const rows = await RegistryRows.create();
+    const id = String((await rows.insert('api_keys')).id);
+    await vhostOf(id).revoke(id);
+    await passTime({ id }, 5 * SECOND);
+    await vi.waitFor(async () => expect(await endOf({ id })).toMatchObject({ revokedAtMs: START_MS }));
+    await vhostOf(id).open(grantOf(id, rows.organization));
+    await expectShut(id);
+    await evictDurableObject(vhostOf(id));
+    await expectShut(id);
+  });
+});
+
+describe('a key that is discarded', () => {
+  const factsOf = async (key: Key) =>
+    (await vhostRows<{ name: string; value: string }>(key, 'SELECT name, value FROM fact')).filter(
+      ({ value }) => value !== 'null',
+    );
+
+  it('leaves nothing of it to read, and its client is out [C-5.4]', async () => {
+    const { organization, key, partner, siteId } = await openPartnerWithPlant();
+    await hand(key, siteId, 1, 3);
+    expect(await partner.readyCount('event.status')).toBe(3);
+    await vhostOf(key.id).discard();
+    expect(await partner.link.untilClosed()).toMatchObject({ reason: 'key ended' });
+    await expectShut(key.id);
+    const facts = await factsOf(key);
+    expect(facts.map(({ name }) => name)).not.toContain('key');
+    expect(JSON.stringify(facts)).not.toContain(organization.slug);
+    for (const table of ['message', 'telemetry_chunk', 'queue', 'consumer', 'connection', 'received']) {
+      expect([table, await vhostRows(key, `SELECT * FROM ${table}`)]).toEqual([table, []]);
+    }
+    // What stood on the agenda goes with it, and D1 is told nothing: there is no key there.
+    await passTime(key, HOUR);
+    expect([await alarmAt(key), (await endOf(key))?.revokedAtMs]).toEqual([null, null]);
+  });
+
+  it('leaves no copy of its organization’s plants [C-5.4]', async () => {
+    const { key, partner, plant } = await openPartnerWithPlant();
+    await vi.waitFor(async () => expect(JSON.stringify(await factsOf(key))).toContain(plant.id));
+    await vhostOf(key.id).discard();
+    await partner.link.untilClosed();
+    expect((await factsOf(key)).map(({ name }) => name)).toEqual(['revoked']);
+  });
+
+  it('cannot be opened again, whether it ever was, before a sleep and after it [C-5.4]', async () => {
+    const organization = await createOrganization();
+    for (const id of [(await createKey(organization)).id, crypto.randomUUID()]) {
+      await vhostOf(id).discard();
+      await expectShut(id);
+      await vhostOf(id).open(grantOf(id, organization));
+      await expectShut(id);
+      await evictDurableObject(vhostOf(id));
+      await expectShut(id);
+    }
+  });
+});

@@ -1,0 +1,106 @@
+/** Everyone who may come to a route of a team's organization, and what they send of themselves. */
+import { composeApiKey } from '../../../protocol/api-key.ts';
+import { API_KEY_SCOPES, type ApiKeyScope } from '../../../protocol/scopes.ts';
+import type { AnyRoute } from '../../../worker/route.ts';
+import { createTeamKey } from './fleet.ts';
+import { createTeam, Person, type Team } from './people.ts';
+
+export const CALLERS = [
+  'nobody',
+  'a wrong session',
+  'a wrong key',
+  'a VIEWER',
+  'an OPERATOR',
+  'an ADMIN',
+  'an ORG_ADMIN',
+  'an ORG_ADMIN by cookie',
+  'an ORG_ADMIN without x-org-id',
+  'an ORG_ADMIN with a wrong key beside',
+  'a stranger without x-org-id',
+  'a stranger with their own x-org-id',
+  'a stranger with this x-org-id',
+  'a member of nothing',
+  'a key with the scope',
+  'a key with every scope but that',
+  'a key with the scope and a foreign x-org-id',
+  'a foreign key with the scope',
+] as const;
+export type Caller = (typeof CALLERS)[number];
+
+export class Callers {
+  readonly team: Team;
+  /** The strangers'. */
+  readonly foreign: Team;
+  /** A member of nothing. */
+  readonly loner: Person;
+  readonly #keys = new Map<string, string>();
+
+  private constructor(team: Team, foreign: Team, loner: Person) {
+    this.team = team;
+    this.foreign = foreign;
+    this.loner = loner;
+  }
+
+  static async create(): Promise<Callers> {
+    return new Callers(...(await Promise.all([createTeam(), createTeam(), Person.register()])));
+  }
+
+  /** What a caller sends of itself. A session of its own where the route may end it. */
+  async headersOf(caller: Caller, { who }: AnyRoute): Promise<Record<string, string>> {
+    const { team, foreign, loner } = this;
+    const scope: ApiKeyScope = ('scope' in who && who.scope) || 'plants:read';
+    const token = async (person: Person) =>
+      who.door === 'user' ? (await Person.logIn(person.email)).accessToken : person.accessToken;
+    const session = async (person: Person) => ({ authorization: `Bearer ${await token(person)}` });
+    const here = { 'x-org-id': team.id };
+    const wrongKey = { 'x-api-key': composeApiKey(crypto.getRandomValues(new Uint8Array(128))) };
+    switch (caller) {
+      case 'nobody':
+        return {};
+      case 'a wrong session':
+        return { authorization: `Bearer ${team.orgAdmin.accessToken.slice(0, -4)}AAAA`, ...here };
+      case 'a wrong key':
+        return wrongKey;
+      case 'a VIEWER':
+        return { ...(await session(team.viewer)), ...here };
+      case 'an OPERATOR':
+        return { ...(await session(team.operator)), ...here };
+      case 'an ADMIN':
+        return { ...(await session(team.admin)), ...here };
+      case 'an ORG_ADMIN':
+        return { ...(await session(team.orgAdmin)), ...here };
+      case 'an ORG_ADMIN by cookie':
+        return { cookie: `access_token=${await token(team.orgAdmin)}`, ...here };
+      case 'an ORG_ADMIN without x-org-id':
+        return await session(team.orgAdmin);
+      case 'an ORG_ADMIN with a wrong key beside':
+        return { ...(await session(team.orgAdmin)), ...here, ...wrongKey };
+      case 'a stranger without x-org-id':
+        return await session(foreign.orgAdmin);
+      case 'a stranger with their own x-org-id':
+        return { ...(await session(foreign.orgAdmin)), 'x-org-id': foreign.id };
+      case 'a stranger with this x-org-id':
+        return { ...(await session(foreign.orgAdmin)), ...here };
+      case 'a member of nothing':
+        return await session(loner);
+      case 'a key with the scope':
+        return await this.#keyOf(team, [scope]);
+      case 'a key with every scope but that':
+        return await this.#keyOf(
+          team,
+          API_KEY_SCOPES.filter((one) => one !== scope),
+        );
+      case 'a key with the scope and a foreign x-org-id':
+        return { ...(await this.#keyOf(team, [scope])), 'x-org-id': foreign.id };
+      case 'a foreign key with the scope':
+        return await this.#keyOf(foreign, [scope]);
+    }
+  }
+
+  async #keyOf(owner: Team, scopes: ApiKeyScope[]): Promise<Record<string, string>> {
+    const name = `${owner.id} ${scopes.join()}`;
+    const key = this.#keys.get(name) ?? (await createTeamKey(owner, scopes)).key;
+    this.#keys.set(name, key);
+    return { 'x-api-key': key };
+  }
+}

@@ -1,0 +1,250 @@
+/** A key from its creation on: what is answered runs as it is pasted, and what its probe refuses leaves nothing. */
+import { createHash } from 'node:crypto';
+import { createServer, type Socket } from 'node:net';
+import { connect } from 'amqplib';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { ApiKeyRecord, CreatedApiKey } from '../../protocol/api-key-record.ts';
+import { type ApiKeyScope, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
+import { vhostOf } from '../../tools/objects.ts';
+import { Partner } from '../../tools/partner.ts';
+import { VCP_SCOPES } from '../../tools/seed.ts';
+import {
+  audited,
+  connectAsPasted,
+  KEYS,
+  optionsOf,
+  recordOf,
+  wanted,
+  withoutBridge,
+} from '../support/api-keys.ts';
+import { setpointOrder } from '../support/returning-partner.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+
+const FAILED = { statusCode: 500, code: 'INTERNAL_SERVER_ERROR', error: 'Internal Server Error' };
+
+let stack: TestStack;
+const open: { close(): Promise<void> }[] = [];
+
+beforeAll(async () => {
+  stack = await TestStack.start();
+});
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close();
+});
+afterAll(async () => {
+  await stack.stop();
+});
+
+async function rowsOf({ name }: { name: string }): Promise<Record<string, unknown>[]> {
+  const database = await stack.edge.miniflare.getD1Database('DB');
+  const rows = await database.prepare('SELECT * FROM api_keys WHERE name = ?').bind(name).all();
+  return rows.results;
+}
+
+/** A partner of a key, which takes what its commands are answered. */
+async function partnerOf(created: CreatedApiKey): Promise<Partner> {
+  const partner = await Partner.connect(optionsOf(stack, created));
+  open.push(partner);
+  await partner.consume('event.status');
+  return partner;
+}
+
+async function ackOf(partner: Partner, siteId: string): Promise<Record<string, unknown>> {
+  const { payload } = setpointOrder(siteId);
+  const { correlationId } = await partner.publish('site-setpoint', siteId, payload);
+  return (await partner.waitFor((event) => event.correlationId === correlationId)).payload;
+}
+
+/** Nothing of it is left but that it was tried. */
+async function expectNoTrace(request: { name: string }): Promise<void> {
+  expect(await rowsOf(request)).toEqual([]);
+  const [row, ...more] = await audited(stack, 'api_key.created', request.name);
+  expect(more).toEqual([]);
+  expect(row).toMatchObject({ outcome: 'FAILURE', target: null, actor: { type: 'USER' } });
+  const keyPrefix = String(row?.details.keyPrefix);
+  expect(JSON.stringify(await audited(stack, 'partner.connected', keyPrefix))).toBe('[]');
+}
+
+describe('a key with broker scopes', () => {
+  it('is answered with every field of the spec, and its secrets are kept nowhere in D1 [C-5.2]', async () => {
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const allowedPlantIds = [stack.credentials.plantId];
+    const scopes: ApiKeyScope[] = ['vcp:write:mode', 'vcp:connect', 'vcp:read'];
+    const request = wanted(scopes, { allowedPlantIds, expiresAt });
+    const { status, body } = await stack.admin.ask<CreatedApiKey>('POST', KEYS, request);
+    const { user } = await stack.admin.call<{ user: ApiKeyRecord['creator'] }>('GET', '/auth/me');
+    const { id: organizationId, slug } = stack.credentials.organization;
+    const { key, apiKey } = body;
+    const [vhost, port] = [`partner-${apiKey.id}`, stack.bridge.ports.amqps];
+    const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    expect([status, body]).toEqual([
+      201,
+      {
+        key: expect.stringMatching(/^sw_[0-9A-Za-z]{49}$/),
+        signingKey: expect.stringMatching(/^[0-9a-f]{64}$/),
+        apiKey: {
+          ...request,
+          id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+          keyPrefix: key.slice(0, 11),
+          effectiveScopes: scopes,
+          allowedIps: [],
+          vhost,
+          isActive: true,
+          lastUsedAt: null,
+          createdBy: user.id,
+          organizationId,
+          createdAt: instant,
+          updatedAt: instant,
+          creator: { id: user.id, name: user.name, email: user.email },
+        },
+        connectionBundle: {
+          amqps: {
+            uri: `amqps://${slug}:${key}@localhost:${port}/${vhost}`,
+            host: 'localhost',
+            port,
+            username: slug,
+            vhost,
+          },
+          queues: {
+            telemetry: `vcp.${slug}.event.telemetry`,
+            alarms: `vcp.${slug}.event.alarm`,
+            ack: `vcp.${slug}.event.status`,
+            command: `vcp.${slug}.command`,
+            schedule: `vcp.${slug}.schedule`,
+            config: `vcp.${slug}.config`,
+          },
+          rest: { baseUrl: `${stack.edge.url}/api/v1/vcp/sites` },
+          codeSamples: { node: expect.any(String), python: expect.any(String), curl: expect.any(String) },
+        },
+      },
+    ]);
+    expect(await recordOf(stack, apiKey.id)).toEqual(apiKey);
+    const stored = JSON.stringify(await rowsOf(request));
+    expect(stored).toContain(createHash('sha256').update(key).digest('hex'));
+    for (const secret of [key, body.signingKey]) expect(stored).not.toContain(secret);
+  });
+
+  it('connects as its bundle says, and is used from its first connection on, not from its probe [C-5.4]', async () => {
+    const created = await stack.admin.createKey(wanted(VCP_SCOPES));
+    const { apiKey, key, connectionBundle } = created;
+    const tested = await stack.admin.call('POST', `${KEYS}/${apiKey.id}/test-connection`, { key });
+    expect(tested).toMatchObject({ ok: true });
+    expect(await recordOf(stack, apiKey.id)).toMatchObject({ lastUsedAt: null });
+    expect(await audited(stack, 'partner.connected', apiKey.id)).toEqual([]);
+
+    const fromMs = Date.now();
+    const connection = await connectAsPasted(stack, created);
+    open.push(connection);
+    const channel = await connection.createChannel();
+    const { telemetry, alarms, ack } = connectionBundle?.queues ?? { telemetry: '', alarms: '', ack: '' };
+    for (const queue of [telemetry, alarms, ack]) expect((await channel.checkQueue(queue)).queue).toBe(queue);
+    // Each is written once, the second time within a minute not at all: a probe's would stand.
+    const lastUsedAt = await eventually(
+      async () => (await recordOf(stack, apiKey.id)).lastUsedAt ?? undefined,
+    );
+    expect(Date.parse(lastUsedAt)).toBeGreaterThanOrEqual(fromMs);
+    const [row] = await eventually(async () => {
+      const rows = await audited(stack, 'partner.connected', apiKey.id);
+      return rows.length > 0 ? rows : undefined;
+    });
+    expect(Date.parse(row?.createdAt ?? '')).toBeGreaterThanOrEqual(fromMs);
+    const response = await fetch(connectionBundle?.rest.baseUrl ?? '', { headers: { 'x-api-key': key } });
+    expect(response.status).toBe(200);
+  });
+
+  it('sees the plants that it may and no other: REJECTED DEVICE_OFFLINE [C-7.1]', async () => {
+    const [own, other] = [await stack.addPlant(), await stack.addPlant()];
+    const created = await stack.admin.createKey(wanted(VCP_SCOPES, { allowedPlantIds: [own.id] }));
+    const partner = await partnerOf(created);
+    expect(await ackOf(partner, other.id)).toMatchObject({
+      status: 'REJECTED',
+      rejectionCode: 'DEVICE_OFFLINE',
+    });
+    expect(await ackOf(partner, own.id)).toMatchObject({ status: 'QUEUED' });
+    const { body } = await stack.rest('/vcp/sites', created.key);
+    expect(JSON.stringify(body)).toContain(own.id);
+    expect(JSON.stringify(body)).not.toContain(other.id);
+    const log = await stack.rest(`/vcp/sites/${other.id}/commands`);
+    expect(JSON.stringify(log.body)).not.toContain('SITE_SETPOINT');
+  });
+
+  it('made together with another is a key of its own, with a vhost of its own [C-6.1]', async () => {
+    const plant = await stack.addPlant();
+    const requests = [wanted(VCP_SCOPES), wanted(['vcp:connect'])];
+    const keys = await Promise.all(requests.map((request) => stack.admin.createKey(request)));
+    for (const field of ['key', 'signingKey'] as const)
+      expect(new Set(keys.map((key) => key[field])).size).toBe(2);
+    for (const key of keys) {
+      expect(await ackOf(await partnerOf(key), plant.id)).toMatchObject({ status: 'QUEUED' });
+    }
+    const [first, second] = keys.map(({ apiKey }) => apiKey.vhost);
+    const stolen = (keys[0]?.connectionBundle?.amqps.uri ?? '').replace(String(first), String(second));
+    await expect(connect(stolen, { ca: [stack.ca] })).rejects.toThrow('ConnectionOpenOk');
+  });
+});
+
+describe('a key whose probe fails', () => {
+  it('is none without a bridge: 500, told of in the audit log, and nothing is left [C-5.4]', async () => {
+    const request = wanted(VCP_SCOPES);
+    const { status, body } = await withoutBridge(stack, () => stack.admin.ask('POST', KEYS, request));
+    expect([status, body]).toMatchObject([500, FAILED]);
+    expect(JSON.stringify(body)).not.toMatch(/ECONN|refused|sw_/);
+    await expectNoTrace(request);
+  });
+
+  it('is none with vcp:write:* alone, which may not connect: 500, and nothing is left [C-5.3]', async () => {
+    const request = wanted(['vcp:write:setpoint']);
+    const { status, body } = await stack.admin.ask('POST', KEYS, request);
+    expect([status, body]).toMatchObject([500, FAILED]);
+    await expectNoTrace(request);
+    expect(await audited(stack, 'partner.connection_refused', 'missing scope')).toEqual([]);
+  });
+
+  it('is nobody’s while it is probed, and its vhost is gone with it [C-5.4]', async () => {
+    const request = wanted(VCP_SCOPES);
+    const held = new Set<Socket>();
+    const silent = createServer((socket) => held.add(socket.on('error', () => {})));
+    await withoutBridge(stack, async () => {
+      await new Promise<void>((resolve) => silent.listen(stack.bridge.ports.amqps, resolve));
+      const asked = stack.admin.ask('POST', KEYS, request);
+      await eventually(() => held.size > 0 || undefined);
+      const [row] = await rowsOf(request);
+      const id = String(row?.id);
+      expect(row?.state).toBe('probing');
+      const vhost = await vhostOf(stack.edge.miniflare, id);
+      expect(await vhost.receivePassing('site', [])).toBe('taken');
+      expect(await stack.admin.ask('GET', `${KEYS}/${id}`)).toMatchObject({ status: 404 });
+      expect((await stack.admin.list<ApiKeyRecord>(KEYS)).map((one) => one.id)).not.toContain(id);
+
+      for (const socket of held) socket.destroy();
+      expect(await asked).toMatchObject({ status: 500, body: FAILED });
+      expect(await vhost.receivePassing('site', [])).toBe('gone');
+      await new Promise((resolve) => silent.close(resolve));
+    });
+    await expectNoTrace(request);
+  });
+});
+
+describe('a key without a vhost', () => {
+  it('of REST scopes has no bundle and no probe, and reads at once [C-5.3]', async () => {
+    const created = await withoutBridge(stack, () => stack.admin.createKey(wanted(['vcp:read'])));
+    expect([created.apiKey.vhost, created.connectionBundle]).toEqual([null, null]);
+    expect(created.signingKey).toMatch(/^[0-9a-f]{64}$/);
+    expect((await stack.rest('/vcp/sites', created.key)).status).toBe(200);
+    await expect(partnerOf(created)).rejects.toThrow(/403/);
+  });
+
+  it('of trading:connect alone has no bundle and no probe, and has queues of its own at / [C-5.3]', async () => {
+    const [first, second] = await withoutBridge(stack, () =>
+      Promise.all([1, 2].map(() => stack.admin.createKey(wanted(['trading:connect'])))),
+    );
+    if (!first || !second) throw new Error('no key');
+    expect([first.apiKey.vhost, first.connectionBundle]).toEqual([null, null]);
+    expect(first.apiKey.effectiveScopes).toEqual(['trading:connect', ...VCP_WRITE_SCOPES]);
+    const [partner, other] = [await partnerOf(first), await partnerOf(second)];
+    const { plantId } = stack.credentials;
+    expect(await ackOf(partner, plantId)).toMatchObject({ status: 'QUEUED' });
+    expect(await ackOf(other, plantId)).toMatchObject({ status: 'QUEUED' });
+    expect([partner.events.length, other.events.length]).toEqual([1, 1]);
+  });
+});

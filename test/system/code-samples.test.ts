@@ -1,0 +1,206 @@
+/** The code samples of a bundle, run as they are pasted: with nothing but the CA of this stack's listener beside them. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { CreatedApiKey } from '../../protocol/api-key-record.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { ApiKeyScope } from '../../protocol/scopes.ts';
+import type { SeededPlant } from '../../tools/seed.ts';
+import { KEYS, recordOf, wanted } from '../support/api-keys.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+
+const PYTHON = '/usr/bin/python3';
+const MODULES = join(import.meta.dirname, '..', '..', 'node_modules');
+const SENDER: ApiKeyScope[] = ['vcp:connect', 'vcp:read', 'vcp:write:device-command'];
+/** [C-8.2] What comes right behind another goes out five seconds later. */
+const TELEMETRY_WITHIN_MS = 20_000;
+
+type Language = 'node' | 'python';
+
+interface Setting {
+  file: string;
+  command: string;
+  /** Undefined: it is there. */
+  missing: string | undefined;
+  environment(ca: string): Record<string, string>;
+}
+
+const SETTINGS: Record<Language, Setting> = {
+  node: {
+    file: 'sample.cjs',
+    command: process.execPath,
+    missing: undefined,
+    environment: (ca) => ({ NODE_EXTRA_CA_CERTS: ca, NODE_PATH: MODULES }),
+  },
+  python: {
+    file: 'sample.py',
+    command: PYTHON,
+    missing: isThere(PYTHON, '-c', 'import pika') ? undefined : 'python3-pika',
+    environment: (ca) => ({ SSL_CERT_FILE: ca }),
+  },
+};
+
+function isThere(command: string, ...given: string[]): boolean {
+  return spawnSync(command, given, { stdio: 'ignore' }).status === 0;
+}
+
+/** A sample that runs. */
+interface Running {
+  child: ChildProcess;
+  /** What it printed so far, line by line. */
+  printed: string[];
+  /** What it said of its errors. */
+  errors: string[];
+  /** The code that it ended with. */
+  end: number | undefined;
+}
+
+let stack: TestStack;
+let folder: string;
+const samples: Running[] = [];
+
+beforeAll(async () => {
+  stack = await TestStack.start();
+  const settings = { telemetryIntervalSeconds: LIMIT.telemetryIntervalSecondsMin };
+  await stack.admin.call('PATCH', `/organizations/${stack.admin.organizationId}`, { settings });
+  folder = mkdtempSync(join(tmpdir(), 'sitewire-samples-'));
+});
+afterEach(async () => {
+  for (const { child } of samples) child.kill('SIGKILL');
+  await Promise.all(samples.splice(0).map((one) => eventually(() => one.end !== undefined || undefined)));
+});
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  await stack.stop();
+});
+
+function run(language: Language, { connectionBundle }: CreatedApiKey): Running {
+  const { file, command, environment } = SETTINGS[language];
+  writeFileSync(join(folder, file), connectionBundle?.codeSamples[language] ?? '');
+  const env = { PATH: process.env.PATH ?? '', ...environment(stack.certificates.ca) };
+  const child = spawn(command, [file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const running: Running = { child, printed: [], errors: [], end: undefined };
+  createInterface({ input: child.stdout }).on('line', (line) => running.printed.push(line));
+  createInterface({ input: child.stderr }).on('line', (line) => running.errors.push(line));
+  child.on('close', (code) => {
+    running.end = code ?? -1;
+  });
+  samples.push(running);
+  return running;
+}
+
+/** The rest of the first line that begins so and says this. Throws what the sample said when it ended without. */
+function find(sample: Running, word: string, text = ''): string | undefined {
+  const line = sample.printed.find((one) => one.startsWith(`${word} `) && one.includes(text));
+  if (!line && sample.end !== undefined) throw new Error(`it ended: ${sample.errors.join('\n')}`);
+  return line?.slice(word.length + 1);
+}
+
+/** What the plant's device reports from now on, again and again, reaches the sample. */
+async function expectTelemetry(sample: Running, plant: SeededPlant): Promise<void> {
+  const gateway = await stack.gateway(plant.gateway);
+  try {
+    await eventually(() => gateway.connected || undefined);
+    const line = await eventually(async () => {
+      await gateway.publishTelemetry({ gridPowerKw: 7.5 });
+      return find(sample, 'telemetry', '"gridPowerKw":7.5');
+    }, TELEMETRY_WITHIN_MS);
+    expect(JSON.parse(line)).toMatchObject({ siteId: plant.id, payload: { gridPowerKw: 7.5 } });
+  } finally {
+    await gateway.stop();
+  }
+}
+
+/** It is told why its connection ends, says so in a line, and is over. */
+async function expectEnd(sample: Running, { apiKey }: CreatedApiKey): Promise<void> {
+  await stack.admin.call('DELETE', `${KEYS}/${apiKey.id}`);
+  expect(await eventually(() => sample.end)).toBe(1);
+  expect(sample.errors).toEqual([expect.stringMatching(/connection.*320.*CONNECTION.FORCED/)]);
+}
+
+/** A key that sees a plant of its own alone, and what it connects with. */
+async function keyOfPlant(scopes: ApiKeyScope[]): Promise<{ plant: SeededPlant; created: CreatedApiKey }> {
+  const plant = await stack.addPlant();
+  const created = await stack.admin.createKey(wanted(scopes, { allowedPlantIds: [plant.id] }));
+  return { plant, created };
+}
+
+describe.each(Object.keys(SETTINGS) as Language[])('the sample for %s', (language) => {
+  const { missing } = SETTINGS[language];
+  const skipped = missing ? ` (skipped: install ${missing})` : '';
+
+  it.skipIf(missing)(
+    `sends a signed command, prints its ack and telemetry, and ends with its connection [C-7.2]${skipped}`,
+    async () => {
+      const { plant, created } = await keyOfPlant(SENDER);
+      const { slug } = stack.credentials.organization;
+      expect(created.connectionBundle?.codeSamples[language]).toMatch(
+        new RegExp(`^ *(#|//).*vcp\\.${slug}\\.event\\.execution`, 'm'),
+      );
+      const sample = run(language, created);
+      const ack = JSON.parse(await eventually(() => find(sample, 'ack')));
+      expect(ack).toMatchObject({ correlationId: 'sample-1', siteId: plant.id });
+      expect(ack.payload).toMatchObject({ status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' });
+      // A wrong signature would be INVALID_PAYLOAD.
+      const { body } = await stack.rest(`/vcp/sites/${plant.id}/commands`, created.key);
+      const messageId = await eventually(() => find(sample, 'sent'));
+      expect((body as { items: object[] }).items).toContainEqual(
+        expect.objectContaining({
+          messageId,
+          commandType: 'DEVICE_COMMAND',
+          rejectionCode: 'DEVICE_OFFLINE',
+          keyPrefix: created.apiKey.keyPrefix,
+        }),
+      );
+      await expectTelemetry(sample, plant);
+      await expectEnd(sample, created);
+    },
+  );
+
+  it.skipIf(missing)(
+    `of a key that may not send reads all the same (spec: Connection bundle)${skipped}`,
+    async () => {
+      const { plant, created } = await keyOfPlant(['vcp:connect', 'vcp:read']);
+      const sample = run(language, created);
+      await eventually(async () => (await recordOf(stack, created.apiKey.id)).lastUsedAt ?? undefined);
+      await expectTelemetry(sample, plant);
+      expect(sample.printed.filter((line) => !line.startsWith('telemetry '))).toEqual([]);
+      await expectEnd(sample, created);
+    },
+  );
+
+  it.skipIf(missing)(
+    `of a key that may send because it may only connect sends as well [C-5.3]${skipped}`,
+    async () => {
+      const { plant, created } = await keyOfPlant(['vcp:connect']);
+      const sample = run(language, created);
+      expect(JSON.parse(await eventually(() => find(sample, 'ack')))).toMatchObject({ siteId: plant.id });
+      await expectEnd(sample, created);
+    },
+  );
+});
+
+const hasCurl = isThere('curl', '--version');
+
+describe.skipIf(!hasCurl)(`the sample for curl${hasCurl ? '' : ' (skipped: install curl)'}`, () => {
+  const pasted = ({ connectionBundle }: CreatedApiKey) => {
+    const text = connectionBundle?.codeSamples.curl ?? '';
+    const { stdout, status } = spawnSync('sh', ['-c', text], { encoding: 'utf8' });
+    return { status, answer: JSON.parse(stdout) };
+  };
+
+  it('reads the plants of the key (spec: Connection bundle)', async () => {
+    const created = await stack.admin.createKey(wanted(['vcp:connect', 'vcp:read']));
+    const { status, answer } = pasted(created);
+    expect([status, JSON.stringify(answer)]).toEqual([0, expect.stringContaining(stack.credentials.plantId)]);
+  });
+
+  it('of a key without vcp:read says so, and is answered 403 [C-5.3]', async () => {
+    const created = await stack.admin.createKey(wanted(['vcp:connect', 'vcp:write:mode']));
+    expect(created.connectionBundle?.codeSamples.curl).toMatch(/^#.*vcp:read/);
+    expect(pasted(created)).toMatchObject({ status: 0, answer: { statusCode: 403, code: 'FORBIDDEN' } });
+  });
+});

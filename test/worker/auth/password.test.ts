@@ -1,0 +1,128 @@
+/** Passwords at rest: scrypt with a salt of its own and the cost it was made with, and as much work for nobody's [C-1.4]. */
+import { scryptSync } from 'node:crypto';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+
+vi.mock('node:crypto', async (importOriginal) => {
+  const original = await importOriginal<{ scryptSync: typeof scryptSync }>();
+  return { ...original, scryptSync: vi.fn(original.scryptSync) };
+});
+
+// The Worker around the tests has loaded it with the true scrypt: anew, with the one that is watched.
+vi.resetModules();
+const { hashPassword, verifyPassword } = await import('../../../worker/auth/password.ts');
+
+const PASSWORD = 'correct horse battery';
+const WRONG = 'not my password';
+
+afterEach(() => {
+  vi.mocked(scryptSync).mockClear();
+});
+
+/** What each derivation cost: N, r, p. */
+function costs(): unknown[] {
+  return vi
+    .mocked(scryptSync)
+    .mock.calls.map(([, , length, options]) => [
+      length,
+      options?.cost,
+      options?.blockSize,
+      options?.parallelization,
+    ]);
+}
+
+/** As a hash of another cost stands in the table. */
+function hashedAt(cost: number, blockSize: number, parallelization: number, password: string): string {
+  const salt = crypto.getRandomValues(new Uint8Array(16));
+  const hash = scryptSync(password, salt, 32, { cost, blockSize, parallelization, maxmem: 2 ** 26 });
+  const text = (bytes: Uint8Array) =>
+    btoa(String.fromCharCode(...bytes))
+      .replaceAll('+', '-')
+      .replaceAll('/', '_')
+      .replace(/=+$/, '');
+  return ['scrypt', cost, blockSize, parallelization, text(salt), text(hash)].join('$');
+}
+
+describe('a hash', () => {
+  it('says scheme, cost, salt and 32 bytes, and holds the password nowhere [C-1.4]', () => {
+    const hash = hashPassword(PASSWORD);
+    expect(hash).toMatch(/^scrypt\$16384\$8\$1\$[\w-]{22}\$[\w-]{43}$/);
+    expect(costs()).toEqual([[32, 16_384, 8, 1]]);
+  });
+
+  it('has a salt of its own: of the same password no two are alike [C-1.4]', () => {
+    const [one, other] = [hashPassword(PASSWORD), hashPassword(PASSWORD)];
+    for (const part of [4, 5]) expect(one.split('$')[part]).not.toBe(other.split('$')[part]);
+    expect([verifyPassword(PASSWORD, one), verifyPassword(PASSWORD, other)]).toEqual([true, true]);
+  });
+
+  it('is right for its password alone [C-1.4]', () => {
+    const hash = hashPassword(PASSWORD);
+    expect(verifyPassword(PASSWORD, hash)).toBe(true);
+    for (const wrong of [WRONG, '', `${PASSWORD} `, PASSWORD.slice(0, -1), PASSWORD.toUpperCase()]) {
+      expect([wrong, verifyPassword(wrong, hash)]).toEqual([wrong, false]);
+    }
+  });
+
+  it('takes every character of 200, and does not stop at a NUL [C-1.4]', () => {
+    const long = 'x'.repeat(199);
+    expect(verifyPassword(`${long}b`, hashPassword(`${long}a`))).toBe(false);
+    expect(verifyPassword('one\0two words', hashPassword('one\0other words'))).toBe(false);
+  });
+
+  it('of another cost is read by the cost that it says [C-1.4]', () => {
+    for (const [cost, blockSize, parallelization] of [
+      [1_024, 8, 1],
+      [2_048, 4, 2],
+      [32_768, 8, 1],
+    ] as const) {
+      const hash = hashedAt(cost, blockSize, parallelization, PASSWORD);
+      vi.mocked(scryptSync).mockClear();
+      expect([verifyPassword(PASSWORD, hash), verifyPassword(WRONG, hash)]).toEqual([true, false]);
+      const each = [32, cost, blockSize, parallelization];
+      expect(costs()).toEqual([each, each]);
+    }
+  });
+
+  it('that somebody changed is nobody’s, and one of an unknown scheme is no hash [C-1.4]', () => {
+    const hash = hashPassword(PASSWORD);
+    const [scheme, cost, blockSize, parallelization, salt, derived = ''] = hash.split('$');
+    const start = [scheme, cost, blockSize, parallelization, salt].join('$');
+    for (const changed of ['', derived.slice(0, 20), `${derived}AAAA`, derived.replace(/^./, 'A')]) {
+      if (changed !== derived) expect(verifyPassword(PASSWORD, `${start}$${changed}`)).toBe(false);
+    }
+    for (const other of ['', 'x', PASSWORD, `plain$${PASSWORD}`, hash.replace('scrypt', 'bcrypt')]) {
+      expect(() => verifyPassword(PASSWORD, other)).toThrow(/scheme/);
+    }
+  });
+});
+
+describe('nobody’s password', () => {
+  it('is never right, and costs what somebody’s costs: an unknown user, one without a password [C-1.4]', () => {
+    for (const stored of [undefined, null]) {
+      for (const password of [PASSWORD, '', '\0'.repeat(32)])
+        expect(verifyPassword(password, stored)).toBe(false);
+    }
+    const nobodys = costs();
+    vi.mocked(scryptSync).mockClear();
+    verifyPassword(WRONG, hashPassword(PASSWORD));
+    expect(new Set(nobodys.map(String))).toEqual(new Set(costs().map(String)));
+    expect(nobodys).toHaveLength(6);
+  });
+});
+
+describe('a password', () => {
+  it('is the same however it was typed: Unicode NFKC [C-1.4]', () => {
+    const pairs = [
+      ['příliš žluťoučký', 'příliš žluťoučký'.normalize('NFD')],
+      ['\ufb01ve \ufb01ngers', 'five fingers'],
+      ['\uff11\uff12\uff13\uff14', '1234'],
+      ['\u212bngström', '\u00c5ngström'],
+    ] as const;
+    for (const [one, other] of pairs) {
+      expect(one).not.toBe(other);
+      expect([one, verifyPassword(other, hashPassword(one))]).toEqual([one, true]);
+      expect([other, verifyPassword(one, hashPassword(other))]).toEqual([other, true]);
+    }
+    expect(verifyPassword('prilis zlutoucky', hashPassword('příliš žluťoučký'))).toBe(false);
+  });
+});

@@ -1,0 +1,199 @@
+/** A key while it is probed: the nonce of its probe opens it once, nobody else gets in, and what is stranded is discarded. */
+import { env } from 'cloudflare:workers';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { Env } from '../../../durable-objects/env.ts';
+import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
+import type { ApiKeyRecord } from '../../../protocol/api-key-record.ts';
+import type { Page } from '../../../protocol/page.ts';
+import { keepHouse } from '../../../worker/lifecycle/housekeeping.ts';
+import { auditRows, dialAmqp, lastUsedAtMs } from '../../support/workerd/door.ts';
+import { organizationOf } from '../../support/workerd/fleet.ts';
+import { dialVhost, openLink, type VhostTestLink } from '../../support/workerd/links.ts';
+import { hand } from '../../support/workerd/outbox-events.ts';
+import { Partner, vhostRows } from '../../support/workerd/partner.ts';
+import { type Call, createTeam } from '../../support/workerd/people.ts';
+import { expectError, send } from '../../support/workerd/rest.ts';
+import {
+  createKey,
+  createOrganization,
+  type Key,
+  type KeyOptions,
+  type Organization,
+  randomHex,
+  vhostOf,
+} from '../../support/workerd/world.ts';
+
+const STRANDED_MS = 2 * 60_000;
+const ADDRESS = '192.0.2.7';
+const ELSEWHERE = ['198.51.100.0/24'];
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await env.DB.exec("DELETE FROM api_keys WHERE state = 'probing'");
+});
+
+/** Sets the nonce of the next probe; in state `probing` nobody else gets in. */
+async function prepare(key: Key, state: 'probing' | 'active'): Promise<string> {
+  const nonce = randomHex(16);
+  await env.DB.prepare('UPDATE api_keys SET state = ?, probe_hash = ? WHERE id = ?')
+    .bind(state, sha256Hex(nonce), key.id)
+    .run();
+  return nonce;
+}
+
+async function probed(options: KeyOptions & { state?: 'probing' | 'active' } = {}) {
+  const { state = 'probing', ...more } = options;
+  const organization = await createOrganization();
+  const key = await createKey(organization, more);
+  return { organization, key, nonce: await prepare(key, state) };
+}
+
+/** As a bridge dials with what its client said; '' is a client that says nothing. */
+async function dial(
+  organization: Organization,
+  key: Pick<Key, 'key'>,
+  probe: string,
+  username?: string,
+): Promise<Response> {
+  const named = username === undefined ? {} : { username };
+  const headers = { 'sitewire-link': '2' };
+  return await dialAmqp(organization, key, { headers, proof: { probe, address: ADDRESS }, ...named });
+}
+
+async function stateOf({ id }: Key): Promise<string | null> {
+  return await env.DB.prepare('SELECT state FROM api_keys WHERE id = ?').bind(id).first('state');
+}
+
+describe('a key that is being probed', () => {
+  it('is none to REST and to partners, as an unknown one is [C-5.4]', async () => {
+    const { organization, key } = await probed();
+    const unknown = `${key.key.slice(0, -1)}_`;
+    const [answer, absent] = [key.key, unknown].map((plaintext) =>
+      send('/api/v1/vcp/sites', { key: plaintext }),
+    );
+    expect(await (await answer)?.clone().text()).toBe(await (await absent)?.text());
+    await expectError((await answer) as Response, 401, 'UNAUTHORIZED');
+    for (const nonce of ['', randomHex(16), randomHex(16)]) {
+      await expectError(await dial(organization, key, nonce), 401, 'UNAUTHORIZED');
+    }
+    expect(await lastUsedAtMs(key.id)).toBeNull();
+  });
+
+  it('is none to the admins of its organization [C-5.4]', async () => {
+    const team = await createTeam();
+    const key = await createKey(organizationOf(team));
+    await prepare(key, 'probing');
+    const path = `/partner/api-keys/${key.id}`;
+    const calls: [string, Call][] = [
+      [path, {}],
+      [path, { method: 'DELETE' }],
+      [`${path}/test-connection`, { method: 'POST', body: { key: key.key } }],
+      [`${path}/acknowledge-bundle`, { method: 'POST' }],
+    ];
+    for (const [at, options] of calls) {
+      const response = await team.orgAdmin.call(at, { org: team.id, ...options });
+      await expectError(response, 404, 'API_KEY_NOT_FOUND');
+    }
+    const { data, meta } = await team.orgAdmin.read<Page<ApiKeyRecord>>('/partner/api-keys', {
+      org: team.id,
+    });
+    expect([data, meta.total]).toEqual([[], 0]);
+    expect(await stateOf(key)).toBe('probing');
+  });
+
+  it.each(['probing', 'active'] as const)(
+    'is opened by its nonce exactly once, %s [C-5.4]',
+    async (state) => {
+      const { organization, key, nonce } = await probed({ state, allowedIps: ELSEWHERE });
+      const answers = await Promise.all([1, 2, 3].map(() => dial(organization, key, nonce)));
+      const statuses = answers.map(({ status }) => status).sort();
+      const refused = state === 'probing' ? 401 : 403;
+      expect(statuses).toEqual([101, refused, refused]);
+      expect((await dial(organization, key, nonce)).status).toBe(refused);
+    },
+  );
+
+  it('is opened by no other nonce, key or user, and the right one is good after them [C-5.4]', async () => {
+    const { organization, key, nonce } = await probed();
+    const sibling = await createKey(organization);
+    const [other] = [await prepare(sibling, 'probing')];
+    await expectError(await dial(organization, key, other), 401, 'UNAUTHORIZED');
+    await expectError(await dial(organization, sibling, nonce), 401, 'UNAUTHORIZED');
+    const flipped = `${nonce.slice(0, -1)}${nonce.endsWith('0') ? '1' : '0'}`;
+    await expectError(await dial(organization, key, flipped), 401, 'UNAUTHORIZED');
+    expect((await dial(organization, key, nonce)).status).toBe(101);
+    await expectError(await dial(organization, sibling, other, sibling.id), 401, 'UNAUTHORIZED');
+  });
+
+  it('is probed from anywhere, whatever its allowedIps; its partner is not [C-5.4]', async () => {
+    const { organization, key, nonce } = await probed({ state: 'active', allowedIps: ELSEWHERE });
+    await expectError(await dial(organization, key, ''), 403, 'FORBIDDEN');
+    expect((await dial(organization, key, nonce)).status).toBe(101);
+    await expectError(await dial(organization, key, nonce), 403, 'FORBIDDEN');
+  });
+
+  it('is refused when it is revoked, or may not connect, and no partner is told of it [C-5.3]', async () => {
+    const { organization, key, nonce } = await probed({ revokedAtMs: Date.now() });
+    await expectError(await dial(organization, key, nonce), 401, 'UNAUTHORIZED');
+    const scopeless = await probed({ scopes: ['vcp:write:setpoint'] });
+    const refused = await dial(scopeless.organization, scopeless.key, scopeless.nonce);
+    await expectError(refused, 403, 'FORBIDDEN');
+    expect(await auditRows(scopeless.organization.id)).toEqual([]);
+  });
+});
+
+describe('the connection of a probe', () => {
+  it('is none of the partner’s: neither told of nor a use, and no queue fills for it [C-5.4]', async () => {
+    const { organization, key, nonce } = await probed();
+    const link: VhostTestLink = openLink(await dial(organization, key, nonce));
+    const queue = `vcp.${organization.slug}.event.status`;
+    link.send({ kind: 'open', vhost: `partner-${key.id}` } as never);
+    const passive = { durable: true, exclusive: false, autoDelete: false, argumentNames: [] };
+    link.send({ kind: 'declare', seq: 1, queue, passive: true, ...passive });
+    expect(await link.next((frame) => frame.kind === 'ok')).toMatchObject({ seq: 1 });
+    await hand(key, crypto.randomUUID(), 1, 3);
+
+    await prepare(key, 'active');
+    const fromMs = Date.now();
+    const partner = await Partner.connect(organization, key, { link: 2 });
+    expect(await partner.readyCount('event.status')).toBe(0);
+    expect([await auditRows(organization.id), await lastUsedAtMs(key.id)]).toEqual([[], null]);
+    // Each is written once, the second time within a minute not at all: a probe's would stand.
+    partner.link.send({ kind: 'open', vhost: `partner-${key.id}` } as never);
+    await vi.waitFor(async () => expect(await lastUsedAtMs(key.id)).toBeGreaterThanOrEqual(fromMs));
+    await vi.waitFor(async () => expect(await auditRows(organization.id)).toHaveLength(1));
+  });
+});
+
+describe('a key whose creation nobody finished', () => {
+  it('is discarded by the clock after two minutes, its vhost with it [C-5.4]', async () => {
+    const { organization, key, nonce } = await probed();
+    const active = await createKey(organization);
+    const createdAtMs = Date.now() - 10 * STRANDED_MS;
+    await env.DB.prepare('UPDATE api_keys SET created_at_ms = ? WHERE organization_id = ?')
+      .bind(createdAtMs, organization.id)
+      .run();
+    await keepHouse(env, createdAtMs + STRANDED_MS);
+    expect(await stateOf(key)).toBe('probing');
+    await keepHouse(env, createdAtMs + STRANDED_MS + 1);
+    expect([await stateOf(key), await stateOf(active)]).toEqual([null, 'active']);
+    expect((await dialVhost(key.id)).status).toBe(401);
+    await expectError(await dial(organization, key, nonce), 401, 'UNAUTHORIZED');
+    expect(JSON.stringify(await vhostRows(key, 'SELECT * FROM fact'))).not.toContain(organization.slug);
+    expect((await dial(organization, active, '')).status).toBe(101);
+  });
+
+  it('is found again while its vhost cannot be discarded [C-5.4]', async () => {
+    const { key } = await probed();
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    const later = Date.now() + STRANDED_MS + 1_000;
+    const discard = () => Promise.reject(new Error('the test wants it so'));
+    const VHOST = { idFromName: (name: string) => name, get: () => ({ discard }) };
+    await keepHouse({ ...env, VHOST: VHOST as unknown as Env['VHOST'] }, later);
+    expect(await stateOf(key)).toBe('probing');
+    expect(await vhostOf(key.id).receivePassing('site', [])).toBe('taken');
+    await keepHouse(env, later);
+    expect(await stateOf(key)).toBeNull();
+    expect(await vhostOf(key.id).receivePassing('site', [])).toBe('gone');
+  });
+});

@@ -1,0 +1,92 @@
+/** A user of the REST surface, as tools and tests play one. */
+import type { CreatedApiKey } from '../protocol/api-key-record.ts';
+import type { Page } from '../protocol/page.ts';
+
+export interface Login {
+  email: string;
+  password: string;
+}
+
+export interface RestAnswer<Body> {
+  status: number;
+  body: Body;
+}
+
+export class AdminClient {
+  readonly #baseUrl: string;
+  readonly #accessToken: string;
+  /** The org context. */
+  organizationId: string | undefined;
+
+  private constructor(baseUrl: string, accessToken: string) {
+    this.#baseUrl = baseUrl;
+    this.#accessToken = accessToken;
+  }
+
+  /** Registers the user unless that is done already, and logs in. */
+  static async enter(baseUrl: string, login: Login, name: string): Promise<AdminClient> {
+    await AdminClient.register(baseUrl, { ...login, name });
+    const { status, body } = await post<{ accessToken: string }>(baseUrl, '/auth/login', login);
+    if (status !== 200) throw failure('POST', '/auth/login', status, body);
+    return new AdminClient(baseUrl, body.accessToken);
+  }
+
+  /** False: the e-mail is registered already. */
+  static async register(baseUrl: string, registration: Login & Record<string, string>): Promise<boolean> {
+    const { status, body } = await post<{ code?: string }>(baseUrl, '/auth/register', registration);
+    if (status === 201) return true;
+    if (body.code === 'EMAIL_ALREADY_REGISTERED') return false;
+    throw failure('POST', '/auth/register', status, body);
+  }
+
+  /** Any answer. */
+  async ask<Body>(method: string, path: string, body?: unknown): Promise<RestAnswer<Body>> {
+    const headers: Record<string, string> = { authorization: `Bearer ${this.#accessToken}` };
+    if (this.organizationId) headers['x-org-id'] = this.organizationId;
+    return await request<Body>(this.#baseUrl, method, path, headers, body);
+  }
+
+  /** The body of an answer that is right; throws any other. */
+  async call<Body>(method: string, path: string, body?: unknown): Promise<Body> {
+    const answer = await this.ask<Body>(method, path, body);
+    if (answer.status >= 300) throw failure(method, path, answer.status, answer.body);
+    return answer.body;
+  }
+
+  /** Every row of a paged list. */
+  async list<Row>(path: string): Promise<Row[]> {
+    const rows: Row[] = [];
+    for (let page = 1; ; page++) {
+      const { data, meta } = await this.call<Page<Row>>('GET', `${path}?page=${page}&limit=100`);
+      rows.push(...data);
+      if (page >= meta.totalPages) return rows;
+    }
+  }
+
+  async createKey(request: Record<string, unknown>): Promise<CreatedApiKey> {
+    return await this.call<CreatedApiKey>('POST', '/partner/api-keys', request);
+  }
+}
+
+async function post<Body>(baseUrl: string, path: string, body: unknown): Promise<RestAnswer<Body>> {
+  return await request<Body>(baseUrl, 'POST', path, {}, body);
+}
+
+async function request<Body>(
+  baseUrl: string,
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  body: unknown,
+): Promise<RestAnswer<Body>> {
+  const response = await fetch(`${baseUrl}/api/v1${path}`, {
+    method,
+    headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return { status: response.status, body: (await response.json()) as Body };
+}
+
+function failure(method: string, path: string, status: number, body: unknown): Error {
+  return new Error(`${method} ${path} answered ${status}: ${JSON.stringify(body)}`);
+}

@@ -1,0 +1,16 @@
+/** What a request does, as its audit row says it [C-8.4]. */
+import type { Context } from 'hono';
+import type { AuditEntry } from '../../durable-objects/registry/audit-events.ts';
+import type { AppContext } from '../env.ts';
+import { addressOf } from './address.ts';
+
+export function auditEntry(
+  c: Context<AppContext>,
+  event: string,
+  target: AuditEntry['target'],
+  details: Record<string, unknown> = {},
+  outcome: AuditEntry['outcome'] = 'SUCCESS',
+): AuditEntry {
+  const { organizationId, actor } = c.get('tenant');
+  return { organizationId, event, actor, target, address: addressOf(c), outcome, details };
+}

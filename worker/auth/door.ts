@@ -1,0 +1,139 @@
+/**
+ * The doors of routes: what each lets in, and which codes it answers to those it does not (spec: Authentication;
+ * [C-1.3]). The security matrix of the tests goes through the same list.
+ */
+import type { Context, MiddlewareHandler } from 'hono';
+import type { ApiErrorCode } from '../../protocol/errors.ts';
+import { isUuid } from '../../protocol/ids.ts';
+import { organizationSettings } from '../../protocol/organization.ts';
+import { includesRole, type Role } from '../../protocol/roles.ts';
+import type { ApiKeyScope } from '../../protocol/scopes.ts';
+import type { AppContext } from '../env.ts';
+import { ApiError } from '../http/error-response.ts';
+import { requireRate } from '../http/rate.ts';
+import type { ApiKey } from '../registry/api-keys.ts';
+import type { SessionMembership } from '../registry/sessions.ts';
+import {
+  keyTenant,
+  memberTenant,
+  namedMembership,
+  noteUse,
+  orgContext,
+  requireKey,
+  requireOwnOrganization,
+  requireUser,
+} from './principal.ts';
+import type { User } from './who.ts';
+
+/** Who may call a route. */
+export type Who =
+  | { door: 'public' }
+  /** The partner surface: a key, and nothing but a key. */
+  | { door: 'api-key'; scope: ApiKeyScope }
+  | { door: 'user' }
+  /** A member of the organization in the path. */
+  | { door: 'organization'; role: Role }
+  /** A member in the org context; with a scope, a key that has it too. */
+  | { door: 'member'; role: Role; scope?: ApiKeyScope; isHeaderNeeded?: boolean };
+
+/** Beside what parameters and body bring. */
+export function errorsOfDoor(who: Who): ApiErrorCode[] {
+  const always = ['UNAUTHORIZED', 'TOO_MANY_REQUESTS', 'SERVICE_UNAVAILABLE'] as const;
+  const ofUsers = [...always, 'TOKEN_VERSION_MISMATCH', 'ORIGIN_MISMATCH'] as const;
+  switch (who.door) {
+    case 'public':
+      return ['TOO_MANY_REQUESTS', 'SERVICE_UNAVAILABLE'];
+    case 'api-key':
+      return [...always, 'FORBIDDEN'];
+    case 'user':
+      return [...ofUsers];
+    case 'organization':
+      return [...ofUsers, 'ORGANIZATION_NOT_FOUND', 'INSUFFICIENT_ORG_PERMISSIONS'];
+    case 'member':
+      return [
+        ...ofUsers,
+        ...(['ORG_CONTEXT_REQUIRED', 'ORG_MEMBERSHIP_REQUIRED', 'INSUFFICIENT_ORG_PERMISSIONS'] as const),
+        ...(who.scope ? (['FORBIDDEN'] as const) : []),
+      ];
+  }
+}
+
+/** The middleware that lets in who may. */
+export function doorOf(who: Who): MiddlewareHandler<AppContext> {
+  return async (c, next) => {
+    await open(c, who);
+    await next();
+  };
+}
+
+async function open(c: Context<AppContext>, who: Who): Promise<void> {
+  switch (who.door) {
+    case 'public':
+      return;
+    case 'api-key':
+      await openToKey(c, who.scope);
+      return;
+    case 'user':
+      return await openToUser(c);
+    case 'organization':
+      return await openToOrganization(c, who.role);
+    case 'member':
+      if (who.scope && c.req.header('x-api-key') !== undefined) {
+        requireOwnOrganization(c, await openToKey(c, who.scope));
+        return;
+      }
+      return await openToMember(c, who.role, who.isHeaderNeeded ?? false);
+  }
+}
+
+async function openToKey(c: Context<AppContext>, scope: ApiKeyScope): Promise<ApiKey> {
+  const apiKey = await requireKey(c);
+  await requireRate(c, `key:${apiKey.id}`, apiKey.settings.restRatePerMinute);
+  if (!apiKey.scopes.has(scope)) throw new ApiError('FORBIDDEN', `The API key lacks the scope ${scope}`);
+  c.set('apiKey', apiKey);
+  c.set('tenant', keyTenant(apiKey));
+  noteUse(c, apiKey);
+  return apiKey;
+}
+
+async function openToUser(c: Context<AppContext>): Promise<void> {
+  const user = await requireUser(c);
+  await countFor(c, user, undefined);
+  c.set('user', user);
+}
+
+async function openToOrganization(c: Context<AppContext>, role: Role): Promise<void> {
+  const user = await requireUser(c);
+  const id = (c.req.param('id') ?? '').toLowerCase();
+  const membership = user.memberships.find(({ organizationId }) => organizationId === id);
+  await countFor(c, user, membership);
+  if (!isUuid(id)) throw new ApiError('INVALID_UUID', 'id: must be a UUID');
+  if (!membership) throw new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
+  requireRole(membership.role, role);
+  c.set('user', user);
+  c.set('tenant', memberTenant(user, membership));
+}
+
+async function openToMember(c: Context<AppContext>, role: Role, isHeaderNeeded: boolean): Promise<void> {
+  const user = await requireUser(c);
+  await countFor(c, user, namedMembership(c, user));
+  const membership = orgContext(c, user, isHeaderNeeded);
+  requireRole(membership.role, role);
+  c.set('user', user);
+  c.set('tenant', memberTenant(user, membership));
+}
+
+/** By the organization's own limit, where the request is about one of the user's. */
+async function countFor(
+  c: Context<AppContext>,
+  { row }: User,
+  membership: SessionMembership | undefined,
+): Promise<void> {
+  const { restRatePerMinute } = organizationSettings.parse(membership?.settings ?? {});
+  await requireRate(c, `user:${row.id}`, restRatePerMinute);
+}
+
+function requireRole(own: Role, needed: Role): void {
+  if (includesRole(own, needed)) return;
+  throw new ApiError('INSUFFICIENT_ORG_PERMISSIONS', `This needs the role ${needed} or higher`);
+}

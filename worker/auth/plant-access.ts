@@ -1,0 +1,17 @@
+/** The plant of a path on the admin surface: foreign, and outside a key's plants, answers as absent [C-1.3], [C-4.2]. */
+import type { Context } from 'hono';
+import type { AppContext } from '../env.ts';
+import { ApiError } from '../http/error-response.ts';
+import { findPlant, type PlantRow } from '../registry/plants.ts';
+
+export async function requirePlant(c: Context<AppContext>, plantId: string): Promise<PlantRow> {
+  const { organizationId, allowedPlantIds } = c.get('tenant');
+  const plant = await findPlant(c.env.DB, organizationId, plantId);
+  const isAllowed = allowedPlantIds?.includes(plantId) ?? true;
+  if (!plant || !isAllowed) throw plantNotFound();
+  return plant;
+}
+
+export function plantNotFound(): ApiError {
+  return new ApiError('PLANT_NOT_FOUND', 'Plant not found');
+}

@@ -1,0 +1,40 @@
+/** Request limits [C-4.7]: counted by an object of the key's or user's own, told in `RateLimit-*` headers. */
+import type { Context } from 'hono';
+import { reasonOf } from '../../durable-objects/registry/reason.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { AppContext } from '../env.ts';
+import { ApiError } from './error-response.ts';
+
+/** Counts one request; 429 with `Retry-After` when there were too many. A count that is away stops nobody. */
+export async function requireRate(
+  c: Context<AppContext>,
+  who: string,
+  perMinute: number = LIMIT.requestsPerMinute,
+): Promise<void> {
+  const stub = c.env.REQUESTS.get(c.env.REQUESTS.idFromName(who));
+  const count = await stub.take(perMinute).catch((error: unknown) => {
+    console.warn('request not counted', { who, reason: reasonOf(error) });
+    return undefined;
+  });
+  if (!count) return;
+  const resetSeconds = Math.max(1, Math.ceil(count.resetMs / 1_000));
+  c.header('ratelimit-limit', String(perMinute));
+  c.header('ratelimit-remaining', String(count.remaining));
+  c.header('ratelimit-reset', String(resetSeconds));
+  if (!count.isOver) return;
+  throw tooMany(resetSeconds);
+}
+
+/** In front of what nobody is logged in for: sheds load, approximately, where the platform can. */
+export async function shedLoad(c: Context<AppContext>): Promise<void> {
+  const address = c.req.header('cf-connecting-ip');
+  if (!c.env.SHED || c.env.CLIENT_ADDRESS !== 'platform' || !address) return;
+  const { success } = await c.env.SHED.limit({ key: address });
+  if (!success) throw tooMany(60);
+}
+
+function tooMany(retryAfterSeconds: number): ApiError {
+  return new ApiError('TOO_MANY_REQUESTS', 'Too many requests', {
+    headers: { 'retry-after': String(retryAfterSeconds) },
+  });
+}

@@ -1,0 +1,171 @@
+/**
+ * The life of an API key: made, probed and only then good; ended first in its Vhost, durably, then in D1 (rule 6).
+ * Steps that a request did not finish are finished by the clock: see `discardStranded`, and the Vhost's own agenda.
+ */
+import type { AuditEntry } from '../../durable-objects/registry/audit-events.ts';
+import { reasonOf } from '../../durable-objects/registry/reason.ts';
+import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
+import { apiKeyPrefix, composeApiKey } from '../../protocol/api-key.ts';
+import type { ConnectionTest } from '../../protocol/api-key-record.ts';
+import { fullQueueName } from '../../protocol/routing-keys.ts';
+import { type ApiKeyScope, hasVhost, mayConnect } from '../../protocol/scopes.ts';
+import type { Env } from '../env.ts';
+import {
+  type ApiKeyRow,
+  activateKey,
+  deleteProbingKey,
+  insertKey,
+  prepareProbe,
+  revokeKey,
+  strandedKeys,
+} from '../registry/api-keys.ts';
+import { writeAudit } from '../registry/audit.ts';
+import type { RegistryChange } from '../registry/changes.ts';
+import { probe } from './probe.ts';
+
+export const DEFAULT_AMQP_PORT = 5671;
+/** A creation takes seconds; one that is older than this was given up. */
+const STRANDED_MS = 2 * 60_000;
+const STRANDED_PER_ROUND = 10;
+/** The legacy vhost opens the key's own queues [C-5.3]. */
+const LEGACY_VHOST = '/';
+
+export interface NewKey {
+  organizationId: string;
+  slug: string;
+  name: string;
+  partnerId: string;
+  scopes: ApiKeyScope[];
+  allowedPlantIds: string[] | null;
+  allowedIps: string[];
+  expiresAtMs: number | null;
+  createdBy: string;
+}
+
+export type KeyCreation =
+  | { ok: true; row: ApiKeyRow; key: string; signingKey: string; change: RegistryChange }
+  | { ok: false; error: string };
+
+/** Returns a key that works, or nothing of it is left. `audit`: of its creation, as it went. */
+export async function createApiKey(
+  env: Env,
+  request: NewKey,
+  audit: (
+    keyId: string | null,
+    details: Record<string, unknown>,
+    outcome: AuditEntry['outcome'],
+  ) => AuditEntry,
+  now: number,
+): Promise<KeyCreation> {
+  const { slug, scopes, ...columns } = request;
+  const id = crypto.randomUUID();
+  const key = composeApiKey(crypto.getRandomValues(new Uint8Array(128)));
+  const signingKey = randomHex(32);
+  const vhost = hasVhost(scopes) ? `partner-${id}` : null;
+  const row: ApiKeyRow = {
+    ...columns,
+    id,
+    keyHash: sha256Hex(key),
+    keyPrefix: apiKeyPrefix(key),
+    scopes,
+    vhost,
+    state: 'probing',
+    probeHash: null,
+    bundleAcknowledgedAtMs: null,
+    revokedAtMs: null,
+    lastUsedAtMs: null,
+    createdAtMs: now,
+    updatedAtMs: now,
+  };
+  const details = { name: row.name, partnerId: row.partnerId, scopes, keyPrefix: row.keyPrefix };
+
+  // 1. known to nobody but its probe
+  await insertKey(env.DB, row);
+  try {
+    // 2. its vhost, before anybody may ask for it
+    if (vhost !== null || mayConnect(new Set(scopes))) {
+      await vhostOf(env, id).open({
+        keyId: id,
+        keyPrefix: row.keyPrefix,
+        slug,
+        vhost: vhost ?? LEGACY_VHOST,
+        organizationId: row.organizationId,
+        scopes,
+        allowedPlantIds: row.allowedPlantIds,
+        expiresAtMs: row.expiresAtMs,
+        signingKey,
+      });
+    }
+    // 3. a connection with it, as its partner will make it
+    if (vhost !== null) {
+      const tested = await probeKey(env, { id, slug, vhost, key });
+      if (!tested.ok) throw new Error(tested.error);
+    }
+    // 4. good from here on
+    const change = await activateKey(env.DB, row, audit(id, details, 'SUCCESS'), now);
+    return { ok: true, row: { ...row, state: 'active' }, key, signingKey, change };
+  } catch (error) {
+    const reason = reasonOf(error);
+    await discard(env, id);
+    await writeAudit(env.DB, audit(null, { ...details, reason }, 'FAILURE'), now);
+    return { ok: false, error: reason };
+  }
+}
+
+/** A connection with the key's own credentials, through the public listener. */
+export async function probeKey(
+  env: Env,
+  { id, slug, vhost, key }: { id: string; slug: string; vhost: string; key: string },
+): Promise<ConnectionTest> {
+  if (!env.AMQP_HOST) return { ok: false, durationMs: 0, error: 'this deployment has no AMQP listener' };
+  const nonce = randomHex(16);
+  await prepareProbe(env.DB, id, nonce);
+  return await probe({
+    host: env.AMQP_HOST,
+    port: amqpPort(env),
+    username: slug,
+    key,
+    vhost,
+    queue: fullQueueName(slug, 'event.status'),
+    nonce,
+  });
+}
+
+export function amqpPort(env: Env): number {
+  return Number(env.AMQP_PORT ?? DEFAULT_AMQP_PORT);
+}
+
+/** Ends a key everywhere: when this returns nobody gets in with it, and whoever was in is out [C-5.6]. */
+export async function revokeApiKey(
+  env: Env,
+  key: { id: string; organizationId: string },
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange> {
+  await vhostOf(env, key.id).revoke(key.id);
+  return await revokeKey(env.DB, key, audit, now);
+}
+
+/** Creations that nobody finished leave nothing behind. */
+export async function discardStranded(env: Env, now: number): Promise<void> {
+  for (const id of await strandedKeys(env.DB, now - STRANDED_MS, STRANDED_PER_ROUND)) await discard(env, id);
+}
+
+/** The vhost first: a row that is left is found again. */
+async function discard(env: Env, id: string): Promise<void> {
+  try {
+    await vhostOf(env, id).discard();
+    await deleteProbingKey(env.DB, id);
+  } catch (error) {
+    console.error('key not discarded yet', { keyId: id, reason: reasonOf(error) });
+  }
+}
+
+function vhostOf(env: Env, keyId: string) {
+  return env.VHOST.get(env.VHOST.idFromName(keyId));
+}
+
+function randomHex(bytes: number): string {
+  const random = crypto.getRandomValues(new Uint8Array(bytes));
+  return [...random].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}

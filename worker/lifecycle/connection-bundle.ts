@@ -1,0 +1,47 @@
+/** What a partner connects with, ready to paste (spec: Connection bundle; [C-5.2]). */
+import type { ConnectionBundle } from '../../protocol/api-key-record.ts';
+import { fullQueueName } from '../../protocol/routing-keys.ts';
+import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
+import { codeSamples } from './code-samples.ts';
+
+export interface BundleFacts {
+  host: string;
+  port: number;
+  slug: string;
+  vhost: string;
+  key: string;
+  signingKey: string;
+  scopes: readonly ApiKeyScope[];
+  siteId: string | undefined;
+  /** Where REST is reached, without a path. */
+  origin: string;
+}
+
+export function connectionBundle(facts: BundleFacts): ConnectionBundle {
+  const { host, port, slug, vhost, key, signingKey, siteId, origin } = facts;
+  const scopes = effectiveScopes(facts.scopes);
+  const uri = `amqps://${slug}:${encodeURIComponent(key)}@${host}:${port}/${vhost}`;
+  const restUrl = `${origin}/api/v1/vcp/sites`;
+  return {
+    amqps: { uri, host, port, username: slug, vhost },
+    queues: {
+      telemetry: fullQueueName(slug, 'event.telemetry'),
+      alarms: fullQueueName(slug, 'event.alarm'),
+      ack: fullQueueName(slug, 'event.status'),
+      command: `vcp.${slug}.command`,
+      schedule: `vcp.${slug}.schedule`,
+      config: `vcp.${slug}.config`,
+    },
+    rest: { baseUrl: restUrl },
+    codeSamples: codeSamples({
+      uri,
+      slug,
+      key,
+      signingKey,
+      siteId,
+      restUrl,
+      mayRead: scopes.has('vcp:read'),
+      maySend: scopes.has('vcp:write:device-command'),
+    }),
+  };
+}

@@ -1,0 +1,28 @@
+/** What the clock does, each minute: it finishes what requests left under way, and clears away what is over. */
+import { reasonOf } from '../../durable-objects/registry/reason.ts';
+import type { Env } from '../env.ts';
+import { dropOldAuditEvents } from '../registry/audit.ts';
+import { dropOldFailures } from '../registry/login-failures.ts';
+import { dropExpiredSessions } from '../registry/sessions.ts';
+import { discardStranded } from './api-key.ts';
+import { announceDue } from './registry-change.ts';
+
+/** Rows that one round clears away; of audit events they are named one by one, and D1 binds a hundred. */
+const ROWS_PER_ROUND = 5_000;
+const EVENTS_PER_ROUND = 90;
+
+export async function keepHouse(env: Env, now: number): Promise<void> {
+  const duties: [name: string, duty: () => Promise<void>][] = [
+    ['registry changes', () => announceDue(env, now)],
+    ['stranded keys', () => discardStranded(env, now)],
+    ['sessions', () => dropExpiredSessions(env.DB, now, ROWS_PER_ROUND)],
+    ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
+    ['audit events', () => dropOldAuditEvents(env.DB, now, EVENTS_PER_ROUND)],
+  ];
+  // One that fails holds back no other.
+  for (const [name, duty] of duties) {
+    await duty().catch((error: unknown) => {
+      console.error('housekeeping failed', { name, reason: reasonOf(error) });
+    });
+  }
+}

@@ -1,0 +1,80 @@
+/** Audit rows as admins read them [C-8.4], and those of actions that change nothing else in D1. */
+import { and, count, desc, eq, inArray, lt, sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import { type AuditEntry, auditRow } from '../../durable-objects/registry/audit-events.ts';
+import { auditEvents, organizations } from '../../migrations/schema.ts';
+import type { AuditEvent } from '../../protocol/audit.ts';
+import { formatInstant } from '../../protocol/ids.ts';
+import { organizationSettings } from '../../protocol/organization.ts';
+import type { PageRequest } from '../../protocol/page.ts';
+
+const DAY_MS = 86_400_000;
+
+export async function writeAudit(database: D1Database, entry: AuditEntry, now: number): Promise<void> {
+  await auditRow(drizzle(database), entry, now);
+}
+
+/** Newest first; those of one event alone, where it is named. */
+export async function pageAuditEvents(
+  database: D1Database,
+  organizationId: string,
+  event: string | undefined,
+  { page, limit }: PageRequest,
+): Promise<{ rows: AuditEvent[]; total: number }> {
+  const db = drizzle(database);
+  const isMeant = and(
+    eq(auditEvents.organizationId, organizationId),
+    event === undefined ? undefined : eq(auditEvents.event, event),
+  );
+  const [rows, [total]] = await db.batch([
+    db
+      .select()
+      .from(auditEvents)
+      .where(isMeant)
+      .orderBy(desc(auditEvents.createdAtMs), desc(auditEvents.id))
+      .limit(limit)
+      .offset((page - 1) * limit),
+    db.select({ total: count() }).from(auditEvents).where(isMeant),
+  ]);
+  return { rows: rows.map(toAuditEvent), total: total?.total ?? 0 };
+}
+
+function toAuditEvent(row: typeof auditEvents.$inferSelect): AuditEvent {
+  return {
+    id: row.id,
+    event: row.event,
+    actor: {
+      type: row.actorType as AuditEvent['actor']['type'],
+      id: row.actor,
+      ...(row.actorName === null ? {} : { name: row.actorName }),
+    },
+    target: row.target === null ? null : { type: row.targetType, id: row.target },
+    address: row.address,
+    // Rows of older code say it in other words.
+    outcome: row.outcome.toUpperCase() === 'SUCCESS' ? 'SUCCESS' : 'FAILURE',
+    details: row.details,
+    count: row.count,
+    createdAt: formatInstant(row.createdAtMs),
+  };
+}
+
+/** Clears away so many rows that their organization keeps no longer. */
+export async function dropOldAuditEvents(database: D1Database, now: number, most: number): Promise<void> {
+  const db = drizzle(database);
+  const days = sql`coalesce(json_extract(${organizations.settings}, '$.auditRetentionDays'),
+    ${organizationSettings.parse({}).auditRetentionDays})`;
+  const over = await db
+    .select({ id: auditEvents.id })
+    .from(organizations)
+    .innerJoin(
+      auditEvents,
+      and(
+        eq(auditEvents.organizationId, organizations.id),
+        lt(auditEvents.createdAtMs, sql`${now} - ${days} * ${DAY_MS}`),
+      ),
+    )
+    .limit(most);
+  if (over.length === 0) return;
+  const ids = over.map(({ id }) => id);
+  await db.delete(auditEvents).where(inArray(auditEvents.id, ids));
+}

@@ -1,0 +1,63 @@
+/** A new user, and with it an organization where one is asked for: both or neither [C-1.4]. */
+import { drizzle } from 'drizzle-orm/d1';
+import { auditRow } from '../../durable-objects/registry/audit-events.ts';
+import { users } from '../../migrations/schema.ts';
+import { runBatch } from './batch.ts';
+import { brokenUnique } from './broken.ts';
+import { newOrganization, type OrganizationRow } from './organizations.ts';
+import type { UserRow } from './users.ts';
+
+export interface Registered {
+  user: UserRow;
+  organization: OrganizationRow | undefined;
+}
+
+/** `email` or `slug`: what somebody has already. */
+export async function registerUser(
+  database: D1Database,
+  { email, name, passwordHash }: { email: string; name: string; passwordHash: string },
+  organization: { name: string; slug: string } | undefined,
+  { address, now }: { address: string | null; now: number },
+): Promise<Registered | 'email' | 'slug'> {
+  const db = drizzle(database);
+  const user: UserRow = {
+    id: crypto.randomUUID(),
+    email,
+    name,
+    passwordHash,
+    superAdmin: false,
+    tokenVersion: 1,
+    lastLoginAtMs: null,
+    createdAtMs: now,
+  };
+  const made = organization && { id: crypto.randomUUID(), ...organization };
+  try {
+    await runBatch(db, [
+      db.insert(users).values(user),
+      ...(made ? newOrganization(db, made, user.id, now) : []),
+      ...(made
+        ? [
+            auditRow(
+              db,
+              {
+                organizationId: made.id,
+                event: 'organization.created',
+                actor: { type: 'USER', id: user.id, name: email },
+                target: { type: 'ORGANIZATION', id: made.id },
+                address,
+                outcome: 'SUCCESS',
+                details: { slug: made.slug },
+              },
+              now,
+            ),
+          ]
+        : []),
+    ]);
+  } catch (error) {
+    const broken = brokenUnique(error);
+    if (broken === 'users.email') return 'email';
+    if (broken === 'organizations.slug') return 'slug';
+    throw error;
+  }
+  return { user, organization: made && { ...made, settings: {}, registryVersion: 1, createdAtMs: now } };
+}

@@ -1,0 +1,164 @@
+/** Sessions [C-1.4]: who asks is looked up at each request, so a session ends at once. */
+import { and, asc, desc, eq, gt, isNull, lt, ne, sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import { loginFailures, memberships, organizations, sessions, users } from '../../migrations/schema.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { Role } from '../../protocol/roles.ts';
+import { runBatch } from './batch.ts';
+import type { UserRow } from './users.ts';
+
+export interface SessionMembership {
+  organizationId: string;
+  slug: string;
+  role: Role;
+  settings: Record<string, unknown>;
+}
+
+export interface LiveSession {
+  user: UserRow;
+  memberships: SessionMembership[];
+}
+
+/** The user of a session, whether it still holds, and their memberships: one round trip. */
+export async function findSession(
+  database: D1Database,
+  { userId, sessionId }: { userId: string; sessionId: string },
+  now: number,
+): Promise<(LiveSession & { isLive: boolean }) | undefined> {
+  const db = drizzle(database);
+  const [found, own] = await db.batch([
+    db
+      .select({ user: users, expiresAtMs: sessions.expiresAtMs, revokedAtMs: sessions.revokedAtMs })
+      .from(users)
+      .leftJoin(sessions, and(eq(sessions.userId, users.id), eq(sessions.id, sessionId)))
+      .where(eq(users.id, userId)),
+    db
+      .select({
+        organizationId: organizations.id,
+        slug: organizations.slug,
+        role: memberships.role,
+        settings: organizations.settings,
+      })
+      .from(memberships)
+      .innerJoin(organizations, eq(organizations.id, memberships.organizationId))
+      .where(eq(memberships.userId, userId))
+      .orderBy(asc(organizations.slug)),
+  ]);
+  const [row] = found;
+  if (!row) return undefined;
+  const { user, expiresAtMs, revokedAtMs } = row;
+  return {
+    user,
+    memberships: own,
+    isLive: revokedAtMs === null && expiresAtMs !== null && expiresAtMs > now,
+  };
+}
+
+/**
+ * A login: its session, and the moment of it. Undefined when the password was changed since it was judged. Of too many
+ * sessions the oldest end.
+ */
+export async function openSession(
+  database: D1Database,
+  { id: userId, tokenVersion, email }: Pick<UserRow, 'id' | 'tokenVersion' | 'email'>,
+  address: string | null,
+  now: number,
+): Promise<string | undefined> {
+  const db = drizzle(database);
+  const id = crypto.randomUUID();
+  const isOwn = eq(sessions.userId, userId);
+  const isAsJudged = and(eq(users.id, userId), eq(users.tokenVersion, tokenVersion));
+  const kept = db
+    .select({ id: sessions.id })
+    .from(sessions)
+    .where(isOwn)
+    .orderBy(desc(sessions.createdAtMs), desc(sessions.id))
+    .limit(LIMIT.sessionsPerUser);
+  const [, opened] = await runBatch(db, [
+    // In the order of the schema: a batch takes no statement of our own.
+    db
+      .insert(sessions)
+      .select(sql`SELECT ${id}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL, ${address}
+      FROM ${users} WHERE ${isAsJudged}`),
+    db.update(users).set({ lastLoginAtMs: now }).where(isAsJudged).returning({ id: users.id }),
+    db.delete(sessions).where(and(isOwn, sql`${sessions.id} NOT IN ${kept}`)),
+    db.delete(loginFailures).where(eq(loginFailures.email, email)),
+  ]);
+  return (opened as unknown[]).length > 0 ? id : undefined;
+}
+
+/**
+ * Another password: every other session ends with it, and older access tokens are no good. The new token version;
+ * undefined when the password was changed meanwhile.
+ */
+export async function changePasswordHash(
+  database: D1Database,
+  { id: userId, tokenVersion, email }: Pick<UserRow, 'id' | 'tokenVersion' | 'email'>,
+  passwordHash: string,
+  keptSessionId: string,
+  now: number,
+): Promise<number | undefined> {
+  const db = drizzle(database);
+  const next = tokenVersion + 1;
+  const [changed] = await runBatch(db, [
+    db
+      .update(users)
+      .set({ passwordHash, tokenVersion: next })
+      .where(and(eq(users.id, userId), eq(users.tokenVersion, tokenVersion)))
+      .returning({ id: users.id }),
+    db
+      .update(sessions)
+      .set({ revokedAtMs: now })
+      .where(
+        and(
+          eq(sessions.userId, userId),
+          ne(sessions.id, keptSessionId),
+          isNull(sessions.revokedAtMs),
+          sql`changes() > 0`,
+        ),
+      ),
+    db.delete(loginFailures).where(eq(loginFailures.email, email)),
+  ]);
+  return (changed as unknown[]).length > 0 ? next : undefined;
+}
+
+export type Refreshed =
+  | { outcome: 'refreshed'; userId: string; generation: number }
+  | { outcome: 'unknown' | 'revoked' | 'expired' | 'reused' };
+
+/** The next generation, once: of two who come with the same token one is the thief, and the session ends. */
+export async function refreshSession(
+  database: D1Database,
+  { sessionId, generation }: { sessionId: string; generation: number },
+  now: number,
+): Promise<Refreshed> {
+  const db = drizzle(database);
+  const isSession = eq(sessions.id, sessionId);
+  const isLive = and(isNull(sessions.revokedAtMs), gt(sessions.expiresAtMs, now));
+  const [next] = await db
+    .update(sessions)
+    .set({ generation: generation + 1, expiresAtMs: now + LIMIT.refreshTokenMs })
+    .where(and(isSession, isLive, eq(sessions.generation, generation)))
+    .returning({ userId: sessions.userId });
+  if (next) return { outcome: 'refreshed', userId: next.userId, generation: generation + 1 };
+  const [row] = await db.select().from(sessions).where(isSession);
+  if (!row) return { outcome: 'unknown' };
+  if (row.revokedAtMs !== null) return { outcome: 'revoked' };
+  if (row.expiresAtMs <= now) return { outcome: 'expired' };
+  await endSession(database, sessionId, now);
+  return { outcome: 'reused' };
+}
+
+export async function endSession(database: D1Database, sessionId: string, now: number): Promise<void> {
+  await drizzle(database)
+    .update(sessions)
+    .set({ revokedAtMs: now })
+    .where(and(eq(sessions.id, sessionId), isNull(sessions.revokedAtMs)));
+}
+
+/** Clears away so many of those whose time is over. */
+export async function dropExpiredSessions(database: D1Database, now: number, most: number): Promise<void> {
+  const db = drizzle(database);
+  const over = db.select({ id: sessions.id }).from(sessions).where(lt(sessions.expiresAtMs, now)).limit(most);
+  await db.delete(sessions).where(sql`${sessions.id} IN ${over}`);
+}

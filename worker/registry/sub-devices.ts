@@ -1,0 +1,163 @@
+/** Sub-devices as admins write them [C-2.2]: the plant's Site is told of each change. */
+import { and, asc, count, eq, sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import { type AuditEntry, auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { devices, subDevices } from '../../migrations/schema.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { PageRequest } from '../../protocol/page.ts';
+import type { SubDeviceChange, SubDeviceRequest } from '../../protocol/plant-record.ts';
+import { brokeForeignKey, brokenUnique, isEmpty } from './broken.ts';
+import { commitChange, type RegistryChange } from './changes.ts';
+import type { SubDeviceRow } from './plants.ts';
+
+/**
+ * What the registry says no to: `external-id` and `linked` are somebody else's, `full`: no more may be; `plant`: that has
+ * gone meanwhile, `gone`: the sub-device has.
+ */
+export type SubDeviceRefusal = 'external-id' | 'linked' | 'full' | 'plant' | 'gone';
+
+export interface Whose {
+  organizationId: string;
+  plantId: string;
+}
+
+export async function listSubDevicesOf(
+  database: D1Database,
+  plantId: string,
+  { page, limit }: PageRequest,
+): Promise<{ rows: SubDeviceRow[]; total: number }> {
+  const db = drizzle(database);
+  const isOfPlant = eq(subDevices.plantId, plantId);
+  const [rows, [total]] = await db.batch([
+    db
+      .select()
+      .from(subDevices)
+      .where(isOfPlant)
+      .orderBy(asc(subDevices.externalId))
+      .limit(limit)
+      .offset((page - 1) * limit),
+    db.select({ total: count() }).from(subDevices).where(isOfPlant),
+  ]);
+  return { rows, total: total?.total ?? 0 };
+}
+
+export async function findSubDevice(
+  database: D1Database,
+  plantId: string,
+  id: string,
+): Promise<SubDeviceRow | undefined> {
+  const [row] = await drizzle(database)
+    .select()
+    .from(subDevices)
+    .where(and(eq(subDevices.id, id), eq(subDevices.plantId, plantId)));
+  return row;
+}
+
+/** Whether a device is there to serve a sub-device of this plant. */
+export async function isDeviceOf(
+  database: D1Database,
+  { organizationId, plantId }: Whose,
+  deviceId: string,
+): Promise<boolean> {
+  const found = await drizzle(database)
+    .select({ id: devices.id })
+    .from(devices)
+    .where(
+      and(eq(devices.id, deviceId), eq(devices.organizationId, organizationId), eq(devices.plantId, plantId)),
+    );
+  return found.length > 0;
+}
+
+export async function createSubDevice(
+  database: D1Database,
+  { organizationId, plantId }: Whose,
+  request: SubDeviceRequest,
+  audit: (id: string) => AuditEntry,
+  now: number,
+): Promise<{ row: SubDeviceRow; change: RegistryChange } | SubDeviceRefusal> {
+  const db = drizzle(database);
+  const [own] = await db.select({ total: count() }).from(subDevices).where(eq(subDevices.plantId, plantId));
+  if ((own?.total ?? 0) >= LIMIT.subDevicesPerPlant) return 'full';
+  const row: SubDeviceRow = {
+    id: crypto.randomUUID(),
+    plantId,
+    externalId: request.externalId,
+    assetType: request.assetType,
+    name: request.name,
+    status: 'UNKNOWN',
+    linkedDeviceId: request.linkedDeviceId ?? null,
+    ratedPowerKw: request.ratedPowerKw ?? null,
+    capacityKwh: request.capacityKwh ?? null,
+    meterRole: request.meterRole ?? (request.assetType === 'METER' ? 'GRID' : null),
+    createdAtMs: now,
+  };
+  return await orRefusal(async () => {
+    const change = await commitChange(database, organizationId, [`site:${plantId}`], now, (batch) => [
+      batch.insert(subDevices).values(row),
+      auditRow(batch, audit(row.id), now),
+    ]);
+    return { row, change };
+  });
+}
+
+export async function changeSubDevice(
+  database: D1Database,
+  { organizationId, plantId }: Whose,
+  id: string,
+  change: SubDeviceChange,
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange | SubDeviceRefusal> {
+  const columns = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
+  return await orRefusal(async () => {
+    const { results, ...told } = await commitChange(
+      database,
+      organizationId,
+      [`site:${plantId}`],
+      now,
+      (db) => [
+        db
+          .update(subDevices)
+          .set({ name: sql`${subDevices.name}`, ...columns })
+          .where(eq(subDevices.id, id))
+          .returning({ id: subDevices.id }),
+        auditRowIfChanged(db, audit, now),
+      ],
+    );
+    return isEmpty(results[0]) ? 'gone' : told;
+  });
+}
+
+export async function deleteSubDevice(
+  database: D1Database,
+  { organizationId, plantId }: Whose,
+  id: string,
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange | 'gone'> {
+  const { results, ...told } = await commitChange(
+    database,
+    organizationId,
+    [`site:${plantId}`],
+    now,
+    (db) => [
+      db.delete(subDevices).where(eq(subDevices.id, id)).returning({ id: subDevices.id }),
+      auditRowIfChanged(db, audit, now),
+    ],
+  );
+  return isEmpty(results[0]) ? 'gone' : told;
+}
+
+async function orRefusal<Value>(
+  work: () => Promise<Value>,
+): Promise<Value | 'external-id' | 'linked' | 'plant'> {
+  try {
+    return await work();
+  } catch (error) {
+    const broken = brokenUnique(error);
+    if (broken?.includes('sub_devices.external_id')) return 'external-id';
+    if (broken?.includes('sub_devices.linked_device_id')) return 'linked';
+    if (brokeForeignKey(error)) return 'plant';
+    throw error;
+  }
+}

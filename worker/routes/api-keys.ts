@@ -1,0 +1,286 @@
+/** API keys (spec: API key management; [C-5]): made, shown, tested, ended. By an ORG_ADMIN, with x-org-id. */
+import type { Context } from 'hono';
+import { z } from 'zod';
+import {
+  type ApiKeyRequest,
+  apiKeyRecord,
+  apiKeyRequest,
+  connectionTest,
+  createdApiKey,
+} from '../../protocol/api-key-record.ts';
+import { formatInstant, parseInstant } from '../../protocol/ids.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { pageOf, pageSchema } from '../../protocol/page.ts';
+import { API_KEY_SCOPES, type ApiKeyScope, hasVhost } from '../../protocol/scopes.ts';
+import { isRange } from '../auth/address.ts';
+import { auditEntry } from '../auth/audit-entry.ts';
+import type { Who } from '../auth/door.ts';
+import type { AppContext } from '../env.ts';
+import { ApiError } from '../http/error-response.ts';
+import { pageParameters } from '../http/query.ts';
+import { amqpPort, createApiKey, probeKey, revokeApiKey } from '../lifecycle/api-key.ts';
+import { connectionBundle } from '../lifecycle/connection-bundle.ts';
+import { announceLater } from '../lifecycle/registry-change.ts';
+import {
+  acknowledgeBundle,
+  apiKeyRecordOf,
+  countLiveKeys,
+  findKeyOf,
+  isKey,
+  type KeyWithCreator,
+  pageApiKeys,
+} from '../registry/api-keys.ts';
+import { writeAudit } from '../registry/audit.ts';
+import { listPlants } from '../registry/plants.ts';
+import { route } from '../route.ts';
+import { idParameter } from './identity/organizations.ts';
+
+const nothing = z.object({});
+const ORG_ADMIN: Who = { door: 'member', role: 'ORG_ADMIN', isHeaderNeeded: true };
+
+export const postApiKey = route({
+  method: 'POST',
+  path: '/api/v1/partner/api-keys',
+  summary:
+    'Make an API key. Its plaintext and signing key are told once; with broker scopes it has been tried out',
+  who: ORG_ADMIN,
+  params: nothing,
+  query: nothing,
+  body: apiKeyRequest,
+  examples: {
+    body: {
+      name: 'Trading desk',
+      partnerId: 'acme-trader',
+      scopes: ['vcp:connect', 'vcp:read', 'vcp:write:setpoint', 'vcp:write:device-command'],
+    },
+  },
+  answer: { status: 201, description: 'The key, and what its partner connects with', body: createdApiKey },
+  errors: [
+    'API_KEY_SCOPES_EMPTY',
+    'API_KEY_SCOPE_INVALID',
+    'API_KEY_CIDR_NOT_IMPLEMENTED',
+    'API_KEY_VCP_SCOPES_NOT_SUPPORTED',
+    'CONFLICT',
+  ],
+  handler: async (c, { body }) => {
+    const now = Date.now();
+    const tenant = c.get('tenant');
+    const { row: user } = c.get('user');
+    const scopes = requireScopes(body.scopes);
+    requireAddresses(c, body.allowedIps ?? []);
+    if (hasVhost(scopes) && !c.env.AMQP_HOST) {
+      throw new ApiError('API_KEY_VCP_SCOPES_NOT_SUPPORTED', 'This deployment has no AMQP listener');
+    }
+    const expiresAtMs = requireExpiry(body.expiresAt, now);
+    const plants = await listPlants(c.env.DB, tenant.organizationId);
+    requirePlants(body.allowedPlantIds, plants);
+    if ((await countLiveKeys(c.env.DB, tenant.organizationId)) >= LIMIT.keysPerOrganization) {
+      throw new ApiError('CONFLICT', 'The organization has too many API keys: revoke some');
+    }
+    const created = await createApiKey(
+      c.env,
+      {
+        organizationId: tenant.organizationId,
+        slug: tenant.slug,
+        name: body.name,
+        partnerId: body.partnerId,
+        scopes,
+        allowedPlantIds: body.allowedPlantIds ?? null,
+        allowedIps: body.allowedIps ?? [],
+        expiresAtMs,
+        createdBy: user.id,
+      },
+      (keyId, details, outcome) =>
+        auditEntry(
+          c,
+          'api_key.created',
+          keyId === null ? null : { type: 'API_KEY', id: keyId },
+          details,
+          outcome,
+        ),
+      now,
+    );
+    if (!created.ok) {
+      console.error('key not created', { organizationId: tenant.organizationId, reason: created.error });
+      throw new ApiError('INTERNAL_SERVER_ERROR', 'The key could not be tried out, and was not made');
+    }
+    announceLater(c, created.change);
+    const { row, key, signingKey } = created;
+    const [plant] = plants.filter(({ id }) => row.allowedPlantIds?.includes(id) ?? true);
+    const creator = { id: user.id, name: user.name, email: user.email };
+    return {
+      key,
+      signingKey,
+      apiKey: apiKeyRecordOf({ row, creator }, now),
+      connectionBundle:
+        row.vhost === null
+          ? null
+          : connectionBundle({
+              host: c.env.AMQP_HOST ?? '',
+              port: amqpPort(c.env),
+              slug: tenant.slug,
+              vhost: row.vhost,
+              key,
+              signingKey,
+              scopes,
+              siteId: plant?.id,
+              origin: new URL(c.req.url).origin,
+            }),
+    };
+  },
+});
+
+export const getApiKeys = route({
+  method: 'GET',
+  path: '/api/v1/partner/api-keys',
+  summary: 'API keys of the organization; no secret is told again',
+  who: ORG_ADMIN,
+  params: nothing,
+  query: z.object(pageParameters),
+  answer: { status: 200, description: 'A page, newest first', body: pageSchema(apiKeyRecord) },
+  errors: [],
+  handler: async (c, { query }) => {
+    const { rows, total } = await pageApiKeys(c.env.DB, c.get('tenant').organizationId, query);
+    const now = Date.now();
+    return pageOf(
+      rows.map((row) => apiKeyRecordOf(row, now)),
+      total,
+      query,
+    );
+  },
+});
+
+export const getApiKey = route({
+  method: 'GET',
+  path: '/api/v1/partner/api-keys/{id}',
+  summary: 'An API key',
+  who: ORG_ADMIN,
+  params: idParameter,
+  query: nothing,
+  answer: { status: 200, description: 'The key', body: apiKeyRecord },
+  errors: ['API_KEY_NOT_FOUND'],
+  handler: async (c, { params }) => apiKeyRecordOf(await requireKeyOf(c, params.id), Date.now()),
+});
+
+export const deleteApiKey = route({
+  method: 'DELETE',
+  path: '/api/v1/partner/api-keys/{id}',
+  summary: 'Revoke an API key: when this answers it is dead everywhere, and its connections are closed',
+  who: ORG_ADMIN,
+  params: idParameter,
+  query: nothing,
+  answer: {
+    status: 200,
+    description: 'It is revoked; again is the same',
+    body: z.strictObject({ id: z.string(), isActive: z.literal(false), revokedAt: z.string() }),
+  },
+  errors: ['API_KEY_NOT_FOUND'],
+  handler: async (c, { params: { id } }) => {
+    const { row } = await requireKeyOf(c, id);
+    const { organizationId } = c.get('tenant');
+    if (row.revokedAtMs === null) {
+      const audit = auditEntry(c, 'api_key.revoked', { type: 'API_KEY', id }, { keyPrefix: row.keyPrefix });
+      announceLater(c, await revokeApiKey(c.env, { id, organizationId }, audit, Date.now()));
+    }
+    const { row: revoked } = await requireKeyOf(c, id);
+    const revokedAt = formatInstant(revoked.revokedAtMs ?? Date.now());
+    return { id, isActive: false as const, revokedAt };
+  },
+});
+
+export const postConnectionTest = route({
+  method: 'POST',
+  path: '/api/v1/partner/api-keys/{id}/test-connection',
+  summary: 'Try a key out: a real connection through the public listener',
+  who: ORG_ADMIN,
+  params: idParameter,
+  query: nothing,
+  body: z.strictObject({ key: z.string().max(200) }),
+  examples: { body: { key: 'sw_…' } },
+  answer: { status: 200, description: 'How it went', body: connectionTest },
+  errors: ['API_KEY_NOT_FOUND'],
+  handler: async (c, { params: { id }, body }) => {
+    const { row } = await requireKeyOf(c, id);
+    const { slug } = c.get('tenant');
+    const test = await testConnection(c, row, slug, body.key);
+    const outcome = test.ok ? 'SUCCESS' : 'FAILURE';
+    const details = { keyPrefix: row.keyPrefix, ...test };
+    const audit = auditEntry(c, 'api_key.test_connection', { type: 'API_KEY', id }, details, outcome);
+    await writeAudit(c.env.DB, audit, Date.now());
+    return test;
+  },
+});
+
+export const postBundleAcknowledgement = route({
+  method: 'POST',
+  path: '/api/v1/partner/api-keys/{id}/acknowledge-bundle',
+  summary: 'Say that the secrets of a new key were taken',
+  who: ORG_ADMIN,
+  params: idParameter,
+  query: nothing,
+  answer: { status: 200, description: 'The key', body: apiKeyRecord },
+  errors: ['API_KEY_NOT_FOUND'],
+  handler: async (c, { params: { id } }) => {
+    const { row } = await requireKeyOf(c, id);
+    const details = { keyPrefix: row.keyPrefix };
+    const audit = auditEntry(c, 'api_key.bundle_acknowledged', { type: 'API_KEY', id }, details);
+    await acknowledgeBundle(c.env.DB, id, audit, Date.now());
+    return apiKeyRecordOf(await requireKeyOf(c, id), Date.now());
+  },
+});
+
+async function requireKeyOf(c: Context<AppContext>, id: string): Promise<KeyWithCreator> {
+  const found = await findKeyOf(c.env.DB, c.get('tenant').organizationId, id);
+  if (!found) throw new ApiError('API_KEY_NOT_FOUND', 'API key not found');
+  return found;
+}
+
+async function testConnection(
+  c: Context<AppContext>,
+  row: KeyWithCreator['row'],
+  slug: string,
+  key: string,
+): Promise<z.infer<typeof connectionTest>> {
+  const not = (error: string) => ({ ok: false, durationMs: 0, error });
+  if (!isKey(row, key)) return not('this is another key');
+  if (row.vhost === null) return not('the key has no broker scopes');
+  const hasEnded = row.revokedAtMs !== null || (row.expiresAtMs !== null && row.expiresAtMs <= Date.now());
+  if (hasEnded) return not('the key is revoked or has expired');
+  return await probeKey(c.env, { id: row.id, slug, vhost: row.vhost, key });
+}
+
+function requireScopes(given: readonly string[]): ApiKeyScope[] {
+  if (given.length === 0) throw new ApiError('API_KEY_SCOPES_EMPTY', 'scopes: at least one');
+  const isScope = (text: string): text is ApiKeyScope => (API_KEY_SCOPES as readonly string[]).includes(text);
+  const unknown = given.filter((text) => !isScope(text));
+  if (unknown.length > 0) {
+    const details = { unknown: unknown.slice(0, 10).map((text) => text.slice(0, 100)) };
+    throw new ApiError('API_KEY_SCOPE_INVALID', 'scopes: one of them is none', { details });
+  }
+  return given.filter(isScope);
+}
+
+function requireAddresses(c: Context<AppContext>, ranges: readonly string[]): void {
+  const wrong = ranges.flatMap((range, index) =>
+    isRange(range) ? [] : [`allowedIps.${index}: must be a CIDR range`],
+  );
+  if (wrong.length > 0) throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: wrong });
+  if (ranges.length > 0 && c.env.CLIENT_ADDRESS !== 'platform') {
+    throw new ApiError('API_KEY_CIDR_NOT_IMPLEMENTED', 'This deployment does not see client addresses');
+  }
+}
+
+function requireExpiry(expiresAt: string | undefined, now: number): number | null {
+  if (expiresAt === undefined) return null;
+  const atMs = parseInstant(expiresAt) ?? 0;
+  if (atMs > now) return atMs;
+  throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: ['expiresAt: must be in the future'] });
+}
+
+function requirePlants(ids: ApiKeyRequest['allowedPlantIds'], plants: readonly { id: string }[]): void {
+  const known = new Set(plants.map(({ id }) => id));
+  const wrong = (ids ?? []).flatMap((id, index) =>
+    known.has(id) ? [] : [`allowedPlantIds.${index}: no such plant`],
+  );
+  if (wrong.length > 0) throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: wrong });
+}

@@ -1,0 +1,27 @@
+/** Who did what, and who was refused [C-8.4]. */
+import { z } from 'zod';
+import { auditEvent } from '../../protocol/audit.ts';
+import { pageOf, pageSchema } from '../../protocol/page.ts';
+import { pageParameters } from '../http/query.ts';
+import { pageAuditEvents } from '../registry/audit.ts';
+import { route } from '../route.ts';
+
+export const getAuditEvents = route({
+  method: 'GET',
+  path: '/api/v1/audit-events',
+  summary: 'Audit events of the organization, newest first',
+  who: { door: 'member', role: 'ADMIN' },
+  params: z.object({}),
+  query: z.object({ ...pageParameters, event: z.string().min(1).max(100).optional() }),
+  answer: { status: 200, description: 'A page', body: pageSchema(auditEvent) },
+  errors: [],
+  handler: async (c, { query }) => {
+    const { rows, total } = await pageAuditEvents(
+      c.env.DB,
+      c.get('tenant').organizationId,
+      query.event,
+      query,
+    );
+    return pageOf(rows, total, query);
+  },
+});

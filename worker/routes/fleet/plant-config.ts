@@ -1,0 +1,90 @@
+/** Configuration of a plant as admins have it [C-2.3]: its Site holds it, and judges who was first. */
+import type { Context } from 'hono';
+import { z } from 'zod';
+import type { SiteStub } from '../../../durable-objects/env.ts';
+import { includesRole } from '../../../protocol/roles.ts';
+import { siteConfig, siteConfigRequest } from '../../../protocol/site-config.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import { requirePlant } from '../../auth/plant-access.ts';
+import type { AppContext } from '../../env.ts';
+import { ApiError } from '../../http/error-response.ts';
+import { writeAudit } from '../../registry/audit.ts';
+import { route } from '../../route.ts';
+import { idParameter } from '../identity/organizations.ts';
+
+const nothing = z.object({});
+const LIMITS = { maxChargeKw: 50, maxDischargeKw: 50, minSocPercent: 10, maxSocPercent: 95 };
+
+export const getPlantConfig = route({
+  method: 'GET',
+  path: '/api/v1/plants/{id}/config',
+  summary: 'Configuration of a plant, with its ETag',
+  who: { door: 'member', role: 'VIEWER', scope: 'config:read' },
+  params: idParameter,
+  query: nothing,
+  answer: { status: 200, description: 'The configuration', body: siteConfig },
+  errors: ['PLANT_NOT_FOUND'],
+  handler: async (c, { params }) => {
+    const site = await siteOfPlant(c, params.id);
+    const { config, etag } = await site.readConfiguration(params.id);
+    c.header('etag', etag);
+    return config;
+  },
+});
+
+export const putPlantConfig = route({
+  method: 'PUT',
+  path: '/api/v1/plants/{id}/config',
+  summary: 'Set the configuration of a plant: in force when this answers. hardLimits are an ORG_ADMIN’s',
+  who: { door: 'member', role: 'ADMIN', scope: 'config:write' },
+  params: idParameter,
+  query: nothing,
+  body: siteConfigRequest,
+  examples: {
+    body: {
+      constraints: { maxImportKw: 120, maxExportKw: 90, ...LIMITS, maxRampKwPerMinute: null },
+      fallback: { mode: 'STANDARD', afterSeconds: 300, action: 'MODE', setpointKw: null },
+      operatingMode: 'STANDARD',
+    },
+  },
+  answer: { status: 200, description: 'The configuration', body: siteConfig },
+  errors: ['PLANT_NOT_FOUND', 'CONFLICT', 'FORBIDDEN', 'INSUFFICIENT_ORG_PERMISSIONS'],
+  errorStatuses: { CONFLICT: 412 },
+  handler: async (c, { params, body }) => {
+    const site = await siteOfPlant(c, params.id);
+    const { role, actor } = c.get('tenant');
+    const answer = await site.putConfiguration(params.id, {
+      config: body,
+      ifMatch: ifMatchOf(c.req.header('if-match')),
+      mayChangeHardLimits: role !== null && includesRole(role, 'ORG_ADMIN'),
+      source: actor.name,
+    });
+    if (answer.refused === 'stale') {
+      throw new ApiError('CONFLICT', 'The configuration has changed: read it again', { status: 412 });
+    }
+    if (answer.refused === 'hard-limits') {
+      const code = role === null ? 'FORBIDDEN' : 'INSUFFICIENT_ORG_PERMISSIONS';
+      throw new ApiError(code, 'hardLimits are set by an ORG_ADMIN');
+    }
+    const audit = auditEntry(
+      c,
+      'plant.config_updated',
+      { type: 'PLANT', id: params.id },
+      { ...answer.config },
+    );
+    await writeAudit(c.env.DB, audit, Date.now());
+    c.header('etag', answer.etag);
+    return answer.config;
+  },
+});
+
+async function siteOfPlant(c: Context<AppContext>, plantId: string): Promise<SiteStub> {
+  await requirePlant(c, plantId);
+  return c.env.SITE.get(c.env.SITE.idFromName(plantId));
+}
+
+/** The tags of `If-Match`; null where any will do. A weak one matches nothing, as the standard has it. */
+function ifMatchOf(header: string | undefined): string[] | null {
+  if (header === undefined || header.trim() === '*') return null;
+  return header.split(',').map((tag) => tag.trim());
+}

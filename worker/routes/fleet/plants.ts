@@ -1,0 +1,147 @@
+/** Plants [C-2.1]: by members, and by keys with a plants: scope. */
+import { z } from 'zod';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import {
+  deletion,
+  isExternalPlantId,
+  type PlantRecord,
+  plantChange,
+  plantRecord,
+  plantRequest,
+} from '../../../protocol/plant-record.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import type { Who } from '../../auth/door.ts';
+import { plantNotFound, requirePlant } from '../../auth/plant-access.ts';
+import { ApiError } from '../../http/error-response.ts';
+import { pageParameters } from '../../http/query.ts';
+import { announce } from '../../lifecycle/registry-change.ts';
+import { changePlant, createPlant, deletePlant, type PlantRow, pagePlants } from '../../registry/plants.ts';
+import { route } from '../../route.ts';
+import { idParameter } from '../identity/organizations.ts';
+
+const nothing = z.object({});
+export const READS_PLANTS: Who = { door: 'member', role: 'VIEWER', scope: 'plants:read' };
+export const WRITES_PLANTS: Who = { door: 'member', role: 'OPERATOR', scope: 'plants:write' };
+const EXAMPLE = {
+  name: 'Acme Dairy',
+  externalPlantId: 'dairy-1',
+  eanCons: '859182400000000001',
+  eanProd: '859182400000000002',
+  timezone: 'Europe/Prague',
+};
+
+export const postPlant = route({
+  method: 'POST',
+  path: '/api/v1/plants',
+  summary: 'Make a plant',
+  who: WRITES_PLANTS,
+  params: nothing,
+  query: nothing,
+  body: plantRequest,
+  examples: { body: EXAMPLE },
+  answer: { status: 201, description: 'The plant', body: plantRecord },
+  errors: ['EXTERNAL_PLANT_ID_INVALID_FORMAT', 'PLANT_ALREADY_EXISTS', 'CONFLICT', 'FORBIDDEN'],
+  handler: async (c, { body }) => {
+    const { organizationId, allowedPlantIds } = c.get('tenant');
+    // It could not see what it made.
+    if (allowedPlantIds) throw new ApiError('FORBIDDEN', 'An API key that is limited to plants makes none');
+    requireExternalId(body.externalPlantId);
+    const now = Date.now();
+    const audit = (id: string) => auditEntry(c, 'plant.created', { type: 'PLANT', id }, { name: body.name });
+    const made = await createPlant(c.env.DB, organizationId, body, audit, now);
+    if (made === 'taken') throw taken();
+    if (made === 'full') throw new ApiError('CONFLICT', 'The organization has too many plants');
+    await announce(c, made.change);
+    return plantRecordOf(made.row);
+  },
+});
+
+export const getPlants = route({
+  method: 'GET',
+  path: '/api/v1/plants',
+  summary: 'Plants of the organization',
+  who: READS_PLANTS,
+  params: nothing,
+  query: z.object(pageParameters),
+  answer: { status: 200, description: 'A page, by name', body: pageSchema(plantRecord) },
+  errors: [],
+  handler: async (c, { query }) => {
+    const { organizationId, allowedPlantIds } = c.get('tenant');
+    const { rows, total } = await pagePlants(c.env.DB, organizationId, allowedPlantIds, query);
+    return pageOf(rows.map(plantRecordOf), total, query);
+  },
+});
+
+export const getPlant = route({
+  method: 'GET',
+  path: '/api/v1/plants/{id}',
+  summary: 'A plant',
+  who: READS_PLANTS,
+  params: idParameter,
+  query: nothing,
+  answer: { status: 200, description: 'The plant', body: plantRecord },
+  errors: ['PLANT_NOT_FOUND'],
+  handler: async (c, { params }) => plantRecordOf(await requirePlant(c, params.id)),
+});
+
+export const patchPlant = route({
+  method: 'PATCH',
+  path: '/api/v1/plants/{id}',
+  summary: 'Change a plant',
+  who: WRITES_PLANTS,
+  params: idParameter,
+  query: nothing,
+  body: plantChange,
+  examples: { body: { name: 'Acme Dairy, hall 2', externalPlantId: null } },
+  answer: { status: 200, description: 'The plant', body: plantRecord },
+  errors: ['PLANT_NOT_FOUND', 'EXTERNAL_PLANT_ID_INVALID_FORMAT', 'PLANT_ALREADY_EXISTS'],
+  handler: async (c, { params, body }) => {
+    const { organizationId, id } = await requirePlant(c, params.id);
+    requireExternalId(body.externalPlantId);
+    const audit = auditEntry(c, 'plant.updated', { type: 'PLANT', id }, { ...body });
+    const change = await changePlant(c.env.DB, { organizationId, id }, body, audit, Date.now());
+    if (change === 'taken') throw taken();
+    if (change === 'gone') throw plantNotFound();
+    await announce(c, change);
+    return plantRecordOf(await requirePlant(c, id));
+  },
+});
+
+export const removePlant = route({
+  method: 'DELETE',
+  path: '/api/v1/plants/{id}',
+  summary: 'Delete a plant that has no devices: what waits for it ends',
+  who: WRITES_PLANTS,
+  params: idParameter,
+  query: nothing,
+  answer: { status: 200, description: 'It is gone', body: deletion },
+  errors: ['PLANT_NOT_FOUND', 'PLANT_INVALID_STATE'],
+  handler: async (c, { params }) => {
+    const { organizationId, id, name } = await requirePlant(c, params.id);
+    const audit = auditEntry(c, 'plant.deleted', { type: 'PLANT', id }, { name });
+    const change = await deletePlant(c.env.DB, { organizationId, id }, audit, Date.now());
+    if (change === 'devices') {
+      throw new ApiError('PLANT_INVALID_STATE', 'The plant has devices: delete or move them first');
+    }
+    if (change === 'gone') throw plantNotFound();
+    await announce(c, change);
+    return { id, deleted: true as const };
+  },
+});
+
+function requireExternalId(externalPlantId: string | null | undefined): void {
+  if (externalPlantId == null || isExternalPlantId(externalPlantId)) return;
+  throw new ApiError(
+    'EXTERNAL_PLANT_ID_INVALID_FORMAT',
+    'externalPlantId: 1 to 64 letters, digits and ._:- and not a UUID',
+  );
+}
+
+function taken(): ApiError {
+  return new ApiError('PLANT_ALREADY_EXISTS', 'Another plant has this EAN or externalPlantId');
+}
+
+function plantRecordOf({ createdAtMs, ...row }: PlantRow): PlantRecord {
+  return { ...row, createdAt: formatInstant(createdAtMs) };
+}

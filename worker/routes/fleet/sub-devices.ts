@@ -1,0 +1,185 @@
+/** Sub-devices of a plant [C-2.2]: they are the topology that commands are checked against. */
+import type { Context } from 'hono';
+import { z } from 'zod';
+import { formatInstant, uuid } from '../../../protocol/ids.ts';
+import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import {
+  deletion,
+  isSubDeviceExternalId,
+  type SubDeviceRecord,
+  subDeviceChange,
+  subDeviceRecord,
+  subDeviceRequest,
+} from '../../../protocol/plant-record.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import { plantNotFound, requirePlant } from '../../auth/plant-access.ts';
+import type { AppContext } from '../../env.ts';
+import { ApiError } from '../../http/error-response.ts';
+import { pageParameters } from '../../http/query.ts';
+import { announce } from '../../lifecycle/registry-change.ts';
+import type { SubDeviceRow } from '../../registry/plants.ts';
+import {
+  changeSubDevice,
+  createSubDevice,
+  deleteSubDevice,
+  findSubDevice,
+  isDeviceOf,
+  listSubDevicesOf,
+  type SubDeviceRefusal,
+  type Whose,
+} from '../../registry/sub-devices.ts';
+import { route } from '../../route.ts';
+import { idParameter } from '../identity/organizations.ts';
+import { READS_PLANTS, WRITES_PLANTS } from './plants.ts';
+
+const nothing = z.object({});
+const subDeviceParameters = z.object({ id: uuid, subDeviceId: uuid });
+
+export const postSubDevice = route({
+  method: 'POST',
+  path: '/api/v1/plants/{id}/sub-devices',
+  summary: 'Add a sub-device: commands may target it when this answers',
+  who: WRITES_PLANTS,
+  params: idParameter,
+  query: nothing,
+  body: subDeviceRequest,
+  examples: {
+    body: { externalId: 'BESS-1', assetType: 'BESS', name: 'Battery', ratedPowerKw: 50, capacityKwh: 100 },
+  },
+  answer: { status: 201, description: 'The sub-device', body: subDeviceRecord },
+  errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_EXTERNAL_ID_INVALID', 'SUB_DEVICE_EXTERNAL_ID_TAKEN', 'CONFLICT'],
+  handler: async (c, { params, body }) => {
+    const whose = await whoseOf(c, params.id);
+    if (!isSubDeviceExternalId(body.externalId)) {
+      throw new ApiError('SUB_DEVICE_EXTERNAL_ID_INVALID', 'externalId: 1 to 64 letters, digits and ._-');
+    }
+    await requireDevice(c, whose, body.linkedDeviceId);
+    const audit = (id: string) =>
+      auditEntry(c, 'sub_device.created', { type: 'SUB_DEVICE', id }, { plantId: whose.plantId, ...body });
+    const made = await createSubDevice(c.env.DB, whose, body, audit, Date.now());
+    if (typeof made === 'string') throw refusal(made);
+    await announce(c, made.change);
+    return subDeviceRecordOf(made.row);
+  },
+});
+
+export const getSubDevices = route({
+  method: 'GET',
+  path: '/api/v1/plants/{id}/sub-devices',
+  summary: 'Sub-devices of a plant',
+  who: READS_PLANTS,
+  params: idParameter,
+  query: z.object(pageParameters),
+  answer: { status: 200, description: 'A page, by external id', body: pageSchema(subDeviceRecord) },
+  errors: ['PLANT_NOT_FOUND'],
+  handler: async (c, { params, query }) => {
+    const { plantId } = await whoseOf(c, params.id);
+    const { rows, total } = await listSubDevicesOf(c.env.DB, plantId, query);
+    return pageOf(rows.map(subDeviceRecordOf), total, query);
+  },
+});
+
+export const getSubDevice = route({
+  method: 'GET',
+  path: '/api/v1/plants/{id}/sub-devices/{subDeviceId}',
+  summary: 'A sub-device',
+  who: READS_PLANTS,
+  params: subDeviceParameters,
+  query: nothing,
+  answer: { status: 200, description: 'The sub-device', body: subDeviceRecord },
+  errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND'],
+  handler: async (c, { params }) => {
+    const { plantId } = await whoseOf(c, params.id);
+    return subDeviceRecordOf(await requireSubDevice(c, plantId, params.subDeviceId));
+  },
+});
+
+export const patchSubDevice = route({
+  method: 'PATCH',
+  path: '/api/v1/plants/{id}/sub-devices/{subDeviceId}',
+  summary: 'Change a sub-device; its external id and asset type are what it is',
+  who: WRITES_PLANTS,
+  params: subDeviceParameters,
+  query: nothing,
+  body: subDeviceChange,
+  examples: { body: { ratedPowerKw: 60, linkedDeviceId: null } },
+  answer: { status: 200, description: 'The sub-device', body: subDeviceRecord },
+  errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND', 'CONFLICT'],
+  handler: async (c, { params, body }) => {
+    const whose = await whoseOf(c, params.id);
+    const { id } = await requireSubDevice(c, whose.plantId, params.subDeviceId);
+    await requireDevice(c, whose, body.linkedDeviceId);
+    const audit = auditEntry(c, 'sub_device.updated', { type: 'SUB_DEVICE', id }, { ...body });
+    const change = await changeSubDevice(c.env.DB, whose, id, body, audit, Date.now());
+    if (typeof change === 'string') throw refusal(change);
+    await announce(c, change);
+    return subDeviceRecordOf(await requireSubDevice(c, whose.plantId, id));
+  },
+});
+
+export const removeSubDevice = route({
+  method: 'DELETE',
+  path: '/api/v1/plants/{id}/sub-devices/{subDeviceId}',
+  summary: 'Take a sub-device away: commands that wait for it end',
+  who: WRITES_PLANTS,
+  params: subDeviceParameters,
+  query: nothing,
+  answer: { status: 200, description: 'It is gone', body: deletion },
+  errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND'],
+  handler: async (c, { params }) => {
+    const whose = await whoseOf(c, params.id);
+    const { id, externalId } = await requireSubDevice(c, whose.plantId, params.subDeviceId);
+    const audit = auditEntry(c, 'sub_device.deleted', { type: 'SUB_DEVICE', id }, { externalId });
+    const change = await deleteSubDevice(c.env.DB, whose, id, audit, Date.now());
+    if (change === 'gone') throw refusal(change);
+    await announce(c, change);
+    return { id, deleted: true as const };
+  },
+});
+
+async function whoseOf(c: Context<AppContext>, plantId: string): Promise<Whose> {
+  const { id, organizationId } = await requirePlant(c, plantId);
+  return { organizationId, plantId: id };
+}
+
+async function requireSubDevice(c: Context<AppContext>, plantId: string, id: string): Promise<SubDeviceRow> {
+  const row = await findSubDevice(c.env.DB, plantId, id);
+  if (!row) throw notFound();
+  return row;
+}
+
+function notFound(): ApiError {
+  return new ApiError('SUB_DEVICE_NOT_FOUND', 'Sub-device not found');
+}
+
+async function requireDevice(
+  c: Context<AppContext>,
+  whose: Whose,
+  deviceId: string | null | undefined,
+): Promise<void> {
+  if (deviceId == null || (await isDeviceOf(c.env.DB, whose, deviceId))) return;
+  const details = ['linkedDeviceId: must be a device of this plant'];
+  throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details });
+}
+
+function refusal(why: SubDeviceRefusal): ApiError {
+  switch (why) {
+    case 'external-id':
+      return new ApiError(
+        'SUB_DEVICE_EXTERNAL_ID_TAKEN',
+        'Another sub-device of the plant has this externalId',
+      );
+    case 'linked':
+      return new ApiError('CONFLICT', 'Another sub-device is linked to this device');
+    case 'plant':
+      return plantNotFound();
+    case 'gone':
+      return notFound();
+    case 'full':
+      return new ApiError('CONFLICT', 'The plant has too many sub-devices');
+  }
+}
+
+function subDeviceRecordOf({ createdAtMs, ...row }: SubDeviceRow): SubDeviceRecord {
+  return { ...row, createdAt: formatInstant(createdAtMs) };
+}

@@ -1,0 +1,257 @@
+/** Registration, login and what keeps a session going [C-1.4]. */
+import type { Context } from 'hono';
+import { deleteCookie, setCookie } from 'hono/cookie';
+import { z } from 'zod';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { organizationRecord } from '../../../protocol/organization.ts';
+import {
+  type LoginAnswer,
+  loginAnswer,
+  login as loginSchema,
+  membership,
+  passwordChange,
+  refreshRequest,
+  registration,
+  success,
+  userRecord,
+} from '../../../protocol/user.ts';
+import { addressOf } from '../../auth/address.ts';
+import { hashPassword, verifyPassword } from '../../auth/password.ts';
+import { ACCESS_COOKIE } from '../../auth/principal.ts';
+import { readRefreshToken, signAccessToken, signRefreshToken } from '../../auth/session-tokens.ts';
+import type { AppContext } from '../../env.ts';
+import { ApiError } from '../../http/error-response.ts';
+import { shedLoad } from '../../http/rate.ts';
+import { countAttempt } from '../../registry/login-failures.ts';
+import { organizationRecordOf } from '../../registry/organizations.ts';
+import { registerUser } from '../../registry/registration.ts';
+import { changePasswordHash, endSession, openSession, refreshSession } from '../../registry/sessions.ts';
+import {
+  findUser,
+  findUserByEmail,
+  membershipsOf,
+  type UserRow,
+  userRecordOf,
+} from '../../registry/users.ts';
+import { route } from '../../route.ts';
+import { contextRole } from './context-role.ts';
+
+const nothing = z.object({});
+
+export const register = route({
+  method: 'POST',
+  path: '/api/v1/auth/register',
+  summary: 'Register a user, with an organization of their own where one is named',
+  who: { door: 'public' },
+  params: nothing,
+  query: nothing,
+  body: registration,
+  examples: {
+    body: {
+      email: 'jana@example.com',
+      password: 'correct horse battery',
+      name: 'Jana',
+      organizationName: 'Acme Energy',
+      organizationSlug: 'acme',
+    },
+  },
+  answer: {
+    status: 201,
+    description: 'The user, and the organization if one was made: its maker is its ORG_ADMIN',
+    body: z.strictObject({ user: userRecord, organization: organizationRecord.nullable() }),
+  },
+  errors: ['EMAIL_ALREADY_REGISTERED', 'CONFLICT'],
+  handler: async (c, { body }) => {
+    await shedLoad(c);
+    const { email, password, name, organizationName, organizationSlug } = body;
+    const organization =
+      organizationName !== undefined && organizationSlug !== undefined
+        ? { name: organizationName, slug: organizationSlug }
+        : undefined;
+    const passwordHash = hashPassword(password);
+    const registered = await registerUser(c.env.DB, { email, name, passwordHash }, organization, {
+      address: addressOf(c),
+      now: Date.now(),
+    });
+    if (registered === 'email') throw new ApiError('EMAIL_ALREADY_REGISTERED', 'This e-mail is registered');
+    if (registered === 'slug') throw new ApiError('CONFLICT', 'This slug is taken');
+    const own = await membershipsOf(c.env.DB, registered.user.id);
+    const role = own[0]?.role ?? null;
+    return {
+      user: userRecordOf(registered.user, own, role),
+      organization: registered.organization ? organizationRecordOf(registered.organization, role) : null,
+    };
+  },
+});
+
+export const login = route({
+  method: 'POST',
+  path: '/api/v1/auth/login',
+  summary: 'Log in: a bearer token, and the cookie access_token with it',
+  who: { door: 'public' },
+  params: nothing,
+  query: nothing,
+  body: loginSchema,
+  examples: { body: { email: 'jana@example.com', password: 'correct horse battery' } },
+  answer: { status: 200, description: 'Tokens of a new session', body: loginAnswer },
+  errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED'],
+  handler: async (c, { body }) => {
+    await shedLoad(c);
+    const now = Date.now();
+    // Counted before it is judged: guesses in parallel count as those one by one.
+    if (!(await countAttempt(c.env.DB, body.email, now))) {
+      throw new ApiError('ACCOUNT_LOCKED', 'Too many wrong logins: try again in 15 minutes', {
+        headers: { 'retry-after': String(LIMIT.wrongLoginsMs / 1_000) },
+      });
+    }
+    const user = await findUserByEmail(c.env.DB, body.email);
+    const isRight = verifyPassword(body.password, user?.passwordHash);
+    if (!user || !isRight) throw new ApiError('INVALID_CREDENTIALS', 'Wrong e-mail or password');
+    const sessionId = await openSession(c.env.DB, user, addressOf(c), now);
+    // Right when it was judged, changed since.
+    if (!sessionId) throw new ApiError('INVALID_CREDENTIALS', 'Wrong e-mail or password');
+    return await answerLogin(c, { ...user, lastLoginAtMs: now }, { sessionId, generation: 1 }, now);
+  },
+});
+
+export const refresh = route({
+  method: 'POST',
+  path: '/api/v1/auth/refresh',
+  summary: 'Exchange a refresh token: each is good once',
+  who: { door: 'public' },
+  params: nothing,
+  query: nothing,
+  body: refreshRequest,
+  examples: { body: { refreshToken: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10.1.…' } },
+  answer: { status: 200, description: 'New tokens of the same session', body: loginAnswer },
+  errors: ['REFRESH_TOKEN_INVALID', 'REFRESH_TOKEN_EXPIRED', 'REFRESH_TOKEN_REVOKED'],
+  handler: async (c, { body }) => {
+    await shedLoad(c);
+    const now = Date.now();
+    const token = readRefreshToken(c.env.SESSION_SECRET, body.refreshToken);
+    if (!token) throw new ApiError('REFRESH_TOKEN_INVALID', 'Not a refresh token');
+    const refreshed = await refreshSession(c.env.DB, token, now);
+    switch (refreshed.outcome) {
+      case 'refreshed': {
+        const user = await findUser(c.env.DB, refreshed.userId);
+        if (!user) throw new ApiError('REFRESH_TOKEN_INVALID', 'Not a refresh token');
+        const { generation } = refreshed;
+        return await answerLogin(c, user, { sessionId: token.sessionId, generation }, now);
+      }
+      // Cleared away once its time was over.
+      case 'unknown':
+      case 'expired':
+        throw new ApiError('REFRESH_TOKEN_EXPIRED', 'The refresh token has expired');
+      case 'revoked':
+        throw new ApiError('REFRESH_TOKEN_REVOKED', 'The session has ended');
+      case 'reused':
+        throw new ApiError(
+          'REFRESH_TOKEN_REVOKED',
+          'The refresh token was used before: its session is ended',
+        );
+    }
+  },
+});
+
+export const logout = route({
+  method: 'POST',
+  path: '/api/v1/auth/logout',
+  summary: 'End the session, at once',
+  who: { door: 'user' },
+  params: nothing,
+  query: nothing,
+  answer: { status: 200, description: 'It has ended', body: success },
+  errors: [],
+  handler: async (c) => {
+    await endSession(c.env.DB, c.get('user').sessionId, Date.now());
+    deleteCookie(c, ACCESS_COOKIE, { path: '/', secure: true });
+    return { success: true as const };
+  },
+});
+
+export const readMe = route({
+  method: 'GET',
+  path: '/api/v1/auth/me',
+  summary: 'Who is logged in, and where a member',
+  who: { door: 'user' },
+  params: nothing,
+  query: nothing,
+  answer: {
+    status: 200,
+    description: 'The user',
+    body: z.strictObject({ user: userRecord, memberships: z.array(membership) }),
+  },
+  errors: [],
+  handler: (c) => {
+    const user = c.get('user');
+    const own = user.memberships.map(({ organizationId, slug, role }) => ({ organizationId, slug, role }));
+    return { user: userRecordOf(user.row, own, contextRole(c, user)), memberships: own };
+  },
+});
+
+export const changePassword = route({
+  method: 'POST',
+  path: '/api/v1/auth/change-password',
+  summary: 'Change the password: every other session ends, and tokens of before are no good any more',
+  who: { door: 'user' },
+  params: nothing,
+  query: nothing,
+  body: passwordChange,
+  examples: { body: { currentPassword: 'correct horse battery', newPassword: 'staple correct horse' } },
+  answer: { status: 200, description: 'It is changed; refresh this session', body: success },
+  errors: ['INVALID_CURRENT_PASSWORD', 'ACCOUNT_LOCKED'],
+  handler: async (c, { body }) => {
+    const { row, sessionId, via } = c.get('user');
+    const now = Date.now();
+    if (!(await countAttempt(c.env.DB, row.email, now))) {
+      throw new ApiError('ACCOUNT_LOCKED', 'Too many wrong passwords: try again in 15 minutes');
+    }
+    if (!verifyPassword(body.currentPassword, row.passwordHash)) {
+      throw new ApiError('INVALID_CURRENT_PASSWORD', 'The current password is another');
+    }
+    const passwordHash = hashPassword(body.newPassword);
+    const tokenVersion = await changePasswordHash(c.env.DB, row, passwordHash, sessionId, now);
+    if (tokenVersion === undefined) {
+      throw new ApiError('INVALID_CURRENT_PASSWORD', 'The current password is another');
+    }
+    // A page that has its token in the cookie alone stays logged in.
+    if (via === 'cookie') {
+      setAccessCookie(
+        c,
+        await signAccessToken(c.env.SESSION_SECRET, { userId: row.id, sessionId, tokenVersion }, now),
+      );
+    }
+    return { success: true as const };
+  },
+});
+
+async function answerLogin(
+  c: Context<AppContext>,
+  user: UserRow,
+  session: { sessionId: string; generation: number },
+  now: number,
+): Promise<LoginAnswer> {
+  const { SESSION_SECRET, DB } = c.env;
+  const access = { userId: user.id, sessionId: session.sessionId, tokenVersion: user.tokenVersion };
+  const accessToken = await signAccessToken(SESSION_SECRET, access, now);
+  const own = await membershipsOf(DB, user.id);
+  setAccessCookie(c, accessToken);
+  const [only, ...others] = own;
+  return {
+    user: userRecordOf(user, own, only && others.length === 0 ? only.role : null),
+    accessToken,
+    tokenType: 'Bearer',
+    expiresIn: LIMIT.accessTokenMs / 1_000,
+    refreshToken: signRefreshToken(SESSION_SECRET, session),
+  };
+}
+
+function setAccessCookie(c: Context<AppContext>, accessToken: string): void {
+  setCookie(c, ACCESS_COOKIE, accessToken, {
+    httpOnly: true,
+    secure: true,
+    sameSite: 'Lax',
+    path: '/',
+    maxAge: LIMIT.accessTokenMs / 1_000,
+  });
+}

@@ -1,0 +1,173 @@
+/** Members of an organization and their roles [C-1.2]: nobody grants, or changes someone who has, a role above their own. */
+import type { Context } from 'hono';
+import { z } from 'zod';
+import { formatInstant, uuid } from '../../../protocol/ids.ts';
+import { type MemberRecord, memberRecord, memberRequest } from '../../../protocol/organization.ts';
+import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import { includesRole, type Role } from '../../../protocol/roles.ts';
+import { roleChange, userRecord } from '../../../protocol/user.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import type { AppContext } from '../../env.ts';
+import { ApiError } from '../../http/error-response.ts';
+import { pageParameters } from '../../http/query.ts';
+import {
+  addMember,
+  changeRole,
+  findMember,
+  listMembers,
+  type MemberRow,
+  removeMember,
+} from '../../registry/organizations.ts';
+import { findUserByEmail, userRecordOf } from '../../registry/users.ts';
+import { route } from '../../route.ts';
+import { idParameter } from './organizations.ts';
+
+const nothing = z.object({});
+const memberParameters = z.object({ id: uuid, userId: uuid });
+
+export const getMembers = route({
+  method: 'GET',
+  path: '/api/v1/organizations/{id}/members',
+  summary: 'Members of an organization',
+  who: { door: 'organization', role: 'VIEWER' },
+  params: idParameter,
+  query: z.object(pageParameters),
+  answer: { status: 200, description: 'A page, by e-mail', body: pageSchema(memberRecord) },
+  errors: [],
+  handler: async (c, { params, query }) => {
+    const { rows, total } = await listMembers(c.env.DB, params.id, query);
+    return pageOf(rows.map(memberRecordOf), total, query);
+  },
+});
+
+export const postMember = route({
+  method: 'POST',
+  path: '/api/v1/organizations/{id}/members',
+  summary: 'Take a registered user in',
+  who: { door: 'organization', role: 'ADMIN' },
+  params: idParameter,
+  query: nothing,
+  body: memberRequest,
+  examples: { body: { email: 'petr@example.com', role: 'OPERATOR' } },
+  answer: { status: 201, description: 'The member', body: memberRecord },
+  errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
+  handler: async (c, { params, body }) => {
+    requireRank(c, body.role);
+    const user = await findUserByEmail(c.env.DB, body.email);
+    if (!user) throw new ApiError('MEMBER_NOT_FOUND', 'No user is registered with this e-mail');
+    const now = Date.now();
+    const audit = auditEntry(c, 'member.added', { type: 'USER', id: user.id }, { role: body.role });
+    const outcome = await addMember(c.env.DB, params.id, { userId: user.id, role: body.role }, audit, now);
+    if (outcome === 'member') throw new ApiError('CONFLICT', 'This user is a member already');
+    if (outcome === 'full') throw new ApiError('CONFLICT', 'The organization has too many members');
+    return memberRecordOf({ user, role: body.role, createdAtMs: now });
+  },
+});
+
+export const patchMember = route({
+  method: 'PATCH',
+  path: '/api/v1/organizations/{id}/members/{userId}',
+  summary: "Change a member's role",
+  who: { door: 'organization', role: 'ADMIN' },
+  params: memberParameters,
+  query: nothing,
+  body: roleChange,
+  examples: { body: { role: 'ADMIN' } },
+  answer: { status: 200, description: 'The member', body: memberRecord },
+  errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
+  handler: async (c, { params, body }) => memberRecordOf(await giveRole(c, params.userId, body.role)),
+});
+
+export const deleteMember = route({
+  method: 'DELETE',
+  path: '/api/v1/organizations/{id}/members/{userId}',
+  summary: 'Put a member out',
+  who: { door: 'organization', role: 'ADMIN' },
+  params: memberParameters,
+  query: nothing,
+  answer: {
+    status: 200,
+    description: 'The user is no member any more',
+    body: z.strictObject({ userId: z.string(), deleted: z.literal(true) }),
+  },
+  errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
+  handler: async (c, { params: { userId } }) => {
+    const { organizationId } = c.get('tenant');
+    const member = await requireMember(c, userId);
+    const audit = auditEntry(c, 'member.removed', { type: 'USER', id: userId }, { role: member.role });
+    if (!(await removeMember(c.env.DB, organizationId, userId, member.role, audit, Date.now())))
+      throw lastAdmin();
+    return { userId, deleted: true as const };
+  },
+});
+
+export const getUsers = route({
+  method: 'GET',
+  path: '/api/v1/users',
+  summary: 'Users of the organization',
+  who: { door: 'member', role: 'ADMIN' },
+  params: nothing,
+  query: z.object(pageParameters),
+  answer: { status: 200, description: 'A page, by e-mail', body: pageSchema(userRecord) },
+  errors: [],
+  handler: async (c, { query }) => {
+    const { rows, total } = await listMembers(c.env.DB, c.get('tenant').organizationId, query);
+    return pageOf(
+      rows.map((row) => userInContext(c, row)),
+      total,
+      query,
+    );
+  },
+});
+
+export const patchUser = route({
+  method: 'PATCH',
+  path: '/api/v1/users/{id}',
+  summary: "Change a user's role in the organization",
+  who: { door: 'member', role: 'ADMIN' },
+  params: idParameter,
+  query: nothing,
+  body: roleChange,
+  examples: { body: { role: 'OPERATOR' } },
+  answer: { status: 200, description: 'The user', body: userRecord },
+  errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
+  handler: async (c, { params, body }) => userInContext(c, await giveRole(c, params.id, body.role)),
+});
+
+/** The member whom the request is about: no member answers as nobody. */
+async function requireMember(c: Context<AppContext>, userId: string): Promise<MemberRow> {
+  const member = await findMember(c.env.DB, c.get('tenant').organizationId, userId);
+  if (!member) throw new ApiError('MEMBER_NOT_FOUND', 'Member not found');
+  requireRank(c, member.role);
+  return member;
+}
+
+async function giveRole(c: Context<AppContext>, userId: string, role: Role): Promise<MemberRow> {
+  const { organizationId } = c.get('tenant');
+  const member = await requireMember(c, userId);
+  requireRank(c, role);
+  if (member.role === role) return member;
+  const details = { from: member.role, to: role };
+  const audit = auditEntry(c, 'member.role_changed', { type: 'USER', id: userId }, details);
+  if (!(await changeRole(c.env.DB, organizationId, userId, details, audit, Date.now()))) throw lastAdmin();
+  return { ...member, role };
+}
+
+function requireRank(c: Context<AppContext>, role: Role): void {
+  const own = c.get('tenant').role;
+  if (own && includesRole(own, role)) return;
+  throw new ApiError('INSUFFICIENT_ORG_PERMISSIONS', `This needs the role ${role} or higher`);
+}
+
+function lastAdmin(): ApiError {
+  return new ApiError('CONFLICT', 'The last ORG_ADMIN stays, or the member has changed meanwhile');
+}
+
+function memberRecordOf({ user, role, createdAtMs }: MemberRow): MemberRecord {
+  return { userId: user.id, email: user.email, name: user.name, role, createdAt: formatInstant(createdAtMs) };
+}
+
+function userInContext(c: Context<AppContext>, { user, role }: MemberRow) {
+  const { organizationId, slug } = c.get('tenant');
+  return userRecordOf(user, [{ organizationId, slug, role }], role);
+}

@@ -1,0 +1,119 @@
+/** Organizations [C-1.1]: one's own, and their settings. */
+import { z } from 'zod';
+import { uuid } from '../../../protocol/ids.ts';
+import {
+  organizationChange,
+  organizationRecord,
+  organizationRequest,
+} from '../../../protocol/organization.ts';
+import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import { addressOf } from '../../auth/address.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import { ApiError } from '../../http/error-response.ts';
+import { pageParameters } from '../../http/query.ts';
+import { announce } from '../../lifecycle/registry-change.ts';
+import {
+  changeOrganization,
+  createOrganization,
+  findOrganization,
+  listOrganizations,
+  organizationRecordOf,
+} from '../../registry/organizations.ts';
+import { route } from '../../route.ts';
+
+const nothing = z.object({});
+export const idParameter = z.object({ id: uuid });
+
+export const postOrganization = route({
+  method: 'POST',
+  path: '/api/v1/organizations',
+  summary: 'Make an organization, and be its ORG_ADMIN',
+  who: { door: 'user' },
+  params: nothing,
+  query: nothing,
+  body: organizationRequest,
+  examples: { body: { name: 'Acme Energy', slug: 'acme' } },
+  answer: { status: 201, description: 'The organization', body: organizationRecord },
+  errors: ['CONFLICT'],
+  handler: async (c, { body }) => {
+    const { row } = c.get('user');
+    const made = await createOrganization(
+      c.env.DB,
+      body,
+      row.id,
+      (id) => ({
+        organizationId: id,
+        event: 'organization.created',
+        actor: { type: 'USER', id: row.id, name: row.email },
+        target: { type: 'ORGANIZATION', id },
+        address: addressOf(c),
+        outcome: 'SUCCESS',
+        details: { slug: body.slug },
+      }),
+      Date.now(),
+    );
+    if (made === 'slug') throw new ApiError('CONFLICT', 'This slug is taken');
+    if (made === 'full') throw new ApiError('CONFLICT', 'You are a member of too many organizations');
+    return organizationRecordOf(made, 'ORG_ADMIN');
+  },
+});
+
+export const getOrganizations = route({
+  method: 'GET',
+  path: '/api/v1/organizations',
+  summary: 'The organizations that you are a member of; with all=true, as SUPER_ADMIN, every one',
+  who: { door: 'user' },
+  params: nothing,
+  query: z.object({ ...pageParameters, all: z.enum(['true', 'false']).optional() }),
+  answer: { status: 200, description: 'A page, by slug', body: pageSchema(organizationRecord) },
+  errors: ['SUPER_ADMIN_REQUIRED'],
+  handler: async (c, { query }) => {
+    const { row } = c.get('user');
+    const all = query.all === 'true';
+    if (all && !row.superAdmin) throw new ApiError('SUPER_ADMIN_REQUIRED', 'Only a SUPER_ADMIN lists all');
+    const { rows, total } = await listOrganizations(c.env.DB, row.id, all, query);
+    const records = rows.map(({ organization, role }) => organizationRecordOf(organization, role));
+    return pageOf(records, total, query);
+  },
+});
+
+export const getOrganization = route({
+  method: 'GET',
+  path: '/api/v1/organizations/{id}',
+  summary: 'An organization',
+  who: { door: 'organization', role: 'VIEWER' },
+  params: idParameter,
+  query: nothing,
+  answer: { status: 200, description: 'The organization', body: organizationRecord },
+  errors: [],
+  handler: async (c) => await recordOf(c.env.DB, c.get('tenant')),
+});
+
+export const patchOrganization = route({
+  method: 'PATCH',
+  path: '/api/v1/organizations/{id}',
+  summary: 'Change name and settings; in force everywhere when this answers',
+  who: { door: 'organization', role: 'ORG_ADMIN' },
+  params: idParameter,
+  query: nothing,
+  body: organizationChange,
+  examples: { body: { settings: { requireSignedCommands: true } } },
+  answer: { status: 200, description: 'The organization', body: organizationRecord },
+  errors: [],
+  handler: async (c, { params, body }) => {
+    const target = { type: 'ORGANIZATION', id: params.id };
+    const audit = auditEntry(c, 'organization.updated', target, { ...body });
+    const change = await changeOrganization(c.env.DB, params.id, body, audit, Date.now());
+    await announce(c, change);
+    return await recordOf(c.env.DB, c.get('tenant'));
+  },
+});
+
+async function recordOf(
+  database: D1Database,
+  { organizationId, role }: { organizationId: string; role: z.infer<typeof organizationRecord>['role'] },
+) {
+  const row = await findOrganization(database, organizationId);
+  if (!row) throw new ApiError('ORGANIZATION_NOT_FOUND', 'Organization not found');
+  return organizationRecordOf(row, role);
+}
