@@ -4,6 +4,7 @@
  */
 import { assertQuiet } from './bench-stack.ts';
 import { benchFlood } from './flood.ts';
+import { benchIdentity } from './identity.ts';
 import { benchCommands } from './p1-command.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
 import { benchGrowth } from './p6-growth.ts';
@@ -17,6 +18,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   p8: benchCost,
   soak: benchSoak,
   flood: benchFlood,
+  identity: benchIdentity,
 };
 /** Without an argument: those that take minutes, not an hour. */
 const SHORT = ['p1', 'p2'];

@@ -1,0 +1,42 @@
+/** The product's Worker, which counts the statements that its requests send to D1 and tells their number. */
+import type { Env } from '../../../durable-objects/env.ts';
+import worker from '../../../worker/index.ts';
+
+export { RequestCounter, Site, Vhost } from '../../../worker/index.ts';
+
+let queries = 0;
+
+/** A round trip is a statement that runs, or a batch. */
+function counted(database: D1Database): D1Database {
+  const count = <Method extends (...given: never[]) => unknown>(target: object, method: Method): Method =>
+    ((...given: never[]) => {
+      queries += 1;
+      return method.apply(target, given);
+    }) as Method;
+  const statement = (inner: D1PreparedStatement): D1PreparedStatement =>
+    new Proxy(inner, {
+      get: (target, name) => {
+        const value = Reflect.get(target, name);
+        if (typeof value !== 'function') return value;
+        if (name === 'bind') return (...given: unknown[]) => statement(target.bind(...given));
+        return ['all', 'run', 'raw', 'first'].includes(String(name))
+          ? count(target, value)
+          : value.bind(target);
+      },
+    });
+  return new Proxy(database, {
+    get: (target, name) => {
+      if (name === 'prepare') return (query: string) => statement(target.prepare(query));
+      const value = Reflect.get(target, name);
+      if (typeof value !== 'function') return value;
+      return name === 'batch' ? count(target, value) : value.bind(target);
+    },
+  });
+}
+
+export default {
+  fetch: (request: Request, env: Env, context: ExecutionContext) => {
+    if (new URL(request.url).pathname === '/bench/queries') return new Response(String(queries));
+    return worker.fetch(request, { ...env, DB: counted(env.DB) }, context);
+  },
+};
