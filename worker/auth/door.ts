@@ -130,7 +130,9 @@ async function countFor(
   membership: SessionMembership | undefined,
 ): Promise<void> {
   const { restRatePerMinute } = organizationSettings.parse(membership?.settings ?? {});
-  await requireRate(c, `user:${row.id}`, restRatePerMinute);
+  // Each organization's requests by its own limit, and those about none by theirs.
+  const who = membership ? `user:${row.id}:${membership.organizationId}` : `user:${row.id}`;
+  await requireRate(c, who, restRatePerMinute);
 }
 
 function requireRole(own: Role, needed: Role): void {

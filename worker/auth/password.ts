@@ -5,7 +5,7 @@ import { scryptSync, timingSafeEqual } from 'node:crypto';
 const COST = { cost: 16_384, blockSize: 8, parallelization: 1 };
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
-/** Twice what scrypt needs at our cost. */
+/** Four times what scrypt needs at our cost. */
 const MAX_MEMORY_BYTES = 64 * 1024 * 1024;
 
 /** What nobody's password is: an unknown user costs the same time as a wrong password. */

@@ -4,10 +4,17 @@ import { drizzle } from 'drizzle-orm/d1';
 import { loginFailures } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 
-/** Counts one attempt; whether it may be judged at all. */
-export async function countAttempt(database: D1Database, email: string, now: number): Promise<boolean> {
-  const since = now - LIMIT.wrongLoginsMs;
-  const isOver = sql`${loginFailures.firstAtMs} <= ${since}`;
+/**
+ * Counts one attempt. When it may not be judged: how long until one may be. The lock begins with the tenth wrong one, and
+ * knocking does not prolong it.
+ */
+export async function countAttempt(
+  database: D1Database,
+  email: string,
+  now: number,
+): Promise<{ lockedMs: number } | undefined> {
+  const isOver = sql`${loginFailures.firstAtMs} <= ${now - LIMIT.wrongLoginsMs}`;
+  const isLast = sql`${loginFailures.failures} + 1 = ${LIMIT.wrongLogins}`;
   const [row] = await drizzle(database)
     .insert(loginFailures)
     .values({ email, failures: 1, firstAtMs: now })
@@ -15,11 +22,12 @@ export async function countAttempt(database: D1Database, email: string, now: num
       target: loginFailures.email,
       set: {
         failures: sql`CASE WHEN ${isOver} THEN 1 ELSE ${loginFailures.failures} + 1 END`,
-        firstAtMs: sql`CASE WHEN ${isOver} THEN ${now} ELSE ${loginFailures.firstAtMs} END`,
+        firstAtMs: sql`CASE WHEN ${isOver} OR ${isLast} THEN ${now} ELSE ${loginFailures.firstAtMs} END`,
       },
     })
-    .returning({ failures: loginFailures.failures });
-  return (row?.failures ?? 1) <= LIMIT.wrongLogins;
+    .returning({ failures: loginFailures.failures, firstAtMs: loginFailures.firstAtMs });
+  if (!row || row.failures <= LIMIT.wrongLogins) return undefined;
+  return { lockedMs: row.firstAtMs + LIMIT.wrongLoginsMs - now };
 }
 
 /** Clears away so many of those whose time is over: e-mails are anybody's to make up. */

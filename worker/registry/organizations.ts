@@ -171,7 +171,7 @@ export async function findMember(
   return row;
 }
 
-/** `member`: is one already; `full`: no more may be. */
+/** `member`: is one already; `full`: no more may be, there or of the user's. */
 export async function addMember(
   database: D1Database,
   organizationId: string,
@@ -180,11 +180,14 @@ export async function addMember(
   now: number,
 ): Promise<'added' | 'member' | 'full'> {
   const db = drizzle(database);
-  const [members] = await db
-    .select({ total: count() })
-    .from(memberships)
-    .where(eq(memberships.organizationId, organizationId));
-  if ((members?.total ?? 0) >= LIMIT.membersPerOrganization) return 'full';
+  const counted = (column: 'organizationId' | 'userId', id: string) =>
+    db.select({ total: count() }).from(memberships).where(eq(memberships[column], id));
+  const [[members], [own]] = await db.batch([
+    counted('organizationId', organizationId),
+    counted('userId', userId),
+  ]);
+  const isFull = (members?.total ?? 0) >= LIMIT.membersPerOrganization;
+  if (isFull || (own?.total ?? 0) >= LIMIT.organizationsPerUser) return 'full';
   try {
     await runBatch(db, [
       db.insert(memberships).values({ organizationId, userId, role, createdAtMs: now }),

@@ -30,7 +30,7 @@ function logIn(email: string, password: string): Promise<Response> {
 /** As so many wrong logins leave it: at most ten since the last right one, each of them judged. */
 async function failed(email: string, times: number): Promise<void> {
   const counted = Array.from({ length: times }, () => countAttempt(env.DB, email, Date.now()));
-  expect(await Promise.all(counted)).toEqual(counted.map(() => true));
+  expect(await Promise.all(counted)).toEqual(counted.map(() => undefined));
 }
 
 async function expectLocked(email: string): Promise<void> {
@@ -121,6 +121,19 @@ describe('a lock', () => {
     }
     vi.setSystemTime(now + WINDOW_MS);
     expect((await logIn(email, PASSWORD)).status).toBe(200);
+  });
+
+  it('lasts 15 minutes from the tenth wrong one, and says how much is left [C-1.4]', async () => {
+    const email = nobody();
+    const now = stopClock();
+    await failed(email, MOST - 1);
+    const lockedAt = now + WINDOW_MS - 1_000;
+    vi.setSystemTime(lockedAt);
+    await failed(email, 1);
+    vi.setSystemTime(lockedAt + WINDOW_MS - 60_000);
+    expect((await logIn(email, WRONG)).headers.get('retry-after')).toBe('60');
+    vi.setSystemTime(lockedAt + WINDOW_MS);
+    expect((await logIn(email, WRONG)).status).toBe(401);
   });
 
   it('comes anew with ten more [C-1.4]', async () => {

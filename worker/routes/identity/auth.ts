@@ -99,11 +99,7 @@ export const login = route({
     await shedLoad(c);
     const now = Date.now();
     // Counted before it is judged: guesses in parallel count as those one by one.
-    if (!(await countAttempt(c.env.DB, body.email, now))) {
-      throw new ApiError('ACCOUNT_LOCKED', 'Too many wrong logins: try again in 15 minutes', {
-        headers: { 'retry-after': String(LIMIT.wrongLoginsMs / 1_000) },
-      });
-    }
+    await requireUnlocked(c.env.DB, body.email, now);
     const user = await findUserByEmail(c.env.DB, body.email);
     const isRight = verifyPassword(body.password, user?.passwordHash);
     if (!user || !isRight) throw new ApiError('INVALID_CREDENTIALS', 'Wrong e-mail or password');
@@ -203,9 +199,7 @@ export const changePassword = route({
   handler: async (c, { body }) => {
     const { row, sessionId, via } = c.get('user');
     const now = Date.now();
-    if (!(await countAttempt(c.env.DB, row.email, now))) {
-      throw new ApiError('ACCOUNT_LOCKED', 'Too many wrong passwords: try again in 15 minutes');
-    }
+    await requireUnlocked(c.env.DB, row.email, now);
     if (!verifyPassword(body.currentPassword, row.passwordHash)) {
       throw new ApiError('INVALID_CURRENT_PASSWORD', 'The current password is another');
     }
@@ -224,6 +218,15 @@ export const changePassword = route({
     return { success: true as const };
   },
 });
+
+/** Counts one attempt; throws 423 when there were too many. */
+async function requireUnlocked(database: D1Database, email: string, now: number): Promise<void> {
+  const lock = await countAttempt(database, email, now);
+  if (!lock) return;
+  throw new ApiError('ACCOUNT_LOCKED', 'Too many wrong passwords: try again later', {
+    headers: { 'retry-after': String(Math.max(1, Math.ceil(lock.lockedMs / 1_000))) },
+  });
+}
 
 async function answerLogin(
   c: Context<AppContext>,

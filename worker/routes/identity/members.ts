@@ -59,7 +59,8 @@ export const postMember = route({
     const audit = auditEntry(c, 'member.added', { type: 'USER', id: user.id }, { role: body.role });
     const outcome = await addMember(c.env.DB, params.id, { userId: user.id, role: body.role }, audit, now);
     if (outcome === 'member') throw new ApiError('CONFLICT', 'This user is a member already');
-    if (outcome === 'full') throw new ApiError('CONFLICT', 'The organization has too many members');
+    if (outcome === 'full')
+      throw new ApiError('CONFLICT', 'Too many members, or the user has too many organizations');
     return memberRecordOf({ user, role: body.role, createdAtMs: now });
   },
 });
