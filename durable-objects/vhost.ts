@@ -98,6 +98,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     this.#vhost.turns.run((turn) => {
       this.#end(turn);
       this.#vhost.key.forget(turn);
+      this.#vhost.organization.forget(turn);
     });
   }
 
@@ -140,7 +141,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     if (!key.record || this.#vhost.hasEnded()) return refusalResponse('UNAUTHORIZED', 'Invalid API key');
     this.#close(sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'new boot');
     this.#close(sockets.silent(clock.now()), CLOSE_CODES.takenOver, 'no sign of life');
-    if (sockets.count >= LIMIT.connectionsPerKey) {
+    if (sockets.count >= LIMIT.connectionsPerKey && !dial.isProbe) {
       return refusalResponse('CONFLICT', `connection limit (${LIMIT.connectionsPerKey}) is reached`);
     }
     const socket = turns.run((turn) => {

@@ -7,7 +7,7 @@ import { displayName } from './user.ts';
 
 const ean = z.string().regex(EAN, 'must be 18 digits').nullable();
 /** Its form has a code of its own: see `isExternalPlantId`. */
-const externalPlantId = z.string().max(200).nullable();
+const externalPlantId = z.string().nullable();
 const timezone = z.string().max(64).refine(isTimezone, 'must be an IANA time zone');
 
 export const plantRequest = z.strictObject({
@@ -59,7 +59,7 @@ const changeable = {
 
 export const subDeviceRequest = z.strictObject({
   /** Its form has a code of its own: see `isSubDeviceExternalId`. */
-  externalId: z.string().max(200),
+  externalId: z.string(),
   assetType: z.enum(ASSET_TYPES),
   ...z.strictObject(changeable).partial().shape,
   name: displayName,

@@ -25,7 +25,7 @@ export const API_KEY_SCOPES = [
 ] as const;
 export type ApiKeyScope = (typeof API_KEY_SCOPES)[number];
 
-const CONNECT_SCOPES: readonly ApiKeyScope[] = ['vcp:connect', 'trading:connect'];
+export const CONNECT_SCOPES: readonly [ApiKeyScope, ApiKeyScope] = ['vcp:connect', 'trading:connect'];
 
 /** What a key may do. A connect scope that stands alone grants every vcp:write:* (spec: Scopes; [C-5.3]). */
 export function effectiveScopes(scopes: readonly ApiKeyScope[]): ReadonlySet<ApiKeyScope> {

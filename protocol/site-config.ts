@@ -33,7 +33,7 @@ export const fallback = z.strictObject({
   mode: z.enum(OPERATING_MODES),
   afterSeconds: z.int().min(LIMIT.fallbackAfterSecondsMin).max(LIMIT.fallbackAfterSecondsMax),
   action: z.enum(['HOLD', 'STOP', 'MODE']),
-  setpointKw: z.number().nullable(),
+  setpointKw: z.number().min(-LIMIT.constraintMagnitude).max(LIMIT.constraintMagnitude).nullable(),
 });
 
 export const siteConfig = z.strictObject({

@@ -60,11 +60,13 @@ function operationOf(one: AnyRoute): Json {
       ...parametersOf(one.params, 'path'),
       ...parametersOf(one.query, 'query'),
       ...organizationParameter(one.who),
+      ...matchParameter(one),
     ],
     ...(one.body ? { requestBody: requestBodyOf(one.body, one.examples?.body) } : {}),
     responses: {
       [one.answer.status]: {
         description: one.answer.description,
+        ...(one.hasTag ? { headers: { ETag: { required: true, schema: { type: 'string' } } } } : {}),
         content: {
           'application/json': {
             schema: schemaOf(one.answer.body, 'output'),
@@ -125,6 +127,11 @@ function parametersOf(schema: z.ZodObject<z.ZodRawShape>, place: 'path' | 'query
     required: required.includes(name),
     schema: property,
   }));
+}
+
+function matchParameter({ hasTag, method }: AnyRoute): Json[] {
+  if (!hasTag || method === 'GET') return [];
+  return [{ name: 'If-Match', in: 'header', required: false, schema: { type: 'string' } }];
 }
 
 /** One response per status; its description lists the codes that come with it. */

@@ -27,6 +27,8 @@ export interface Route<Path, Query, Body, Answer> {
   answer: { status: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
   /** Beside what `who`, `params`, `query` and `body` bring by themselves. */
   errors: readonly ApiErrorCode[];
+  /** Its answer has an ETag; what writes takes If-Match, too. */
+  hasTag?: true;
   /** Where a code comes with another status than its own: 412 for If-Match [C-10]. */
   errorStatuses?: Partial<Record<ApiErrorCode, number>>;
   /** `JsonText` is the answer as it goes out. */

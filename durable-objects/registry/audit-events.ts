@@ -26,11 +26,11 @@ export interface AuditEntry {
   details: Record<string, unknown>;
 }
 
-/** The row of an action, for the batch that does it. */
-export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number) {
+/** The row of an action, for the batch that does it. `cause`: what is told once, whoever does it again. */
+export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause?: string) {
   const { organizationId, event, actor, target, address, outcome, details } = entry;
-  return db.insert(auditEvents).values({
-    id: crypto.randomUUID(),
+  const values = {
+    id: cause === undefined ? crypto.randomUUID() : derivedUuid(`audit|${cause}`),
     organizationId,
     event,
     actorType: actor.type,
@@ -42,7 +42,8 @@ export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number) 
     outcome,
     details,
     createdAtMs: now,
-  });
+  };
+  return db.insert(auditEvents).values(values).onConflictDoNothing();
 }
 
 /** The same, if the statement in front of it changed anything. */

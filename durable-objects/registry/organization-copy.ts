@@ -9,7 +9,7 @@ import { isUuid } from '../../protocol/ids.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
 import type { Clock } from '../object/clock.ts';
 import type { Facts } from '../object/facts.ts';
-import type { Turns } from '../object/turn.ts';
+import type { Turn, Turns } from '../object/turn.ts';
 import { within } from '../object/within.ts';
 
 export interface OrganizationRecord {
@@ -55,6 +55,7 @@ export class OrganizationCopy {
   readonly #database: D1Database;
   #record: OrganizationRecord | undefined;
   #readAtMs = 0;
+  #isForgotten = false;
   #reading: Promise<void> | undefined;
 
   constructor(facts: Facts<'registry' | 'registryReadAt'>, turns: Turns, clock: Clock, database: D1Database) {
@@ -95,7 +96,16 @@ export class OrganizationCopy {
     await this.#reading;
   }
 
+  /** Nothing of it is left, and what is still being read is not taken. */
+  forget(turn: Turn): void {
+    this.#isForgotten = true;
+    this.#record = undefined;
+    this.#facts.set(turn, 'registry', null);
+    this.#facts.set(turn, 'registryReadAt', null);
+  }
+
   #take(record: OrganizationRecord): void {
+    if (this.#isForgotten) return;
     const text = JSON.stringify(record);
     const isSame = text === JSON.stringify(this.#record);
     const [recordBefore, readAtBefore] = [this.#record, this.#readAtMs];

@@ -9,7 +9,7 @@ import { openConnection } from '../support/returning-partner.ts';
 import { eventually, TestStack } from '../support/stack.ts';
 
 const TOLD_WITHIN_MS = 1_000;
-const LIFE_MS = 3_000;
+const LIFE_MS = 4_000;
 
 let stack: TestStack;
 const clients: Closable[] = [];
@@ -57,25 +57,28 @@ async function expectDead(created: CreatedApiKey): Promise<void> {
 }
 
 describe('the deletion of a key', () => {
-  it('ends its idle and its busy connections, and every way in, at once [C-5.6]', async () => {
-    const created = await stack.admin.createKey(wanted(VCP_SCOPES));
-    const other = await stack.admin.createKey(wanted(VCP_SCOPES));
-    const [idle, busy] = [await clientOf(created, 'idle'), await clientOf(created, 'busy')];
-    const bystander = await clientOf(other, 'idle');
-    expect((await stack.rest('/vcp/sites', created.key)).status).toBe(200);
+  it.each(['idle', 'busy'] as const)(
+    'ends its %s connections, and every way in, at once [C-5.6]',
+    async (pace) => {
+      const created = await stack.admin.createKey(wanted(VCP_SCOPES));
+      const other = await stack.admin.createKey(wanted(VCP_SCOPES));
+      const mine = [await clientOf(created, pace), await clientOf(created, pace)];
+      const bystander = await clientOf(other, 'idle');
+      expect((await stack.rest('/vcp/sites', created.key)).status).toBe(200);
 
-    const beforeMs = Date.now();
-    const { status, body } = await remove(created);
-    const dead = expectDead(created);
-    expect([await endOf(idle), await endOf(busy)]).toEqual([320, 320]);
-    await dead;
-    const { id } = created.apiKey;
-    expect([status, body]).toEqual([200, { id, isActive: false, revokedAt: expect.any(String) }]);
-    const { revokedAt } = body as { revokedAt: string };
-    expect(Date.parse(revokedAt)).toBeGreaterThanOrEqual(beforeMs);
-    expect(await recordOf(stack, id)).toMatchObject({ isActive: false });
-    expect([bystander.end, (await stack.rest('/vcp/sites', other.key)).status]).toEqual([undefined, 200]);
-  });
+      const beforeMs = Date.now();
+      const { status, body } = await remove(created);
+      const dead = expectDead(created);
+      expect(await Promise.all(mine.map(endOf))).toEqual([320, 320]);
+      await dead;
+      const { id } = created.apiKey;
+      expect([status, body]).toEqual([200, { id, isActive: false, revokedAt: expect.any(String) }]);
+      const { revokedAt } = body as { revokedAt: string };
+      expect(Date.parse(revokedAt)).toBeGreaterThanOrEqual(beforeMs);
+      expect(await recordOf(stack, id)).toMatchObject({ isActive: false });
+      expect([bystander.end, (await stack.rest('/vcp/sites', other.key)).status]).toEqual([undefined, 200]);
+    },
+  );
 
   it('again, and again, is answered alike and told of once [C-3.2]', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
@@ -112,11 +115,11 @@ describe('the time of a key', () => {
     const expiresAtMs = Date.now() + LIFE_MS;
     const expiresAt = new Date(expiresAtMs).toISOString();
     const created = await stack.admin.createKey(wanted(VCP_SCOPES, { expiresAt }));
-    const [idle, busy] = [await clientOf(created, 'idle'), await clientOf(created, 'busy')];
+    const idle = await clientOf(created, 'idle');
     expect(await recordOf(stack, created.apiKey.id)).toMatchObject({ isActive: true, expiresAt });
     await eventually(() => Date.now() >= expiresAtMs || undefined);
     const dead = expectDead(created);
-    expect([await endOf(idle), await endOf(busy)]).toEqual([320, 320]);
+    expect(await endOf(idle)).toBe(320);
     await dead;
     expect(await recordOf(stack, created.apiKey.id)).toMatchObject({ isActive: false });
     expect(await remove(created)).toMatchObject({ status: 200, body: { isActive: false } });

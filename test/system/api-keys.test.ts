@@ -1,6 +1,5 @@
 /** A key from its creation on: what is answered runs as it is pasted, and what its probe refuses leaves nothing. */
 import { createHash } from 'node:crypto';
-import { createServer, type Socket } from 'node:net';
 import { connect } from 'amqplib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { ApiKeyRecord, CreatedApiKey } from '../../protocol/api-key-record.ts';
@@ -18,6 +17,7 @@ import {
   withoutBridge,
 } from '../support/api-keys.ts';
 import { setpointOrder } from '../support/returning-partner.ts';
+import { SilentListener } from '../support/silent-listener.ts';
 import { eventually, TestStack } from '../support/stack.ts';
 
 const FAILED = { statusCode: 500, code: 'INTERNAL_SERVER_ERROR', error: 'Internal Server Error' };
@@ -172,8 +172,7 @@ describe('a key with broker scopes', () => {
     const plant = await stack.addPlant();
     const requests = [wanted(VCP_SCOPES), wanted(['vcp:connect'])];
     const keys = await Promise.all(requests.map((request) => stack.admin.createKey(request)));
-    for (const field of ['key', 'signingKey'] as const)
-      expect(new Set(keys.map((key) => key[field])).size).toBe(2);
+    expect(new Set(keys.flatMap(({ key, signingKey }) => [key, signingKey])).size).toBe(4);
     for (const key of keys) {
       expect(await ackOf(await partnerOf(key), plant.id)).toMatchObject({ status: 'QUEUED' });
     }
@@ -202,24 +201,25 @@ describe('a key whose probe fails', () => {
 
   it('is nobody’s while it is probed, and its vhost is gone with it [C-5.4]', async () => {
     const request = wanted(VCP_SCOPES);
-    const held = new Set<Socket>();
-    const silent = createServer((socket) => held.add(socket.on('error', () => {})));
     await withoutBridge(stack, async () => {
-      await new Promise<void>((resolve) => silent.listen(stack.bridge.ports.amqps, resolve));
-      const asked = stack.admin.ask('POST', KEYS, request);
-      await eventually(() => held.size > 0 || undefined);
-      const [row] = await rowsOf(request);
-      const id = String(row?.id);
-      expect(row?.state).toBe('probing');
-      const vhost = await vhostOf(stack.edge.miniflare, id);
-      expect(await vhost.receivePassing('site', [])).toBe('taken');
-      expect(await stack.admin.ask('GET', `${KEYS}/${id}`)).toMatchObject({ status: 404 });
-      expect((await stack.admin.list<ApiKeyRecord>(KEYS)).map((one) => one.id)).not.toContain(id);
+      const listener = await SilentListener.at(stack.bridge.ports.amqps);
+      try {
+        const asked = stack.admin.ask('POST', KEYS, request);
+        await eventually(() => listener.isDialed || undefined);
+        const [row] = await rowsOf(request);
+        const id = String(row?.id);
+        expect(row?.state).toBe('probing');
+        const vhost = await vhostOf(stack.edge.miniflare, id);
+        expect(await vhost.receivePassing('site', [])).toBe('taken');
+        expect(await stack.admin.ask('GET', `${KEYS}/${id}`)).toMatchObject({ status: 404 });
+        expect((await stack.admin.list<ApiKeyRecord>(KEYS)).map((one) => one.id)).not.toContain(id);
 
-      for (const socket of held) socket.destroy();
-      expect(await asked).toMatchObject({ status: 500, body: FAILED });
-      expect(await vhost.receivePassing('site', [])).toBe('gone');
-      await new Promise((resolve) => silent.close(resolve));
+        listener.hangUp();
+        expect(await asked).toMatchObject({ status: 500, body: FAILED });
+        expect(await vhost.receivePassing('site', [])).toBe('gone');
+      } finally {
+        await listener.stop();
+      }
     });
     await expectNoTrace(request);
   });

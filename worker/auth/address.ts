@@ -5,7 +5,10 @@ import type { AppContext } from '../env.ts';
 
 /** Whether it is a range, or a single address. */
 export function isRange(text: string): boolean {
-  return parseRange(text) !== undefined;
+  const [address = ''] = text.split('/');
+  // No short and no octal forms: they mean another range to whoever wrote them.
+  const isWritten = address.includes(':') || ipaddr.IPv4.isValidFourPartDecimal(address);
+  return isWritten && parseRange(text) !== undefined;
 }
 
 /** Whether an address lies in one of the ranges. No ranges: everywhere. An unknown address: nowhere. */

@@ -90,7 +90,7 @@ function nodeCommand(): string {
 
 function nodeReadOnly(): string {
   return `
-  // To send, a key needs a vcp:write scope; sign with signed(envelope, routingKey).
+  // To send a device command the key needs vcp:write:device-command; sign with signed(envelope, routingKey).
 `;
 }
 
@@ -160,7 +160,7 @@ print('sent', envelope['messageId'], flush=True)
 
 function pythonReadOnly(): string {
   return `
-# To send, a key needs a vcp:write scope; sign with signed(envelope, routing_key).
+# To send a device command the key needs vcp:write:device-command; sign with signed(envelope, routing_key).
 `;
 }
 

@@ -1,5 +1,5 @@
 /** API keys: found by their hash, straight in D1. No cache stands between a revocation and its effect [C-5.6]. */
-import { and, count, desc, eq, isNull, lt } from 'drizzle-orm';
+import { and, count, desc, eq, gt, isNull, lt, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { type AuditEntry, auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
@@ -11,7 +11,7 @@ import { type OrganizationSettings, organizationSettings } from '../../protocol/
 import type { PageRequest } from '../../protocol/page.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
 import { runBatch } from './batch.ts';
-import { commitChange, type RegistryChange, targetsOf } from './changes.ts';
+import { commitChange, type RegistryChange } from './changes.ts';
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
 type Creator = Pick<typeof users.$inferSelect, 'id' | 'name' | 'email'>;
@@ -140,11 +140,19 @@ export async function findKeyOf(
   return found;
 }
 
-export async function countLiveKeys(database: D1Database, organizationId: string): Promise<number> {
+export async function countLiveKeys(
+  database: D1Database,
+  organizationId: string,
+  now: number,
+): Promise<number> {
+  const isLive = and(
+    isNull(apiKeys.revokedAtMs),
+    or(isNull(apiKeys.expiresAtMs), gt(apiKeys.expiresAtMs, now)),
+  );
   const [row] = await drizzle(database)
     .select({ total: count() })
     .from(apiKeys)
-    .where(and(eq(apiKeys.organizationId, organizationId), isNull(apiKeys.revokedAtMs)));
+    .where(and(eq(apiKeys.organizationId, organizationId), isLive));
   return row?.total ?? 0;
 }
 
@@ -159,8 +167,7 @@ export async function activateKey(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange> {
-  const targets = await targetsOf(database, organizationId, { sites: true, vhosts: false });
-  return await commitChange(database, organizationId, targets, now, (db) => [
+  return await commitChange(database, organizationId, { sites: 'all' }, now, (db) => [
     db.update(apiKeys).set({ state: 'active', probeHash: null }).where(eq(apiKeys.id, id)),
     auditRow(db, audit, now),
   ]);
@@ -173,12 +180,13 @@ export async function deleteProbingKey(database: D1Database, id: string): Promis
     .where(and(eq(apiKeys.id, id), eq(apiKeys.state, 'probing')));
 }
 
-/** Keys whose creation nobody finished. */
+/** Keys whose creation nobody finished; some of them, so that none hides the others. */
 export async function strandedKeys(database: D1Database, beforeMs: number, most: number): Promise<string[]> {
   const rows = await drizzle(database)
     .select({ id: apiKeys.id })
     .from(apiKeys)
     .where(and(eq(apiKeys.state, 'probing'), lt(apiKeys.createdAtMs, beforeMs)))
+    .orderBy(sql`random()`)
     .limit(most);
   return rows.map(({ id }) => id);
 }
@@ -198,13 +206,12 @@ export async function revokeKey(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange> {
-  const targets = await targetsOf(database, organizationId, { sites: true, vhosts: false });
-  return await commitChange(database, organizationId, targets, now, (db) => [
+  return await commitChange(database, organizationId, { sites: 'all' }, now, (db) => [
     db
       .update(apiKeys)
       .set({ revokedAtMs: now, updatedAtMs: now })
       .where(and(eq(apiKeys.id, id), isNull(apiKeys.revokedAtMs))),
-    auditRow(db, audit, now),
+    auditRow(db, audit, now, `api_key.revoked|${id}`),
   ]);
 }
 

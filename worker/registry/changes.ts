@@ -2,10 +2,10 @@
  * Changes on their way to the objects that hold a copy of them: a row written with the change itself, which goes when
  * all of them have taken it. Versions grow per organization.
  */
-import { and, asc, eq, isNull, lte, sql } from 'drizzle-orm';
+import { asc, eq, lte, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { apiKeys, organizations, plants, registryChanges } from '../../migrations/schema.ts';
-import { type ApiKeyScope, effectiveScopes, mayConnect } from '../../protocol/scopes.ts';
+import { organizations, registryChanges } from '../../migrations/schema.ts';
+import { CONNECT_SCOPES } from '../../protocol/scopes.ts';
 import { runBatch, type Statement } from './batch.ts';
 
 /** `site:<plant id>` or `vhost:<key id>`. */
@@ -21,35 +21,56 @@ export interface RegistryChange {
 /** Whoever drives a change has it for so long; then it is anybody's again. */
 const HELD_MS = 10_000;
 
-/** The statements of a change, its announcement with them, in one transaction. `results`: theirs, in their order. */
+/** Whom a change concerns: Sites by id or all of the organization's, and the Vhosts of its keys that may connect. */
+export interface Told {
+  sites?: 'all' | string[];
+  vhosts?: boolean;
+}
+
+/**
+ * The statements of a change, its announcement with them, in one transaction: who is there then is told, and who comes
+ * later reads it. `results`: theirs, in their order.
+ */
 export async function commitChange(
   database: D1Database,
   organizationId: string,
-  targets: readonly Target[],
+  told: Told,
   now: number,
   statements: (db: DrizzleD1Database) => readonly Statement[],
 ): Promise<RegistryChange & { results: unknown[] }> {
   const db = drizzle(database);
   const id = crypto.randomUUID();
-  const isOrganization = eq(organizations.id, organizationId);
   const results = await runBatch(db, [
     ...statements(db),
     db
       .update(organizations)
       .set({ registryVersion: sql`${organizations.registryVersion} + 1` })
-      .where(isOrganization),
-    db.insert(registryChanges).values({
-      id,
-      organizationId,
-      version: sql`(SELECT registry_version FROM organizations WHERE id = ${organizationId})`,
-      targets: [...targets],
-      dueAtMs: now + HELD_MS,
-      createdAtMs: now,
-    }),
-    db.select({ version: organizations.registryVersion }).from(organizations).where(isOrganization),
+      .where(eq(organizations.id, organizationId)),
+    db
+      .insert(registryChanges)
+      .values({
+        id,
+        organizationId,
+        version: sql`(SELECT registry_version FROM organizations WHERE id = ${organizationId})`,
+        targets: targetsOf(organizationId, told),
+        dueAtMs: now + HELD_MS,
+        createdAtMs: now,
+      })
+      .returning({ version: registryChanges.version, targets: registryChanges.targets }),
   ]);
-  const [row] = results.at(-1) as { version: number }[];
-  return { id, organizationId, version: row?.version ?? 0, targets: [...targets], results };
+  const [row] = results.at(-1) as { version: number; targets: Target[] }[];
+  return { id, organizationId, version: row?.version ?? 0, targets: row?.targets ?? [], results };
+}
+
+function targetsOf(organizationId: string, { sites = [], vhosts = false }: Told) {
+  const named = JSON.stringify(sites === 'all' ? [] : sites);
+  return sql`(SELECT json_group_array(target) FROM (
+    SELECT 'vhost:' || id AS target FROM api_keys
+      WHERE ${vhosts ? 1 : 0} AND organization_id = ${organizationId} AND revoked_at_ms IS NULL
+      AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE value IN (${CONNECT_SCOPES[0]}, ${CONNECT_SCOPES[1]}))
+    UNION ALL SELECT 'site:' || id FROM plants
+      WHERE ${sites === 'all' ? 1 : 0} AND organization_id = ${organizationId}
+    UNION ALL SELECT 'site:' || value FROM json_each(${named})))`;
 }
 
 /** What is due to be told again, so many of the oldest, held for this caller. */
@@ -89,29 +110,4 @@ export async function settleChange(
       .update(registryChanges)
       .set({ targets: [...left], dueAtMs: now })
       .where(isChange);
-}
-
-/** The objects of an organization: all of its Sites, and the Vhosts of its keys that may connect. */
-export async function targetsOf(
-  database: D1Database,
-  organizationId: string,
-  kinds: { sites: boolean; vhosts: boolean },
-): Promise<Target[]> {
-  const db = drizzle(database);
-  const [sites, keys] = await Promise.all([
-    kinds.sites
-      ? db.select({ id: plants.id }).from(plants).where(eq(plants.organizationId, organizationId))
-      : [],
-    kinds.vhosts
-      ? db
-          .select({ id: apiKeys.id, scopes: apiKeys.scopes })
-          .from(apiKeys)
-          .where(and(eq(apiKeys.organizationId, organizationId), isNull(apiKeys.revokedAtMs)))
-      : [],
-  ]);
-  const connecting = keys.filter(({ scopes }) => mayConnect(effectiveScopes(scopes as ApiKeyScope[])));
-  return [
-    ...connecting.map(({ id }): Target => `vhost:${id}`),
-    ...sites.map(({ id }): Target => `site:${id}`),
-  ];
 }

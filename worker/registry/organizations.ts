@@ -14,7 +14,7 @@ import type { PageRequest } from '../../protocol/page.ts';
 import type { Role } from '../../protocol/roles.ts';
 import { runBatch, type Statement } from './batch.ts';
 import { brokenUnique } from './broken.ts';
-import { commitChange, type RegistryChange, targetsOf } from './changes.ts';
+import { commitChange, type RegistryChange, type Told } from './changes.ts';
 
 export type OrganizationRow = typeof organizations.$inferSelect;
 
@@ -97,8 +97,8 @@ export async function changeOrganization(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange> {
-  const targets = settings ? await targetsOf(database, id, { sites: true, vhosts: true }) : [];
-  return await commitChange(database, id, targets, now, (db) => [
+  const told: Told = settings ? { sites: 'all', vhosts: true } : {};
+  return await commitChange(database, id, told, now, (db) => [
     db
       .update(organizations)
       .set({

@@ -7,7 +7,7 @@ import { LIMIT } from '../../protocol/limits.ts';
 import type { PageRequest } from '../../protocol/page.ts';
 import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
 import { brokeForeignKey, brokenUnique, isEmpty } from './broken.ts';
-import { commitChange, type RegistryChange, type Target, targetsOf } from './changes.ts';
+import { commitChange, type RegistryChange, type Told } from './changes.ts';
 
 export type PlantRow = typeof plants.$inferSelect;
 export type SubDeviceRow = typeof subDevices.$inferSelect;
@@ -129,9 +129,8 @@ export async function createPlant(
     status: 'PENDING',
     createdAtMs: now,
   };
-  const targets = await targetsOf(database, organizationId, { sites: false, vhosts: true });
   return await orTaken(async () => {
-    const change = await commitChange(database, organizationId, targets, now, (db) => [
+    const change = await commitChange(database, organizationId, { vhosts: true }, now, (db) => [
       db.insert(plants).values(row),
       auditRow(db, audit(row.id), now),
     ]);
@@ -147,9 +146,8 @@ export async function changePlant(
   now: number,
 ): Promise<RegistryChange | 'taken' | 'gone'> {
   const columns = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
-  const targets = await targetsOf(database, organizationId, { sites: false, vhosts: true });
   return await orTaken(async () => {
-    const { results, ...told } = await commitChange(database, organizationId, targets, now, (db) => [
+    const { results, ...told } = await commitChange(database, organizationId, { vhosts: true }, now, (db) => [
       db
         .update(plants)
         .set({ name: sql`${plants.name}`, ...columns })
@@ -168,15 +166,14 @@ export async function deletePlant(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | 'devices' | 'gone'> {
-  const vhosts = await targetsOf(database, organizationId, { sites: false, vhosts: true });
   try {
-    const targets: Target[] = [`site:${id}`, ...vhosts];
-    const { results, ...told } = await commitChange(database, organizationId, targets, now, (db) => [
+    const told: Told = { sites: [id], vhosts: true };
+    const { results, ...change } = await commitChange(database, organizationId, told, now, (db) => [
       db.delete(subDevices).where(eq(subDevices.plantId, id)),
       db.delete(plants).where(eq(plants.id, id)).returning({ id: plants.id }),
       auditRowIfChanged(db, audit, now),
     ]);
-    return isEmpty(results[1]) ? 'gone' : told;
+    return isEmpty(results[1]) ? 'gone' : change;
   } catch (error) {
     if (brokeForeignKey(error)) return 'devices';
     throw error;

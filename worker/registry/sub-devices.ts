@@ -92,7 +92,7 @@ export async function createSubDevice(
     createdAtMs: now,
   };
   return await orRefusal(async () => {
-    const change = await commitChange(database, organizationId, [`site:${plantId}`], now, (batch) => [
+    const change = await commitChange(database, organizationId, { sites: [plantId] }, now, (batch) => [
       batch.insert(subDevices).values(row),
       auditRow(batch, audit(row.id), now),
     ]);
@@ -113,7 +113,7 @@ export async function changeSubDevice(
     const { results, ...told } = await commitChange(
       database,
       organizationId,
-      [`site:${plantId}`],
+      { sites: [plantId] },
       now,
       (db) => [
         db
@@ -138,7 +138,7 @@ export async function deleteSubDevice(
   const { results, ...told } = await commitChange(
     database,
     organizationId,
-    [`site:${plantId}`],
+    { sites: [plantId] },
     now,
     (db) => [
       db.delete(subDevices).where(eq(subDevices.id, id)).returning({ id: subDevices.id }),

@@ -74,7 +74,7 @@ export const postApiKey = route({
     const expiresAtMs = requireExpiry(body.expiresAt, now);
     const plants = await listPlants(c.env.DB, tenant.organizationId);
     requirePlants(body.allowedPlantIds, plants);
-    if ((await countLiveKeys(c.env.DB, tenant.organizationId)) >= LIMIT.keysPerOrganization) {
+    if ((await countLiveKeys(c.env.DB, tenant.organizationId, now)) >= LIMIT.keysPerOrganization) {
       throw new ApiError('CONFLICT', 'The organization has too many API keys: revoke some');
     }
     const created = await createApiKey(
@@ -178,10 +178,9 @@ export const deleteApiKey = route({
   handler: async (c, { params: { id } }) => {
     const { row } = await requireKeyOf(c, id);
     const { organizationId } = c.get('tenant');
-    if (row.revokedAtMs === null) {
-      const audit = auditEntry(c, 'api_key.revoked', { type: 'API_KEY', id }, { keyPrefix: row.keyPrefix });
-      announceLater(c, await revokeApiKey(c.env, { id, organizationId }, audit, Date.now()));
-    }
+    // Again, too: an earlier request may have ended between its steps.
+    const audit = auditEntry(c, 'api_key.revoked', { type: 'API_KEY', id }, { keyPrefix: row.keyPrefix });
+    announceLater(c, await revokeApiKey(c.env, { id, organizationId }, audit, Date.now()));
     const { row: revoked } = await requireKeyOf(c, id);
     const revokedAt = formatInstant(revoked.revokedAtMs ?? Date.now());
     return { id, isActive: false as const, revokedAt };

@@ -33,7 +33,8 @@ export function putConfig(turn: Turn, site: SiteParts, put: ConfigPut): ConfigAn
     status: 'COMPLETED',
     priority: null,
     target: 'SITE',
-    payload: signableJson(config),
+    // As partners see the configuration: hardLimits are none of theirs.
+    payload: signableJson({ ...config, hardLimits: undefined }),
     rejection_code: null,
     message: null,
     results: null,
@@ -55,6 +56,7 @@ export function putConfig(turn: Turn, site: SiteParts, put: ConfigPut): ConfigAn
 /** A mode says what the plant does where nothing else stands: whoever runs by the mode is told the new one. */
 function tellMode(turn: Turn, site: SiteParts): void {
   const { told } = site.plan;
+  if (site.configuration.activeOverride(turn.now)) return;
   if (!told || told.by === 'mode') site.plan.forgetTold(turn);
 }
 

@@ -64,8 +64,12 @@ export function receiveFrames(
   if (waiting.length > 0) answers.push(vhost.rate.wait(waiting, vhost.publishesPerSecond));
   vhost.outflow.send(new Map([[connectionId, answers]]));
   for (const publish of publishes) vhost.publisher.publish(connectionId, key, publish, now);
-  if (publishes.length > 0 || frames.some(({ kind }) => kind === 'get')) vhost.noteUse();
+  if (publishes.length > 0 || answers.some(hasGot)) vhost.noteUse();
   return true;
+}
+
+function hasGot(answer: VhostLinkDown): boolean {
+  return answer.kind === 'got' && answer.delivery !== null;
 }
 
 /** [C-6.5] Emergencies wait for nothing; a bridge of before cannot be told to wait. */

@@ -1,6 +1,6 @@
 /** A REST client of the real Worker, and the error envelope to the letter (spec: Errors, Envelope). */
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
-import { env, exports } from 'cloudflare:workers';
+import { env } from 'cloudflare:workers';
 import { expect } from 'vitest';
 import type { Env } from '../../../durable-objects/env.ts';
 import type { ApiErrorCode, ErrorBody } from '../../../protocol/errors.ts';
@@ -32,10 +32,7 @@ export function restRequest(path: string, init: RequestInit & { key?: string } =
 
 /** The answer of the Worker to one request. */
 export async function send(path: string, init: RequestInit & { key?: string } = {}): Promise<Response> {
-  const request = restRequest(path, init);
-  const response = await exports.default.fetch(request);
-  await checkAnswer(request, response);
-  return response;
+  return await settle(restRequest(path, init));
 }
 
 /** Sockets of accepted upgrades: one that nobody holds is collected as garbage, and its link closes. */

@@ -23,6 +23,7 @@ export const getPlantConfig = route({
   params: idParameter,
   query: nothing,
   answer: { status: 200, description: 'The configuration', body: siteConfig },
+  hasTag: true,
   errors: ['PLANT_NOT_FOUND'],
   handler: async (c, { params }) => {
     const site = await siteOfPlant(c, params.id);
@@ -48,6 +49,7 @@ export const putPlantConfig = route({
     },
   },
   answer: { status: 200, description: 'The configuration', body: siteConfig },
+  hasTag: true,
   errors: ['PLANT_NOT_FOUND', 'CONFLICT', 'FORBIDDEN', 'INSUFFICIENT_ORG_PERMISSIONS'],
   errorStatuses: { CONFLICT: 412 },
   handler: async (c, { params, body }) => {
@@ -57,7 +59,8 @@ export const putPlantConfig = route({
       config: body,
       ifMatch: ifMatchOf(c.req.header('if-match')),
       mayChangeHardLimits: role !== null && includesRole(role, 'ORG_ADMIN'),
-      source: actor.name,
+      // Partners read it in the command log: no e-mail of anybody's.
+      source: actor.type === 'USER' ? 'admin' : actor.name,
     });
     if (answer.refused === 'stale') {
       throw new ApiError('CONFLICT', 'The configuration has changed: read it again', { status: 412 });
