@@ -5,11 +5,17 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** Rules that take data and a moment: they need no object, so they run in Node, wherever they stand in the tree. */
 const PURE = 'test/**/*.pure.test.ts';
 
+/** Routes of users, plants and keys: each makes its own. */
+const ROUTES = 'test/worker/routes/{auth,organization,members,users,plant,sub-devices,api-keys,audit,csp}*.test.ts';
+
 /**
- * Suites with a runtime of their own: those of the Worker change D1 itself, and `apart` in its name has what watches a
- * whole runtime (its timers, its turns, its reads of D1), or slows one with each step.
+ * Suites with a runtime of their own: the other ones of the Worker change D1 itself, and `apart` in its name has what
+ * watches a whole runtime (its timers, its turns, its reads of D1), or slows one with each step.
  */
-const APART = ['test/worker/**/*.test.ts', 'test/durable-objects/**/*.apart.test.ts'];
+const APART = [
+  'test/worker/{*,auth/*,registry/*,routes/{link,vcp}-*}.test.ts',
+  'test/durable-objects/**/*.apart.test.ts',
+];
 
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|system\//;
@@ -65,7 +71,7 @@ export default defineConfig({
           name: 'workerd',
           // Files share a runtime and tell their plants and keys apart: one for each would take two seconds more.
           isolate: false,
-          include: ['test/durable-objects/**/*.test.ts'],
+          include: ['test/durable-objects/**/*.test.ts', ROUTES],
           exclude: [...configDefaults.exclude, PURE, ...APART],
           setupFiles: ['test/support/workerd/setup.ts'],
           testTimeout: 30_000,

@@ -16,7 +16,6 @@ import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
-import { POLL_MS } from './registry/organization-copy.ts';
 import { reasonOf } from './registry/reason.ts';
 import {
   type ClientDial,
@@ -205,7 +204,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
   #refreshOrganization(): void {
     const { key, organization } = this.#vhost;
     if (!key.record) return;
-    const read = organization.refresh(key.record.organizationId, POLL_MS);
+    const read = organization.keepUp(key.record.organizationId);
     this.ctx.waitUntil(
       read.catch((error: unknown) => {
         console.warn('registry not read', { error: reasonOf(error) });

@@ -28,7 +28,8 @@ export const RETRY_MS = 1_000;
  * How often it is read while in use: changes are told, this is the net. It is less than FRESH_MS, so nobody who publishes
  * often ever waits for the registry.
  */
-export const POLL_MS = 15 * 60_000;
+const POLL_MS = 15 * 60_000;
+const PAUSE_MS = 60_000;
 const READ_LIMIT_MS = 3_000;
 /** A larger one is read again at each wake. */
 const MAX_STORED_CHARS = 500_000;
@@ -55,6 +56,7 @@ export class OrganizationCopy {
   readonly #database: D1Database;
   #record: OrganizationRecord | undefined;
   #readAtMs = 0;
+  #triedAtMs = 0;
   #isForgotten = false;
   #reading: Promise<void> | undefined;
 
@@ -80,9 +82,17 @@ export class OrganizationCopy {
   async upTo(organizationId: string, version: number): Promise<void> {
     if (this.#record?.version === version) return;
     await this.#reading?.catch(() => {});
-    await this.refresh(organizationId, 0);
+    await this.refresh(organizationId, Number.NEGATIVE_INFINITY);
     const known = this.#record?.version ?? 0;
     if (known < version) throw new Error(`the registry answers version ${known}, not ${version}`);
+  }
+
+  /** The net: reads it behind who comes. One that could not be read is tried again each minute. */
+  async keepUp(organizationId: string): Promise<void> {
+    const now = this.#clock.now();
+    if (now - this.#readAtMs < POLL_MS || now - this.#triedAtMs < PAUSE_MS) return;
+    this.#triedAtMs = now;
+    await this.refresh(organizationId, POLL_MS);
   }
 
   /** Reads it unless it is younger than that. Rejects when the registry does not answer in time. */
