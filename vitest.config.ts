@@ -6,7 +6,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const PURE = 'test/**/*.pure.test.ts';
 
 /** Routes of users, plants and keys: each makes its own. */
-const ROUTES = 'test/worker/routes/{auth,organization,members,users,plant,sub-devices,api-keys,audit,csp}*.test.ts';
+const ROUTES =
+  'test/worker/routes/{auth,organization,members,users,plant,sub-devices,api-keys,audit,csp}*.test.ts';
 
 /**
  * Suites with a runtime of their own: the other ones of the Worker change D1 itself, and `apart` in its name has what
