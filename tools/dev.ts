@@ -43,7 +43,10 @@ const edge = await startEdge({
 }).catch(refuse);
 // The runtime's own handlers end the process at once, before its children have stopped.
 takeSignals();
-setInterval(() => void edge.tick().catch((error: unknown) => console.error(String(error))), MINUTE_MS);
+// The platform's cron trigger: a turn that the edge could not take, while it is started again, is made up by the next.
+const clock = setInterval(() => {
+  edge.tick().catch((error: unknown) => console.error(`edge: the clock's turn failed: ${String(error)}`));
+}, MINUTE_MS);
 
 // 2. the bridge on its TLS ports
 type BridgePorts = Pick<typeof ports, 'amqps' | 'mqtts' | 'metrics'>;
@@ -217,6 +220,7 @@ async function stop(): Promise<void> {
   removeStack(folder);
   if (isReady) {
     clearInterval(watch);
+    clearInterval(clock);
     for (const part of [simulator, bridge, edge, watchdog]) await part.stop();
   }
   process.exit(0);

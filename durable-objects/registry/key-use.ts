@@ -1,5 +1,5 @@
 /** What objects write of an API key: `lastUsedAt`, exact to a minute [C-5.2], and its end [C-5.6]. */
-import { and, eq, isNull, lt, or } from 'drizzle-orm';
+import { and, eq, isNull, lte, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { apiKeys } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -9,8 +9,8 @@ export async function markUsed(
   key: { id: string; lastUsedAtMs: number | null },
   now: number,
 ): Promise<void> {
-  if (key.lastUsedAtMs !== null && key.lastUsedAtMs >= now - LIMIT.lastUsedStepMs) return;
-  const isStale = or(isNull(apiKeys.lastUsedAtMs), lt(apiKeys.lastUsedAtMs, now - LIMIT.lastUsedStepMs));
+  if (key.lastUsedAtMs !== null && key.lastUsedAtMs > now - LIMIT.lastUsedStepMs) return;
+  const isStale = or(isNull(apiKeys.lastUsedAtMs), lte(apiKeys.lastUsedAtMs, now - LIMIT.lastUsedStepMs));
   await drizzle(database)
     .update(apiKeys)
     .set({ lastUsedAtMs: now })

@@ -29,6 +29,7 @@ export const RETRY_MS = 1_000;
  * often ever waits for the registry.
  */
 const POLL_MS = 15 * 60_000;
+/** After a read that failed. */
 const PAUSE_MS = 60_000;
 const READ_LIMIT_MS = 3_000;
 /** A larger one is read again at each wake. */

@@ -21,6 +21,7 @@ const FRESH_MS = 20 * 60_000;
 const POLL_MS = 15 * 60_000;
 /** How often its age is stored while nothing changes: each time is a row. */
 const AGE_STEP_MS = 10 * 60_000;
+/** After a read that failed. */
 const RETRY_MS = 60_000;
 const READ_LIMIT_MS = 3_000;
 

@@ -80,6 +80,18 @@ describe('the deletion of a key', () => {
     },
   );
 
+  it('stands with the edge restarted before it and after it [C-5.6]', async () => {
+    const created = await stack.admin.createKey(wanted(VCP_SCOPES));
+    const before = await clientOf(created, 'idle');
+    await stack.killEdge();
+    expect(await eventually(() => before.end)).toBe(320);
+    const idle = await clientOf(created, 'idle');
+    await remove(created);
+    expect(await endOf(idle)).toBe(320);
+    await stack.killEdge();
+    await expectDead(created);
+  });
+
   it('again, and again, is answered alike and told of once [C-3.2]', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
     const first = await remove(created);

@@ -3,12 +3,12 @@ import type { Context } from 'hono';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import { findPlant, type PlantRow } from '../registry/plants.ts';
+import { maySee } from './site-access.ts';
 
 export async function requirePlant(c: Context<AppContext>, plantId: string): Promise<PlantRow> {
-  const { organizationId, allowedPlantIds } = c.get('tenant');
-  const plant = await findPlant(c.env.DB, organizationId, plantId);
-  const isAllowed = allowedPlantIds?.includes(plantId) ?? true;
-  if (!plant || !isAllowed) throw plantNotFound();
+  const tenant = c.get('tenant');
+  const plant = await findPlant(c.env.DB, tenant.organizationId, plantId);
+  if (!plant || !maySee(tenant, plantId)) throw plantNotFound();
   return plant;
 }
 

@@ -6,12 +6,11 @@ import type { Context } from 'hono';
 import { getCookie } from 'hono/cookie';
 import { markUsed } from '../../durable-objects/registry/key-use.ts';
 import { reasonOf } from '../../durable-objects/registry/reason.ts';
-import { organizationSettings } from '../../protocol/organization.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import { type ApiKey, findApiKey } from '../registry/api-keys.ts';
 import { findSession, type SessionMembership } from '../registry/sessions.ts';
-import { clientAddress, isAllowedAddress } from './address.ts';
+import { addressOf, isAllowedAddress } from './address.ts';
 import { verifyAccessToken } from './session-tokens.ts';
 import type { Tenant, User } from './who.ts';
 
@@ -68,11 +67,10 @@ export function orgContext(c: Context<AppContext>, user: User, isHeaderNeeded: b
 }
 
 export function memberTenant({ row }: User, membership: SessionMembership): Tenant {
-  const { organizationId, slug, role, settings } = membership;
+  const { organizationId, slug, role } = membership;
   return {
     organizationId,
     slug,
-    settings: organizationSettings.parse(settings),
     actor: { type: 'USER', id: row.id, name: row.email },
     role,
     allowedPlantIds: null,
@@ -86,7 +84,7 @@ export async function requireKey(c: Context<AppContext>): Promise<ApiKey> {
   const now = Date.now();
   const apiKey = await findApiKey(c.env.DB, plaintext, now);
   if (!apiKey) throw new ApiError('UNAUTHORIZED', 'Invalid API key');
-  if (!isAllowedAddress(clientAddress(c.req.raw.headers, c.env.CLIENT_ADDRESS), apiKey.allowedIps)) {
+  if (!isAllowedAddress(addressOf(c), apiKey.allowedIps)) {
     throw new ApiError('FORBIDDEN', 'The client address is not allowed for this API key');
   }
   return apiKey;
@@ -112,7 +110,6 @@ export function keyTenant(apiKey: ApiKey): Tenant {
   return {
     organizationId: apiKey.organizationId,
     slug: apiKey.slug,
-    settings: apiKey.settings,
     actor: { type: 'API_KEY', id: apiKey.id, name: apiKey.prefix },
     role: null,
     allowedPlantIds: apiKey.allowedPlantIds,

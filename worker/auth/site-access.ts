@@ -6,8 +6,9 @@ import { ApiError } from '../http/error-response.ts';
 import type { ApiKey } from '../registry/api-keys.ts';
 import { isPlantOf } from '../registry/plants.ts';
 
-export function maySee(apiKey: ApiKey, plantId: string): boolean {
-  return apiKey.allowedPlantIds?.includes(plantId) ?? true;
+/** Whether a key's limits leave it a plant; whoever has none sees all. */
+export function maySee({ allowedPlantIds }: Pick<ApiKey, 'allowedPlantIds'>, plantId: string): boolean {
+  return allowedPlantIds?.includes(plantId) ?? true;
 }
 
 /** The object of a site that the key sees. */

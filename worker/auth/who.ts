@@ -1,6 +1,5 @@
 /** Who asks, as the middleware tells the handlers. */
 import type { Actor } from '../../durable-objects/registry/audit-events.ts';
-import type { OrganizationSettings } from '../../protocol/organization.ts';
 import type { Role } from '../../protocol/roles.ts';
 import type { SessionMembership } from '../registry/sessions.ts';
 import type { UserRow } from '../registry/users.ts';
@@ -16,7 +15,6 @@ export interface User {
 export interface Tenant {
   organizationId: string;
   slug: string;
-  settings: OrganizationSettings;
   actor: Actor;
   /** A member's; a key has none. */
   role: Role | null;

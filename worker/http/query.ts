@@ -4,6 +4,7 @@
  */
 import type { Context } from 'hono';
 import { z } from 'zod';
+import { uuid } from '../../protocol/ids.ts';
 import { allIssues } from '../../protocol/issue.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
@@ -39,6 +40,10 @@ export function readBody(c: Context<AppContext>, schema: z.ZodType): unknown {
   if (parsed.success) return parsed.data;
   throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: allIssues(parsed.error) });
 }
+
+export const noParameters = z.object({});
+/** Of the thing that a path is about. */
+export const idParameter = z.object({ id: uuid });
 
 /** A list's page (spec: List endpoints). */
 export const pageParameters = {

@@ -23,7 +23,7 @@ import { writeAudit } from '../registry/audit.ts';
 import type { RegistryChange } from '../registry/changes.ts';
 import { probe } from './probe.ts';
 
-export const DEFAULT_AMQP_PORT = 5671;
+const DEFAULT_AMQP_PORT = 5671;
 /** A creation takes seconds; one that is older than this was given up. */
 const STRANDED_MS = 2 * 60_000;
 const STRANDED_PER_ROUND = 10;

@@ -38,15 +38,31 @@ export async function findOrganization(
 export function newOrganization(
   db: DrizzleD1Database,
   organization: { id: string; name: string; slug: string },
-  userId: string,
+  maker: Maker,
   now: number,
 ): Statement[] {
+  const { id: organizationId, slug } = organization;
+  const audit: AuditEntry = {
+    organizationId,
+    event: 'organization.created',
+    actor: { type: 'USER', id: maker.id, name: maker.email },
+    target: { type: 'ORGANIZATION', id: organizationId },
+    address: maker.address,
+    outcome: 'SUCCESS',
+    details: { slug },
+  };
   return [
     db.insert(organizations).values({ ...organization, createdAtMs: now }),
-    db
-      .insert(memberships)
-      .values({ organizationId: organization.id, userId, role: 'ORG_ADMIN', createdAtMs: now }),
+    db.insert(memberships).values({ organizationId, userId: maker.id, role: 'ORG_ADMIN', createdAtMs: now }),
+    auditRow(db, audit, now),
   ];
+}
+
+/** A user, and where the request comes from. */
+export interface Maker {
+  id: string;
+  email: string;
+  address: string | null;
 }
 
 export interface ListedOrganizations {
@@ -113,19 +129,15 @@ export async function changeOrganization(
 export async function createOrganization(
   database: D1Database,
   { name, slug }: { name: string; slug: string },
-  userId: string,
-  audit: (id: string) => AuditEntry,
+  maker: Maker,
   now: number,
 ): Promise<OrganizationRow | 'slug' | 'full'> {
   const db = drizzle(database);
   const organization = { id: crypto.randomUUID(), name, slug };
-  const [own] = await db.select({ total: count() }).from(memberships).where(eq(memberships.userId, userId));
+  const [own] = await db.select({ total: count() }).from(memberships).where(eq(memberships.userId, maker.id));
   if ((own?.total ?? 0) >= LIMIT.organizationsPerUser) return 'full';
   try {
-    await runBatch(db, [
-      ...newOrganization(db, organization, userId, now),
-      auditRow(db, audit(organization.id), now),
-    ]);
+    await runBatch(db, newOrganization(db, organization, maker, now));
   } catch (error) {
     if (brokenUnique(error) === 'organizations.slug') return 'slug';
     throw error;

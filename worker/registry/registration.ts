@@ -1,6 +1,5 @@
 /** A new user, and with it an organization where one is asked for: both or neither [C-1.4]. */
 import { drizzle } from 'drizzle-orm/d1';
-import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import { users } from '../../migrations/schema.ts';
 import { runBatch } from './batch.ts';
 import { brokenUnique } from './broken.ts';
@@ -34,24 +33,7 @@ export async function registerUser(
   try {
     await runBatch(db, [
       db.insert(users).values(user),
-      ...(made ? newOrganization(db, made, user.id, now) : []),
-      ...(made
-        ? [
-            auditRow(
-              db,
-              {
-                organizationId: made.id,
-                event: 'organization.created',
-                actor: { type: 'USER', id: user.id, name: email },
-                target: { type: 'ORGANIZATION', id: made.id },
-                address,
-                outcome: 'SUCCESS',
-                details: { slug: made.slug },
-              },
-              now,
-            ),
-          ]
-        : []),
+      ...(made ? newOrganization(db, made, { id: user.id, email, address }, now) : []),
     ]);
   } catch (error) {
     const broken = brokenUnique(error);

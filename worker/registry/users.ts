@@ -1,5 +1,5 @@
 /** Users, and their memberships, as the Worker reads and writes them. */
-import { and, asc, eq } from 'drizzle-orm';
+import { asc, eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { memberships, organizations, users } from '../../migrations/schema.ts';
 import { formatInstant } from '../../protocol/ids.ts';
@@ -25,18 +25,6 @@ export async function membershipsOf(database: D1Database, userId: string): Promi
     .innerJoin(organizations, eq(organizations.id, memberships.organizationId))
     .where(eq(memberships.userId, userId))
     .orderBy(asc(organizations.slug));
-}
-
-export async function roleIn(
-  database: D1Database,
-  organizationId: string,
-  userId: string,
-): Promise<Role | undefined> {
-  const [row] = await drizzle(database)
-    .select({ role: memberships.role })
-    .from(memberships)
-    .where(and(eq(memberships.organizationId, organizationId), eq(memberships.userId, userId)));
-  return row?.role;
 }
 
 /** [C-1.5] A user as answers show them; `own`: the memberships to be shown. */

@@ -15,9 +15,10 @@ import { API_KEY_SCOPES, type ApiKeyScope, hasVhost } from '../../protocol/scope
 import { isRange } from '../auth/address.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
 import type { Who } from '../auth/door.ts';
+import { maySee } from '../auth/site-access.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
-import { pageParameters } from '../http/query.ts';
+import { idParameter, noParameters, pageParameters } from '../http/query.ts';
 import { amqpPort, createApiKey, probeKey, revokeApiKey } from '../lifecycle/api-key.ts';
 import { connectionBundle } from '../lifecycle/connection-bundle.ts';
 import { announceLater } from '../lifecycle/registry-change.ts';
@@ -33,9 +34,7 @@ import {
 import { writeAudit } from '../registry/audit.ts';
 import { listPlants } from '../registry/plants.ts';
 import { route } from '../route.ts';
-import { idParameter } from './identity/organizations.ts';
 
-const nothing = z.object({});
 const ORG_ADMIN: Who = { door: 'member', role: 'ORG_ADMIN', isHeaderNeeded: true };
 
 export const postApiKey = route({
@@ -44,8 +43,8 @@ export const postApiKey = route({
   summary:
     'Make an API key. Its plaintext and signing key are told once; with broker scopes it has been tried out',
   who: ORG_ADMIN,
-  params: nothing,
-  query: nothing,
+  params: noParameters,
+  query: noParameters,
   body: apiKeyRequest,
   examples: {
     body: {
@@ -106,7 +105,7 @@ export const postApiKey = route({
     }
     announceLater(c, created.change);
     const { row, key, signingKey } = created;
-    const [plant] = plants.filter(({ id }) => row.allowedPlantIds?.includes(id) ?? true);
+    const plant = plants.find(({ id }) => maySee(row, id));
     const creator = { id: user.id, name: user.name, email: user.email };
     return {
       key,
@@ -135,7 +134,7 @@ export const getApiKeys = route({
   path: '/api/v1/partner/api-keys',
   summary: 'API keys of the organization; no secret is told again',
   who: ORG_ADMIN,
-  params: nothing,
+  params: noParameters,
   query: z.object(pageParameters),
   answer: { status: 200, description: 'A page, newest first', body: pageSchema(apiKeyRecord) },
   errors: [],
@@ -156,7 +155,7 @@ export const getApiKey = route({
   summary: 'An API key',
   who: ORG_ADMIN,
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   answer: { status: 200, description: 'The key', body: apiKeyRecord },
   errors: ['API_KEY_NOT_FOUND'],
   handler: async (c, { params }) => apiKeyRecordOf(await requireKeyOf(c, params.id), Date.now()),
@@ -168,7 +167,7 @@ export const deleteApiKey = route({
   summary: 'Revoke an API key: when this answers it is dead everywhere, and its connections are closed',
   who: ORG_ADMIN,
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   answer: {
     status: 200,
     description: 'It is revoked; again is the same',
@@ -193,7 +192,7 @@ export const postConnectionTest = route({
   summary: 'Try a key out: a real connection through the public listener',
   who: ORG_ADMIN,
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   body: z.strictObject({ key: z.string().max(200) }),
   examples: { body: { key: 'sw_…' } },
   answer: { status: 200, description: 'How it went', body: connectionTest },
@@ -216,7 +215,7 @@ export const postBundleAcknowledgement = route({
   summary: 'Say that the secrets of a new key were taken',
   who: ORG_ADMIN,
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   answer: { status: 200, description: 'The key', body: apiKeyRecord },
   errors: ['API_KEY_NOT_FOUND'],
   handler: async (c, { params: { id } }) => {

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { auditEvent } from '../../protocol/audit.ts';
 import { pageOf, pageSchema } from '../../protocol/page.ts';
-import { pageParameters } from '../http/query.ts';
+import { noParameters, pageParameters } from '../http/query.ts';
 import { pageAuditEvents } from '../registry/audit.ts';
 import { route } from '../route.ts';
 
@@ -11,7 +11,7 @@ export const getAuditEvents = route({
   path: '/api/v1/audit-events',
   summary: 'Audit events of the organization, newest first',
   who: { door: 'member', role: 'ADMIN' },
-  params: z.object({}),
+  params: noParameters,
   query: z.object({ ...pageParameters, event: z.string().min(1).max(100).optional() }),
   answer: { status: 200, description: 'A page', body: pageSchema(auditEvent) },
   errors: [],

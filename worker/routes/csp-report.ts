@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { errorBody, errorEnvelope } from '../../protocol/errors.ts';
 import { CSP_REPORT_PATH } from '../http/json-body.ts';
+import { noParameters } from '../http/query.ts';
 import { shedLoad } from '../http/rate.ts';
 import { route } from '../route.ts';
 
@@ -12,8 +13,8 @@ export const postCspReport = route({
   path: CSP_REPORT_PATH,
   summary: 'Report of a content security policy',
   who: { door: 'public' },
-  params: z.object({}),
-  query: z.object({}),
+  params: noParameters,
+  query: noParameters,
   body: z.unknown(),
   examples: {
     body: { 'csp-report': { 'document-uri': 'https://example.com/', 'violated-directive': 'script-src' } },

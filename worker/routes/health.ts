@@ -1,5 +1,6 @@
 /** Whether the edge answers, for whoever watches it. */
 import { z } from 'zod';
+import { noParameters } from '../http/query.ts';
 import { route } from '../route.ts';
 
 export const readHealth = route({
@@ -7,8 +8,8 @@ export const readHealth = route({
   path: '/healthz',
   summary: 'Whether the edge answers',
   who: { door: 'public' },
-  params: z.object({}),
-  query: z.object({}),
+  params: noParameters,
+  query: noParameters,
   answer: { status: 200, description: 'It does', body: z.strictObject({ status: z.literal('ok') }) },
   errors: [],
   handler: () => ({ status: 'ok' as const }),

@@ -42,11 +42,31 @@ export type CommandRow = {
   size: number;
 };
 
-/** The columns of a new row; its place is ours. */
-export type NewCommand = Omit<
-  CommandRow,
-  'sequence' | 'command_type' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'starts_at' | 'size'
-> & { command_type: LoggedType };
+/** What a new row has in any case. */
+type FirstColumn =
+  | 'id'
+  | 'key_id'
+  | 'key_prefix'
+  | 'message_id'
+  | 'routing_key'
+  | 'status'
+  | 'payload'
+  | 'source'
+  | 'created_at_ms'
+  | 'acked_at_ms';
+/** Its place, and what only comes later. */
+type LaterColumn =
+  | 'sequence'
+  | 'actual_value_kw'
+  | 'deviation_kw'
+  | 'started_at_ms'
+  | 'starts_at'
+  | 'size'
+  | 'command_type';
+
+/** The columns of a new row; one that is left out is null. */
+export type NewCommand = Pick<CommandRow, FirstColumn> &
+  Partial<Omit<CommandRow, FirstColumn | LaterColumn>> & { command_type: LoggedType };
 
 /** How a command ended; of a setpoint what was measured, too. */
 export type CommandOutcome = {

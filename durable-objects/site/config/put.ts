@@ -1,14 +1,13 @@
 /** An admin's configuration [C-2.3]: in force with its turn, logged as CONFIG, told to the plant as far as its mode goes. */
 import { signableJson } from '../../../protocol/compact-json.ts';
-import { type SiteConfig, siteConfig } from '../../../protocol/site-config.ts';
+import type { SiteConfig } from '../../../protocol/site-config.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { ConfigAnswer, ConfigPut } from '../../rpc.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
 import type { SiteParts } from '../parts.ts';
 
 export function configAnswer(site: SiteParts): ConfigAnswer {
-  const config = siteConfig.parse(site.configuration.config);
-  return { config, etag: etagOf(config) };
+  return answerOf(site.configuration.config);
 }
 
 /** Judges and puts it: nobody else's change comes between. */
@@ -18,7 +17,7 @@ export function putConfig(turn: Turn, site: SiteParts, put: ConfigPut): ConfigAn
   const { hardLimits = before.config.hardLimits } = put.config;
   const isOther = JSON.stringify(hardLimits) !== JSON.stringify(before.config.hardLimits);
   if (isOther && !put.mayChangeHardLimits) return { ...before, refused: 'hard-limits' };
-  const config = siteConfig.parse({ ...put.config, hardLimits });
+  const config: SiteConfig = { ...put.config, hardLimits };
   site.configuration.configure(turn, config);
   if (config.operatingMode !== before.config.operatingMode) tellMode(turn, site);
   const id = crypto.randomUUID();
@@ -27,30 +26,18 @@ export function putConfig(turn: Turn, site: SiteParts, put: ConfigPut): ConfigAn
     key_id: '',
     key_prefix: '',
     message_id: id,
-    correlation_id: null,
     command_type: 'CONFIG',
     routing_key: '',
     status: 'COMPLETED',
-    priority: null,
     target: 'SITE',
     // As partners see the configuration: hardLimits are none of theirs.
     payload: signableJson({ ...config, hardLimits: undefined }),
-    rejection_code: null,
-    message: null,
-    results: null,
     source: put.source,
-    valid_from_ms: null,
-    valid_until_ms: null,
-    target_value_kw: null,
-    reason: null,
-    publish_id: null,
-    decision: null,
     created_at_ms: turn.now,
     acked_at_ms: turn.now,
-    dispatched_at_ms: null,
     finished_at_ms: turn.now,
   });
-  return { config, etag: etagOf(config) };
+  return answerOf(config);
 }
 
 /** A mode says what the plant does where nothing else stands: whoever runs by the mode is told the new one. */
@@ -60,6 +47,8 @@ function tellMode(turn: Turn, site: SiteParts): void {
   if (!told || told.by === 'mode') site.plan.forgetTold(turn);
 }
 
-function etagOf(config: SiteConfig): string {
-  return `"${sha256Hex(JSON.stringify(config)).slice(0, 16)}"`;
+/** In one order of its fields, whoever put it: the tag tells what they hold. */
+function answerOf({ constraints, hardLimits, fallback, operatingMode }: SiteConfig): ConfigAnswer {
+  const config = { constraints, hardLimits, fallback, operatingMode };
+  return { config, etag: `"${sha256Hex(JSON.stringify(config)).slice(0, 16)}"` };
 }

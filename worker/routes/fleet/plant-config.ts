@@ -1,6 +1,5 @@
 /** Configuration of a plant as admins have it [C-2.3]: its Site holds it, and judges who was first. */
 import type { Context } from 'hono';
-import { z } from 'zod';
 import type { SiteStub } from '../../../durable-objects/env.ts';
 import { includesRole } from '../../../protocol/roles.ts';
 import { siteConfig, siteConfigRequest } from '../../../protocol/site-config.ts';
@@ -8,11 +7,10 @@ import { auditEntry } from '../../auth/audit-entry.ts';
 import { requirePlant } from '../../auth/plant-access.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError } from '../../http/error-response.ts';
+import { idParameter, noParameters } from '../../http/query.ts';
 import { writeAudit } from '../../registry/audit.ts';
 import { route } from '../../route.ts';
-import { idParameter } from '../identity/organizations.ts';
 
-const nothing = z.object({});
 const LIMITS = { maxChargeKw: 50, maxDischargeKw: 50, minSocPercent: 10, maxSocPercent: 95 };
 
 export const getPlantConfig = route({
@@ -21,7 +19,7 @@ export const getPlantConfig = route({
   summary: 'Configuration of a plant, with its ETag',
   who: { door: 'member', role: 'VIEWER', scope: 'config:read' },
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   answer: { status: 200, description: 'The configuration', body: siteConfig },
   hasTag: true,
   errors: ['PLANT_NOT_FOUND'],
@@ -39,7 +37,7 @@ export const putPlantConfig = route({
   summary: 'Set the configuration of a plant: in force when this answers. hardLimits are an ORG_ADMIN’s',
   who: { door: 'member', role: 'ADMIN', scope: 'config:write' },
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   body: siteConfigRequest,
   examples: {
     body: {

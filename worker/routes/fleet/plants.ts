@@ -14,13 +14,11 @@ import { auditEntry } from '../../auth/audit-entry.ts';
 import type { Who } from '../../auth/door.ts';
 import { plantNotFound, requirePlant } from '../../auth/plant-access.ts';
 import { ApiError } from '../../http/error-response.ts';
-import { pageParameters } from '../../http/query.ts';
+import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
 import { changePlant, createPlant, deletePlant, type PlantRow, pagePlants } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
-import { idParameter } from '../identity/organizations.ts';
 
-const nothing = z.object({});
 export const READS_PLANTS: Who = { door: 'member', role: 'VIEWER', scope: 'plants:read' };
 export const WRITES_PLANTS: Who = { door: 'member', role: 'OPERATOR', scope: 'plants:write' };
 const EXAMPLE = {
@@ -36,8 +34,8 @@ export const postPlant = route({
   path: '/api/v1/plants',
   summary: 'Make a plant',
   who: WRITES_PLANTS,
-  params: nothing,
-  query: nothing,
+  params: noParameters,
+  query: noParameters,
   body: plantRequest,
   examples: { body: EXAMPLE },
   answer: { status: 201, description: 'The plant', body: plantRecord },
@@ -62,7 +60,7 @@ export const getPlants = route({
   path: '/api/v1/plants',
   summary: 'Plants of the organization',
   who: READS_PLANTS,
-  params: nothing,
+  params: noParameters,
   query: z.object(pageParameters),
   answer: { status: 200, description: 'A page, by name', body: pageSchema(plantRecord) },
   errors: [],
@@ -79,7 +77,7 @@ export const getPlant = route({
   summary: 'A plant',
   who: READS_PLANTS,
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   answer: { status: 200, description: 'The plant', body: plantRecord },
   errors: ['PLANT_NOT_FOUND'],
   handler: async (c, { params }) => plantRecordOf(await requirePlant(c, params.id)),
@@ -91,7 +89,7 @@ export const patchPlant = route({
   summary: 'Change a plant',
   who: WRITES_PLANTS,
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   body: plantChange,
   examples: { body: { name: 'Acme Dairy, hall 2', externalPlantId: null } },
   answer: { status: 200, description: 'The plant', body: plantRecord },
@@ -114,7 +112,7 @@ export const removePlant = route({
   summary: 'Delete a plant that has no devices: what waits for it ends',
   who: WRITES_PLANTS,
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   answer: { status: 200, description: 'It is gone', body: deletion },
   errors: ['PLANT_NOT_FOUND', 'PLANT_INVALID_STATE'],
   handler: async (c, { params }) => {

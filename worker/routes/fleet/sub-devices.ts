@@ -15,7 +15,7 @@ import { auditEntry } from '../../auth/audit-entry.ts';
 import { plantNotFound, requirePlant } from '../../auth/plant-access.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError } from '../../http/error-response.ts';
-import { pageParameters } from '../../http/query.ts';
+import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
 import type { SubDeviceRow } from '../../registry/plants.ts';
 import {
@@ -29,10 +29,8 @@ import {
   type Whose,
 } from '../../registry/sub-devices.ts';
 import { route } from '../../route.ts';
-import { idParameter } from '../identity/organizations.ts';
 import { READS_PLANTS, WRITES_PLANTS } from './plants.ts';
 
-const nothing = z.object({});
 const subDeviceParameters = z.object({ id: uuid, subDeviceId: uuid });
 
 export const postSubDevice = route({
@@ -41,7 +39,7 @@ export const postSubDevice = route({
   summary: 'Add a sub-device: commands may target it when this answers',
   who: WRITES_PLANTS,
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   body: subDeviceRequest,
   examples: {
     body: { externalId: 'BESS-1', assetType: 'BESS', name: 'Battery', ratedPowerKw: 50, capacityKwh: 100 },
@@ -85,7 +83,7 @@ export const getSubDevice = route({
   summary: 'A sub-device',
   who: READS_PLANTS,
   params: subDeviceParameters,
-  query: nothing,
+  query: noParameters,
   answer: { status: 200, description: 'The sub-device', body: subDeviceRecord },
   errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND'],
   handler: async (c, { params }) => {
@@ -100,7 +98,7 @@ export const patchSubDevice = route({
   summary: 'Change a sub-device; its external id and asset type are what it is',
   who: WRITES_PLANTS,
   params: subDeviceParameters,
-  query: nothing,
+  query: noParameters,
   body: subDeviceChange,
   examples: { body: { ratedPowerKw: 60, linkedDeviceId: null } },
   answer: { status: 200, description: 'The sub-device', body: subDeviceRecord },
@@ -123,7 +121,7 @@ export const removeSubDevice = route({
   summary: 'Take a sub-device away: commands that wait for it end',
   who: WRITES_PLANTS,
   params: subDeviceParameters,
-  query: nothing,
+  query: noParameters,
   answer: { status: 200, description: 'It is gone', body: deletion },
   errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND'],
   handler: async (c, { params }) => {

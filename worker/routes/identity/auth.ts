@@ -17,10 +17,11 @@ import {
 } from '../../../protocol/user.ts';
 import { addressOf } from '../../auth/address.ts';
 import { hashPassword, verifyPassword } from '../../auth/password.ts';
-import { ACCESS_COOKIE } from '../../auth/principal.ts';
+import { ACCESS_COOKIE, namedMembership } from '../../auth/principal.ts';
 import { readRefreshToken, signAccessToken, signRefreshToken } from '../../auth/session-tokens.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError } from '../../http/error-response.ts';
+import { noParameters } from '../../http/query.ts';
 import { shedLoad } from '../../http/rate.ts';
 import { countAttempt } from '../../registry/login-failures.ts';
 import { organizationRecordOf } from '../../registry/organizations.ts';
@@ -34,17 +35,14 @@ import {
   userRecordOf,
 } from '../../registry/users.ts';
 import { route } from '../../route.ts';
-import { contextRole } from './context-role.ts';
-
-const nothing = z.object({});
 
 export const register = route({
   method: 'POST',
   path: '/api/v1/auth/register',
   summary: 'Register a user, with an organization of their own where one is named',
   who: { door: 'public' },
-  params: nothing,
-  query: nothing,
+  params: noParameters,
+  query: noParameters,
   body: registration,
   examples: {
     body: {
@@ -89,8 +87,8 @@ export const login = route({
   path: '/api/v1/auth/login',
   summary: 'Log in: a bearer token, and the cookie access_token with it',
   who: { door: 'public' },
-  params: nothing,
-  query: nothing,
+  params: noParameters,
+  query: noParameters,
   body: loginSchema,
   examples: { body: { email: 'jana@example.com', password: 'correct horse battery' } },
   answer: { status: 200, description: 'Tokens of a new session', body: loginAnswer },
@@ -115,8 +113,8 @@ export const refresh = route({
   path: '/api/v1/auth/refresh',
   summary: 'Exchange a refresh token: each is good once',
   who: { door: 'public' },
-  params: nothing,
-  query: nothing,
+  params: noParameters,
+  query: noParameters,
   body: refreshRequest,
   examples: { body: { refreshToken: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10.1.…' } },
   answer: { status: 200, description: 'New tokens of the same session', body: loginAnswer },
@@ -154,8 +152,8 @@ export const logout = route({
   path: '/api/v1/auth/logout',
   summary: 'End the session, at once',
   who: { door: 'user' },
-  params: nothing,
-  query: nothing,
+  params: noParameters,
+  query: noParameters,
   answer: { status: 200, description: 'It has ended', body: success },
   errors: [],
   handler: async (c) => {
@@ -170,8 +168,8 @@ export const readMe = route({
   path: '/api/v1/auth/me',
   summary: 'Who is logged in, and where a member',
   who: { door: 'user' },
-  params: nothing,
-  query: nothing,
+  params: noParameters,
+  query: noParameters,
   answer: {
     status: 200,
     description: 'The user',
@@ -181,7 +179,7 @@ export const readMe = route({
   handler: (c) => {
     const user = c.get('user');
     const own = user.memberships.map(({ organizationId, slug, role }) => ({ organizationId, slug, role }));
-    return { user: userRecordOf(user.row, own, contextRole(c, user)), memberships: own };
+    return { user: userRecordOf(user.row, own, namedMembership(c, user)?.role ?? null), memberships: own };
   },
 });
 
@@ -190,8 +188,8 @@ export const changePassword = route({
   path: '/api/v1/auth/change-password',
   summary: 'Change the password: every other session ends, and tokens of before are no good any more',
   who: { door: 'user' },
-  params: nothing,
-  query: nothing,
+  params: noParameters,
+  query: noParameters,
   body: passwordChange,
   examples: { body: { currentPassword: 'correct horse battery', newPassword: 'staple correct horse' } },
   answer: { status: 200, description: 'It is changed; refresh this session', body: success },

@@ -9,7 +9,7 @@ import { roleChange, userRecord } from '../../../protocol/user.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import type { AppContext } from '../../env.ts';
 import { ApiError } from '../../http/error-response.ts';
-import { pageParameters } from '../../http/query.ts';
+import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
 import {
   addMember,
   changeRole,
@@ -20,9 +20,7 @@ import {
 } from '../../registry/organizations.ts';
 import { findUserByEmail, userRecordOf } from '../../registry/users.ts';
 import { route } from '../../route.ts';
-import { idParameter } from './organizations.ts';
 
-const nothing = z.object({});
 const memberParameters = z.object({ id: uuid, userId: uuid });
 
 export const getMembers = route({
@@ -46,7 +44,7 @@ export const postMember = route({
   summary: 'Take a registered user in',
   who: { door: 'organization', role: 'ADMIN' },
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   body: memberRequest,
   examples: { body: { email: 'petr@example.com', role: 'OPERATOR' } },
   answer: { status: 201, description: 'The member', body: memberRecord },
@@ -71,7 +69,7 @@ export const patchMember = route({
   summary: "Change a member's role",
   who: { door: 'organization', role: 'ADMIN' },
   params: memberParameters,
-  query: nothing,
+  query: noParameters,
   body: roleChange,
   examples: { body: { role: 'ADMIN' } },
   answer: { status: 200, description: 'The member', body: memberRecord },
@@ -85,7 +83,7 @@ export const deleteMember = route({
   summary: 'Put a member out',
   who: { door: 'organization', role: 'ADMIN' },
   params: memberParameters,
-  query: nothing,
+  query: noParameters,
   answer: {
     status: 200,
     description: 'The user is no member any more',
@@ -107,7 +105,7 @@ export const getUsers = route({
   path: '/api/v1/users',
   summary: 'Users of the organization',
   who: { door: 'member', role: 'ADMIN' },
-  params: nothing,
+  params: noParameters,
   query: z.object(pageParameters),
   answer: { status: 200, description: 'A page, by e-mail', body: pageSchema(userRecord) },
   errors: [],
@@ -127,7 +125,7 @@ export const patchUser = route({
   summary: "Change a user's role in the organization",
   who: { door: 'member', role: 'ADMIN' },
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   body: roleChange,
   examples: { body: { role: 'OPERATOR' } },
   answer: { status: 200, description: 'The user', body: userRecord },

@@ -1,6 +1,5 @@
 /** Organizations [C-1.1]: one's own, and their settings. */
 import { z } from 'zod';
-import { uuid } from '../../../protocol/ids.ts';
 import {
   organizationChange,
   organizationRecord,
@@ -10,7 +9,7 @@ import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { addressOf } from '../../auth/address.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
 import { ApiError } from '../../http/error-response.ts';
-import { pageParameters } from '../../http/query.ts';
+import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
 import { announce } from '../../lifecycle/registry-change.ts';
 import {
   changeOrganization,
@@ -21,37 +20,21 @@ import {
 } from '../../registry/organizations.ts';
 import { route } from '../../route.ts';
 
-const nothing = z.object({});
-export const idParameter = z.object({ id: uuid });
-
 export const postOrganization = route({
   method: 'POST',
   path: '/api/v1/organizations',
   summary: 'Make an organization, and be its ORG_ADMIN',
   who: { door: 'user' },
-  params: nothing,
-  query: nothing,
+  params: noParameters,
+  query: noParameters,
   body: organizationRequest,
   examples: { body: { name: 'Acme Energy', slug: 'acme' } },
   answer: { status: 201, description: 'The organization', body: organizationRecord },
   errors: ['CONFLICT'],
   handler: async (c, { body }) => {
     const { row } = c.get('user');
-    const made = await createOrganization(
-      c.env.DB,
-      body,
-      row.id,
-      (id) => ({
-        organizationId: id,
-        event: 'organization.created',
-        actor: { type: 'USER', id: row.id, name: row.email },
-        target: { type: 'ORGANIZATION', id },
-        address: addressOf(c),
-        outcome: 'SUCCESS',
-        details: { slug: body.slug },
-      }),
-      Date.now(),
-    );
+    const maker = { id: row.id, email: row.email, address: addressOf(c) };
+    const made = await createOrganization(c.env.DB, body, maker, Date.now());
     if (made === 'slug') throw new ApiError('CONFLICT', 'This slug is taken');
     if (made === 'full') throw new ApiError('CONFLICT', 'You are a member of too many organizations');
     return organizationRecordOf(made, 'ORG_ADMIN');
@@ -63,7 +46,7 @@ export const getOrganizations = route({
   path: '/api/v1/organizations',
   summary: 'The organizations that you are a member of; with all=true, as SUPER_ADMIN, every one',
   who: { door: 'user' },
-  params: nothing,
+  params: noParameters,
   query: z.object({ ...pageParameters, all: z.enum(['true', 'false']).optional() }),
   answer: { status: 200, description: 'A page, by slug', body: pageSchema(organizationRecord) },
   errors: ['SUPER_ADMIN_REQUIRED'],
@@ -83,7 +66,7 @@ export const getOrganization = route({
   summary: 'An organization',
   who: { door: 'organization', role: 'VIEWER' },
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   answer: { status: 200, description: 'The organization', body: organizationRecord },
   errors: [],
   handler: async (c) => await recordOf(c.env.DB, c.get('tenant')),
@@ -95,7 +78,7 @@ export const patchOrganization = route({
   summary: 'Change name and settings; in force everywhere when this answers',
   who: { door: 'organization', role: 'ORG_ADMIN' },
   params: idParameter,
-  query: nothing,
+  query: noParameters,
   body: organizationChange,
   examples: { body: { settings: { requireSignedCommands: true } } },
   answer: { status: 200, description: 'The organization', body: organizationRecord },

@@ -5,5 +5,4 @@ import type { Who } from '../../auth/door.ts';
 
 export const VCP_READ: Who = { door: 'api-key', scope: 'vcp:read' };
 
-export const noParameters = z.object({});
 export const siteParameters = z.object({ siteId: uuid });

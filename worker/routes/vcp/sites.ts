@@ -5,9 +5,10 @@ import { JsonText } from '../../../protocol/json-text.ts';
 import { plantSummary, supportedCommands } from '../../../protocol/plant.ts';
 import { siteConfigSnapshot } from '../../../protocol/site-config.ts';
 import { maySee, requireSite } from '../../auth/site-access.ts';
+import { noParameters } from '../../http/query.ts';
 import { listPlants, listSubDevices } from '../../registry/plants.ts';
 import { route } from '../../route.ts';
-import { noParameters, siteParameters, VCP_READ } from './parameters.ts';
+import { siteParameters, VCP_READ } from './parameters.ts';
 
 export const listSites = route({
   method: 'GET',

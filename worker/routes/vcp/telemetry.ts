@@ -2,8 +2,9 @@
 import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';
 import { latestTelemetry } from '../../../protocol/telemetry.ts';
 import { requireSite } from '../../auth/site-access.ts';
+import { noParameters } from '../../http/query.ts';
 import { route } from '../../route.ts';
-import { noParameters, siteParameters, VCP_READ } from './parameters.ts';
+import { siteParameters, VCP_READ } from './parameters.ts';
 
 export const readLatestTelemetry = route({
   method: 'GET',

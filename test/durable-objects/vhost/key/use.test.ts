@@ -1,0 +1,94 @@
+/** `lastUsedAt` of a key moves with each minute in which a connection of it published or took something [C-5.2]. */
+import { evictDurableObject } from 'cloudflare:test';
+import { afterEach, expect, it, vi } from 'vitest';
+import { lastUsedAtMs } from '../../../support/workerd/door.ts';
+import { hand } from '../../../support/workerd/outbox-events.ts';
+import { Partner } from '../../../support/workerd/partner.ts';
+import { createKey, createOrganization, type Key, vhostOf } from '../../../support/workerd/world.ts';
+
+const START_MS = Date.UTC(2026, 0, 15, 10);
+const MINUTE_MS = 60_000;
+const NOBODYS_SITE = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A client that is connected at the start of the clock, and has done nothing yet. */
+async function connected(): Promise<{ key: Key; partner: Partner }> {
+  vi.useFakeTimers({ toFake: ['Date'], now: START_MS });
+  const organization = await createOrganization();
+  const key = await createKey(organization);
+  return { key, partner: await Partner.connect(organization, key) };
+}
+
+function at(laterMs: number): number {
+  vi.setSystemTime(START_MS + laterMs);
+  return START_MS + laterMs;
+}
+
+async function expectUsedAt(key: Key, atMs: number | null): Promise<void> {
+  await vi.waitFor(async () => expect(await lastUsedAtMs(key.id)).toBe(atMs));
+}
+
+async function publish(partner: Partner, messageId: string): Promise<void> {
+  const body = {
+    version: '1.1',
+    messageId,
+    timestamp: new Date().toISOString(),
+    source: 't',
+    siteId: NOBODYS_SITE,
+  };
+  await partner.ask({
+    kind: 'publish',
+    exchange: 'vcp',
+    routingKey: `${partner.organization.slug}.command.emergency`,
+    properties: '',
+    body: JSON.stringify({ ...body, payload: { type: 'STOP' } }),
+    encoding: 'utf8',
+  });
+}
+
+it('is the minute of a publish, and the next one a minute later', async () => {
+  const { key, partner } = await connected();
+  await publish(partner, crypto.randomUUID());
+  await expectUsedAt(key, START_MS);
+  at(MINUTE_MS - 1);
+  await publish(partner, crypto.randomUUID());
+  const nextMs = at(MINUTE_MS);
+  expect(await lastUsedAtMs(key.id)).toBe(START_MS);
+  await publish(partner, crypto.randomUUID());
+  await expectUsedAt(key, nextMs);
+});
+
+it('is the minute in which a consumer is handed an event', async () => {
+  const { key, partner } = await connected();
+  await partner.consume('event.status');
+  expect(await lastUsedAtMs(key.id)).toBeNull();
+  const takenMs = at(MINUTE_MS / 2);
+  await hand(key, NOBODYS_SITE, 1, 1);
+  await expectUsedAt(key, takenMs);
+});
+
+it('is the minute of a get that got something, and of no other', async () => {
+  const { key, partner } = await connected();
+  await partner.get('event.status');
+  await partner.quiet();
+  expect(await lastUsedAtMs(key.id)).toBeNull();
+  await hand(key, NOBODYS_SITE, 1, 1);
+  const gotMs = at(MINUTE_MS / 2);
+  await partner.get('event.status');
+  await expectUsedAt(key, gotMs);
+});
+
+it('is not written again for a use within the minute after a sleep', async () => {
+  const { key, partner } = await connected();
+  await publish(partner, crypto.randomUUID());
+  await expectUsedAt(key, START_MS);
+  await evictDurableObject(vhostOf(key.id));
+  at(MINUTE_MS - 1);
+  await publish(partner, crypto.randomUUID());
+  const nextMs = at(MINUTE_MS);
+  await publish(partner, crypto.randomUUID());
+  await expectUsedAt(key, nextMs);
+});

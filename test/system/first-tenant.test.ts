@@ -1,0 +1,76 @@
+/** A deployment without anybody: the admin tool makes the first tenant, and the clock does its turn. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { OrganizationRecord } from '../../protocol/organization.ts';
+import { AdminClient } from '../../tools/admin-client.ts';
+import { TestStack } from '../support/stack.ts';
+
+const TOOL = join(import.meta.dirname, '..', '..', 'tools', 'admin.ts');
+const HOUR_MS = 3_600_000;
+
+let stack: TestStack;
+
+beforeAll(async () => {
+  stack = await TestStack.start();
+});
+afterAll(async () => {
+  await stack.stop();
+});
+
+/** What the tool says, and how it ends. */
+async function admin(...given: string[]): Promise<{ code: number | null; said: string }> {
+  const child = spawn(process.execPath, [TOOL, ...given], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (part: Buffer) => (said += part));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, said };
+}
+
+function create(name: string, email: string, ...more: string[]) {
+  return admin('create-organization', '--name', name, '--email', email, '--url', stack.edge.url, ...more);
+}
+
+describe('npm run admin -- create-organization', () => {
+  it('makes an organization whose admin can log in with what it says', async () => {
+    const { code, said } = await create('Žlutá Energie, s.r.o.', 'Jana@example.com');
+    expect([code, said]).toEqual([0, expect.stringContaining('zluta-energie-s-r-o')]);
+    const password = /password +(\S+)/.exec(said)?.[1] ?? '';
+    const client = await AdminClient.enter(stack.edge.url, { email: 'jana@example.com', password }, 'Jana');
+    expect(await client.list<OrganizationRecord>('/organizations')).toMatchObject([
+      { name: 'Žlutá Energie, s.r.o.', slug: 'zluta-energie-s-r-o', role: 'ORG_ADMIN' },
+    ]);
+  });
+
+  it('says what is taken, and makes nothing', async () => {
+    await create('One', 'one@example.com');
+    expect(await create('Two', 'one@example.com')).toEqual({
+      code: 1,
+      said: expect.stringContaining('registered'),
+    });
+    const { code, said } = await create('Two', 'two@example.com', '--slug', 'one');
+    expect([code, said]).toEqual([1, expect.stringContaining('slug is taken')]);
+  });
+
+  it.each([[[]], [['create-organization']], [['remove-organization', '--name', 'x', '--email', 'y']]])(
+    'says how it is used, asked for %j',
+    async (given) => {
+      expect(await admin(...given)).toEqual({ code: 2, said: expect.stringContaining('--email <e-mail>') });
+    },
+  );
+});
+
+describe('the clock', () => {
+  it('takes its turn in the deployed Worker, too: it discards a key whose creation nobody finished [C-5.4]', async () => {
+    const { apiKey } = await stack.admin.createKey({ name: 'n', partnerId: 'p', scopes: ['vcp:read'] });
+    const database = await stack.edge.miniflare.getD1Database('DB');
+    const change = `UPDATE api_keys SET state = 'probing', created_at_ms = ? WHERE id = ?`;
+    await database
+      .prepare(change)
+      .bind(Date.now() - HOUR_MS, apiKey.id)
+      .run();
+    await stack.edge.tick();
+    expect(await database.prepare('SELECT 1 FROM api_keys WHERE id = ?').bind(apiKey.id).first()).toBeNull();
+  });
+});
