@@ -1,13 +1,18 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-pool-workers';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { TOKEN_PRIVATE_KEY } from './test/support/workerd/tokens.ts';
+import { ensureDeviceCa } from './tools/certificates.ts';
 
 /** Rules that take data and a moment: they need no object, so they run in Node, wherever they stand in the tree. */
 const PURE = 'test/**/*.pure.test.ts';
 
 /** Routes of users, plants and keys: each makes its own. */
 const ROUTES =
-  'test/worker/routes/{auth,organization,members,users,plant,sub-devices,api-keys,audit,csp}*.test.ts';
+  'test/worker/routes/{auth,organization,members,users,plant,sub-devices,device,api-keys,audit,csp}*.test.ts';
 
 /**
  * Suites with a runtime of their own: the other ones of the Worker change D1 itself, and `apart` in its name has what
@@ -21,6 +26,18 @@ const APART = [
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|system\//;
 
+/** An authority for device certificates, new for each run. */
+async function deviceAuthority() {
+  const folder = mkdtempSync(join(tmpdir(), 'sitewire-device-ca-'));
+  const { certificate, key } = await ensureDeviceCa(folder);
+  const pem = {
+    DEVICE_CA_CERTIFICATE: readFileSync(certificate, 'utf8'),
+    DEVICE_CA_KEY: readFileSync(key, 'utf8'),
+  };
+  rmSync(folder, { recursive: true });
+  return pem;
+}
+
 /** The objects and the Worker inside the real runtime, with the real D1. */
 function inWorkerd() {
   return cloudflareTest(async () => ({
@@ -30,12 +47,9 @@ function inWorkerd() {
         BRIDGE_SECRET: 'test-bridge-secret-of-forty-characters-xx',
         DATA_KEYS: `1:${'5a'.repeat(32)}`,
         SESSION_SECRET: 'test-session-secret-of-forty-characters-xx',
-        // The public half of the key pair in test/support/workerd/tokens.ts.
-        TOKEN_PUBLIC_KEY: JSON.stringify({
-          kty: 'OKP',
-          crv: 'Ed25519',
-          x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
-        }),
+        TOKEN_KEYS: JSON.stringify({ keys: [TOKEN_PRIVATE_KEY] }),
+        MQTT_HOST: 'mqtt.example.org',
+        ...(await deviceAuthority()),
         TEST_MIGRATIONS: await readD1Migrations('migrations/sql'),
       },
     },
@@ -58,7 +72,7 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     // By default a machine of two cores gets one: most of the suites wait for sockets, not for the processor.
-    maxWorkers: 3,
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     // How far the model of the plan is walked, and where it begins: `npm run model` takes another walk each time.
     provide: {

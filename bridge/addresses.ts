@@ -18,6 +18,8 @@ const MAX_ADDRESSES = 10_000;
 /** Refused logins a minute of all credentials, and how many credentials are told apart. */
 const REFUSED_OF_ALL = 10 * LIMIT.refusedLoginsPerMinute;
 const MAX_CREDENTIALS = 64;
+/** Who is refused as so many devices is none of them. */
+const MAX_DEVICES = 3;
 
 interface Known {
   dials: number;
@@ -25,7 +27,19 @@ interface Known {
   /** Refused logins since then, in all and by credential, of so many at most. */
   refused: number;
   refusedBy: Map<string, number>;
+  /** As which devices, of so many at most. */
+  refusedAs: Set<string>;
   sinceMs: number;
+  /** Until then a refusal of a device counts against none [C-3.11]. */
+  uncountedUntilMs: number;
+}
+
+/** Who dials. `credential` stands for what the client logs in with: the same for the same, and nothing of it. */
+export interface Dialing {
+  isGone?: () => boolean;
+  credential?: string;
+  /** The device that it says it is. */
+  device?: string;
 }
 
 export class Addresses {
@@ -39,25 +53,22 @@ export class Addresses {
   }
 
   /**
-   * Dials for an address when its turn comes and its client is still there, or answers in the edge's place.
-   * `credential` stands for what the client logs in with: the same for the same, and nothing of it.
+   * Dials for an address when its turn comes and its client is still there, or answers in the edge's place. `work`: the
+   * dial; a refusal of one that is `uncounted` counts against no device.
    */
   async dial<Up, Down>(
     address: string,
-    work: () => Promise<DialResult<Up, Down>>,
-    { isGone = () => false, credential = '' }: { isGone?: () => boolean; credential?: string } = {},
+    work: (uncounted: boolean) => Promise<DialResult<Up, Down>>,
+    { isGone = () => false, credential = '', device }: Dialing = {},
   ): Promise<DialResult<Up, Down>> {
     if (this.#isStopped) return left();
     const known = this.#of(address);
-    if (this.#isThrottled(known, credential)) return throttled();
+    const isThrottled = () => this.#isThrottled(known, credential, device !== undefined);
+    if (isThrottled()) return throttled();
     if (known.dials >= DIALS_AT_ONCE) {
       if (known.line.length >= MAX_IN_LINE) return { outcome: 'trouble', reason: 'too many dials at once' };
       await new Promise<void>((resolve) => known.line.push(resolve));
-      const answer = this.#isThrottled(known, credential)
-        ? throttled()
-        : isGone() || this.#isStopped
-          ? left()
-          : undefined;
+      const answer = isThrottled() ? throttled() : isGone() || this.#isStopped ? left() : undefined;
       if (answer) {
         known.line.shift()?.();
         return answer;
@@ -65,8 +76,8 @@ export class Addresses {
     }
     known.dials += 1;
     try {
-      const result = await work();
-      if (result.outcome === 'refused') noteRefused(known, credential);
+      const result = await work(device !== undefined && Date.now() < known.uncountedUntilMs);
+      if (result.outcome === 'refused') noteRefused(known, credential, device);
       return result;
     } finally {
       known.dials -= 1;
@@ -74,14 +85,17 @@ export class Addresses {
     }
   }
 
-  #isThrottled(known: Known, credential: string): boolean {
+  /** Whoever has a token that is good is never kept out for what comes from the same address. */
+  #isThrottled(known: Known, credential: string, isDevice: boolean): boolean {
     const now = Date.now();
     if (now - known.sinceMs >= MINUTE_MS) {
       known.refused = 0;
       known.refusedBy.clear();
+      known.refusedAs.clear();
       known.sinceMs = now;
     }
     const ofCredential = known.refusedBy.get(credential) ?? 0;
+    if (isDevice) return ofCredential > 0 && now < known.uncountedUntilMs;
     return ofCredential >= LIMIT.refusedLoginsPerMinute || known.refused >= REFUSED_OF_ALL;
   }
 
@@ -90,7 +104,15 @@ export class Addresses {
     let known = this.#known.get(address);
     if (!known) {
       if (this.#known.size >= MAX_ADDRESSES) this.#makeRoom();
-      known = { dials: 0, line: [], refused: 0, refusedBy: new Map(), sinceMs: Date.now() };
+      known = {
+        dials: 0,
+        line: [],
+        refused: 0,
+        refusedBy: new Map(),
+        refusedAs: new Set(),
+        sinceMs: Date.now(),
+        uncountedUntilMs: 0,
+      };
       this.#known.set(address, known);
     }
     return known;
@@ -105,11 +127,16 @@ export class Addresses {
   }
 }
 
-function noteRefused(known: Known, credential: string): void {
+function noteRefused(known: Known, credential: string, device: string | undefined): void {
   known.refused += 1;
   const before = known.refusedBy.get(credential);
-  if (before === undefined && known.refusedBy.size >= MAX_CREDENTIALS) return;
-  known.refusedBy.set(credential, (before ?? 0) + 1);
+  if (before !== undefined || known.refusedBy.size < MAX_CREDENTIALS) {
+    known.refusedBy.set(credential, (before ?? 0) + 1);
+  }
+  if (device === undefined) return;
+  known.refusedAs.add(device);
+  const isGuessing = known.refusedAs.size >= MAX_DEVICES || known.refused >= LIMIT.refusedLoginsPerMinute;
+  if (isGuessing) known.uncountedUntilMs = Date.now() + MINUTE_MS;
 }
 
 /** A client has all addresses of an IPv6 network of 64 bits. */

@@ -15,6 +15,14 @@ import { createTlsListener, listen } from './tls.ts';
 
 const READY_TIMEOUT_MS = 2_000;
 
+/** Where it listens; `mtls`: where it has an authority for device certificates. */
+export interface BridgePorts {
+  amqps: number;
+  mqtts: number;
+  mtls?: number;
+  metrics: number;
+}
+
 export class Bridge {
   readonly #config: BridgeConfig;
   readonly #log: Logger;
@@ -25,6 +33,7 @@ export class Bridge {
   readonly #amqpConnections = new Set<AmqpConnection>();
   readonly #amqpServer: TlsServer;
   readonly #mqttServer: TlsServer;
+  readonly #mtlsServer: TlsServer | undefined;
   readonly #mqtt: MqttEngine;
   readonly #metricsServer: HttpServer;
   #stopPulse = () => {};
@@ -36,18 +45,25 @@ export class Bridge {
     this.#edge = { url: config.edgeUrl, secret: config.secret, bridge: config.bridgeId, boot: randomUUID() };
     this.#amqpServer = createTlsListener(config.tls, (socket, address) => this.#acceptAmqp(socket, address));
     this.#mqttServer = createTlsListener(config.tls, (socket, address) => this.#mqtt.accept(socket, address));
+    const { mtls } = config;
+    this.#mtlsServer =
+      mtls &&
+      createTlsListener({ ...config.tls, clientAuthority: mtls.clientAuthority }, (...client) =>
+        this.#mqtt.accept(...client),
+      );
     this.#mqtt = this.#createMqtt();
     this.#metricsServer = createMetricsServer(this.#metrics, () => this.#isReady());
   }
 
   /** The ports it listens on, once it does. */
-  async start(): Promise<{ amqps: number; mqtts: number; metrics: number }> {
-    const { host, amqpsPort, mqttsPort, metrics } = this.#config;
+  async start(): Promise<BridgePorts> {
+    const { host, amqpsPort, mqttsPort, mtls, metrics } = this.#config;
     await this.#mqtt.start();
     this.#stopPulse = startPulse();
     const ports = {
       amqps: await listen(this.#amqpServer, amqpsPort, host),
       mqtts: await listen(this.#mqttServer, mqttsPort, host),
+      ...(this.#mtlsServer && mtls ? { mtls: await listen(this.#mtlsServer, mtls.port, host) } : {}),
       metrics: await listen(this.#metricsServer, metrics.port, metrics.host),
     };
     this.#listening = true;
@@ -59,9 +75,10 @@ export class Bridge {
   async stop(): Promise<void> {
     this.#listening = false;
     this.#addresses.stop();
-    const closed = [this.#amqpServer, this.#mqttServer].map(
-      (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+    const servers = [this.#amqpServer, this.#mqttServer, this.#mtlsServer].filter(
+      (server) => server !== undefined,
     );
+    const closed = servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
     for (const connection of this.#amqpConnections) {
       connection.shutdown("broker forced connection closure with reason 'shutdown'");
     }
@@ -121,14 +138,14 @@ export class Bridge {
           log,
           await this.#addresses.dial(
             address,
-            () =>
+            (uncounted) =>
               dial<DeviceLinkUp, DeviceLinkDown>(
                 this.#edge,
-                'mqtt',
-                { ...credential, address, fingerprint: '' },
+                uncounted ? 'mqttUncounted' : 'mqtt',
+                { ...credential, address },
                 deviceLinkDown,
               ),
-            { isGone, credential: this.#digest(credential) },
+            { isGone, credential: this.#digest(credential), device: credential.username },
           ),
         ),
       {
@@ -151,9 +168,10 @@ export class Bridge {
   }
 
   /** Tells credentials apart without keeping any: keyed anew in each process. */
-  #digest({ username, password }: { username: string; password: string }): string {
+  #digest(credential: { username: string; password: string; fingerprint?: string }): string {
+    const { username, password, fingerprint = '' } = credential;
     return createHmac('sha256', this.#digestKey)
-      .update(JSON.stringify([username, password]))
+      .update(JSON.stringify([username, password, fingerprint]))
       .digest('base64');
   }
 

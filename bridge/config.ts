@@ -10,9 +10,12 @@ const environment = z.object({
   SITEWIRE_BRIDGE_ID: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
   SITEWIRE_TLS_CERT: z.string(),
   SITEWIRE_TLS_KEY: z.string(),
+  /** The authority of device certificates; without it nothing listens for them. */
+  SITEWIRE_DEVICE_CA: z.string().optional(),
   SITEWIRE_HOST: z.string().default('::'),
   SITEWIRE_AMQPS_PORT: port.default(5671),
   SITEWIRE_MQTTS_PORT: port.default(8885),
+  SITEWIRE_MTLS_PORT: port.default(8883),
   SITEWIRE_METRICS_HOST: z.string().default('127.0.0.1'),
   SITEWIRE_METRICS_PORT: port.default(9464),
   SITEWIRE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
@@ -27,6 +30,8 @@ export interface BridgeConfig {
   host: string;
   amqpsPort: number;
   mqttsPort: number;
+  /** PEM file of the authority whose certificates devices log in with. */
+  mtls?: { clientAuthority: string; port: number };
   metrics: { host: string; port: number };
   logLevel: string;
 }
@@ -47,6 +52,9 @@ export function readConfig(variables: Record<string, string | undefined>): Bridg
     host: values.SITEWIRE_HOST,
     amqpsPort: values.SITEWIRE_AMQPS_PORT,
     mqttsPort: values.SITEWIRE_MQTTS_PORT,
+    ...(values.SITEWIRE_DEVICE_CA
+      ? { mtls: { clientAuthority: values.SITEWIRE_DEVICE_CA, port: values.SITEWIRE_MTLS_PORT } }
+      : {}),
     metrics: { host: values.SITEWIRE_METRICS_HOST, port: values.SITEWIRE_METRICS_PORT },
     logLevel: values.SITEWIRE_LOG_LEVEL,
   };

@@ -1,4 +1,5 @@
 /** TLS towards clients: 1.2 or later, no Nagle delay, TCP keep-alive, and no socket that waits for ever. */
+import { constants } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
 import { LIMIT } from '../protocol/limits.ts';
@@ -8,11 +9,20 @@ const KEEPALIVE_MS = 30_000;
 export interface TlsFiles {
   certificate: string;
   key: string;
+  /** The authority of client certificates: a client must have one of it. */
+  clientAuthority?: string;
+}
+
+/** A client's own certificate, which the handshake has proved. */
+export interface ClientCertificate {
+  commonName: string;
+  /** SHA-256 in lower-case hex. */
+  fingerprint: string;
 }
 
 export function createTlsListener(
   files: TlsFiles,
-  onClient: (socket: TLSSocket, address: string) => void,
+  onClient: (socket: TLSSocket, address: string, certificate?: ClientCertificate) => void,
 ): Server {
   const server = createServer(
     {
@@ -20,16 +30,40 @@ export function createTlsListener(
       key: readFileSync(files.key),
       minVersion: 'TLSv1.2',
       handshakeTimeout: LIMIT.tlsHandshakeMs,
+      ...(files.clientAuthority ? demanding(files.clientAuthority) : {}),
     },
     (socket) => {
       socket.setNoDelay(true);
       socket.setKeepAlive(true, KEEPALIVE_MS);
-      onClient(socket, clientAddress(socket));
+      if (!files.clientAuthority) {
+        onClient(socket, clientAddress(socket));
+        return;
+      }
+      const certificate = certificateOf(socket);
+      if (certificate) onClient(socket, clientAddress(socket), certificate);
+      else socket.destroy();
     },
   );
   // A failed handshake ends its own socket; there is nobody to tell.
   server.on('tlsClientError', (_error, socket) => socket.destroy());
   return server;
+}
+
+/** A certificate of that authority that is good today, in each handshake: no session is taken up again without one. */
+function demanding(clientAuthority: string) {
+  return {
+    ca: readFileSync(clientAuthority),
+    requestCert: true,
+    rejectUnauthorized: true,
+    secureOptions: constants.SSL_OP_NO_TICKET,
+  };
+}
+
+function certificateOf(socket: TLSSocket): ClientCertificate | undefined {
+  const certificate = socket.getPeerX509Certificate();
+  const commonName = /^CN=(.+)$/m.exec(certificate?.subject ?? '')?.[1];
+  if (!certificate || !commonName || !socket.authorized) return undefined;
+  return { commonName, fingerprint: certificate.fingerprint256.replaceAll(':', '').toLowerCase() };
 }
 
 /** IPv4 mapped into IPv6 is told as IPv4. */

@@ -12,14 +12,24 @@ export interface Env {
   BRIDGE_SECRET: string;
   /** See SecretBox. */
   DATA_KEYS: string;
-  /** Ed25519 public key, JWK text: verifies device tokens. */
-  TOKEN_PUBLIC_KEY: string;
+  /** A JWK set of Ed25519 keys: the first private one signs device tokens, all verify (secrets/device-tokens.ts). */
+  TOKEN_KEYS: string;
   /** Signs users' tokens: at least 32 characters, several separated by commas, the newest first: it signs, all verify. */
   SESSION_SECRET: string;
   /** The public AMQPS listener, which a new key is probed through; without it no key may have broker scopes. */
   AMQP_HOST?: string;
   /** 5671 unless given. */
   AMQP_PORT?: string;
+  /** The public MQTTS listener; without it no device is provisioned. */
+  MQTT_HOST?: string;
+  /** 8885 and 8883 unless given. */
+  MQTT_PORT?: string;
+  MQTT_MTLS_PORT?: string;
+  /** PEM of what devices must trust there; absent: what systems trust. */
+  MQTT_CA?: string;
+  /** Our own authority for device certificates: PEM of its certificate and of its key (PKCS #8). */
+  DEVICE_CA_CERTIFICATE?: string;
+  DEVICE_CA_KEY?: string;
   /** `platform`: the edge stands behind the platform's front, whose client-address header is true. */
   CLIENT_ADDRESS?: string;
 }

@@ -3,11 +3,13 @@
  * object. Both sides of a deploy run at once: add fields, never re-mean one.
  */
 import type { CommandLogPage } from '../protocol/command-log.ts';
+import type { DeviceDiagnostics, OwnCommand, TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceType } from '../protocol/enums.ts';
 import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
+import type { AuditEntry, RegistryWrite } from './registry/entries.ts';
 
 // a plant's Site
 
@@ -19,6 +21,45 @@ export interface DeviceGrant {
   type: DeviceType;
   /** 64 hex characters. */
   hmacSecret: string;
+  /** Of two grants the one with the higher version counts: the moment at which it was made. */
+  version?: number;
+}
+
+/** Until when the secret of before is good, and what of it the registry is told. */
+export interface SecretRotation {
+  rotatedAtMs: number;
+  graceUntilMs: number;
+  told: RegistryWrite[];
+}
+
+/** A command to a device over REST [C-3.4]. */
+export interface OwnCommandSubmission {
+  action: string;
+  payload: Record<string, unknown>;
+  validUntilMs: number | null;
+  idempotencyKey: string | null;
+}
+
+/**
+ * `reused`: its key came before with something else; `full`: too many are open; `inactive`: the device takes none;
+ * `expired`: its time is over.
+ */
+export type OwnCommandAnswer =
+  | { command: OwnCommand }
+  | { refused: 'reused' | 'full' | 'inactive' | 'expired' };
+
+/** A device on its way to another object: of each of its tables the rows, and the nonces that count [C-3.1]. */
+export interface DevicePack {
+  tables: Record<string, (string | number | null)[][]>;
+  nonces: { deviceId: string; nonce: string; digest: string; ts: number; receivedMs: number }[];
+}
+
+/** A login that was refused; `counts`: toward the device's suspension [C-3.11]. */
+export interface RefusedLogin {
+  address: string;
+  reason: string;
+  counts: boolean;
+  organizationId: string;
 }
 
 /** What the Vhost found of a publish's signature [C-7.2]. */
@@ -77,17 +118,42 @@ export interface ConfigAnswer {
   refused?: 'stale' | 'hard-limits';
 }
 
-/** Messages dropped, by reason: what a device is never told [C-3.8]; and the rows written since this wake. */
-export interface DeviceDiagnostics {
-  dropped: { reason: string; count: number }[];
+/** Why messages were dropped, and who connected [C-3.8]; and the rows written since this wake. */
+export interface Diagnosis extends DeviceDiagnostics {
   rowsWritten: number;
 }
 
 export interface SiteRpc {
   /** Takes a provisioned device in. The same grant again changes nothing; a decommissioned device stays so. */
   adoptDevice(grant: DeviceGrant): void;
-  /** Suspends, reactivates or, for good, decommissions a device here, where it takes effect at once (rule 6). */
-  setDeviceStatus(deviceId: string, status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED'): void;
+  /**
+   * Suspends, reactivates or, for good, decommissions a device here, where it takes effect at once (rule 6). Returns what
+   * it tells the registry; undefined where the device is not here, or decommissioned.
+   */
+  setDeviceStatus(
+    deviceId: string,
+    status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED',
+    reason?: string | null,
+    audit?: AuditEntry,
+  ): RegistryWrite[] | undefined;
+  /** Nothing of it is left: its session is cut, what it had under way ends. */
+  forgetDevice(deviceId: string): void;
+  /** A new secret; the one of before is good until then. Undefined where the device is not here. */
+  rotateSecret(deviceId: string, hmacSecret: string, audit?: AuditEntry): SecretRotation | undefined;
+  /** Whether a device's own request for a token holds: each only once [C-3.12]. */
+  proveRenewal(deviceId: string, renewal: TokenRenewal): boolean;
+  /** Lets go of a device: what another object takes it over with; undefined where it is not here. */
+  releaseDevice(deviceId: string, move: string): DevicePack | undefined;
+  takeDevice(siteId: string, deviceId: string, pack: DevicePack): void;
+  /** What a device that was let go left behind goes. */
+  dropDevice(deviceId: string): void;
+  noteRefusedLogin(deviceId: string, refused: RefusedLogin): void;
+  /** Its session, if it is in one, goes on until then at most. */
+  endSessionBy(deviceId: string, atMs: number): void;
+  submitOwnCommand(deviceId: string, submission: OwnCommandSubmission, audit?: AuditEntry): OwnCommandAnswer;
+  /** Newest first; `page` from 1. */
+  pageOwnCommands(deviceId: string, page: number, limit: number): { commands: OwnCommand[]; total: number };
+  findOwnCommand(deviceId: string, cmdId: string): OwnCommand | undefined;
   configure(siteId: string, config: SiteConfig): void;
   /** A plant's configuration by itself, as admins have it. */
   readConfiguration(siteId: string): Promise<ConfigAnswer>;
@@ -101,7 +167,7 @@ export interface SiteRpc {
   readConfig(siteId: string): Promise<string>;
   readCommands(siteId: string, page: number, pageSize: number): Promise<CommandLogPage>;
   readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }>;
-  diagnostics(deviceId: string): DeviceDiagnostics;
+  diagnostics(deviceId: string): Diagnosis;
 }
 
 // events
@@ -189,6 +255,10 @@ export interface DeviceDial {
   /** The version of the link's frames that the bridge speaks. */
   link: number;
   expiresAtMs: number | null;
+  /** Of its token; null for a certificate, absent from older code. */
+  issuedAtMs?: number | null;
+  /** Absent from older code. */
+  address?: string;
 }
 
 /** What the Worker found out about a partner's client that dials. */

@@ -4,37 +4,45 @@
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { CommandLogPage } from '../protocol/command-log.ts';
-import { parseFrames } from '../protocol/link/batch.ts';
-import { deviceLinkUp } from '../protocol/link/device.ts';
-import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
-import { LINK_VERSION, LINK_VERSION_HEADER } from '../protocol/link/proof.ts';
+import type { OwnCommand, TokenRenewal } from '../protocol/device-record.ts';
+import { PING, PONG } from '../protocol/link/live.ts';
 import type { SiteConfig } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
 import type { Env } from './env.ts';
 import { Agenda } from './object/agenda.ts';
 import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
-import { closeQuietly, sendFrames } from './object/sockets.ts';
+import { closeQuietly } from './object/sockets.ts';
+import type { AuditEntry } from './registry/entries.ts';
 import {
   type ConfigAnswer,
   type ConfigPut,
-  type DeviceDiagnostics,
   type DeviceDial,
   type DeviceGrant,
+  type DevicePack,
+  type Diagnosis,
   notFoundResponse,
+  type OwnCommandAnswer,
+  type OwnCommandSubmission,
+  type RefusedLogin,
   readDial,
-  refusalResponse,
   type SiteRpc,
   type SubmissionBatch,
   type SubmitAnswer,
 } from './rpc.ts';
 import { readCommands } from './site/command/log.ts';
-import { recordSubmission } from './site/command/receive.ts';
+import { submitBatch } from './site/command/submit.ts';
 import { configAnswer, putConfig } from './site/config/put.ts';
 import { readConfig } from './site/config/snapshot.ts';
-import { receiveFrames } from './site/device/receive.ts';
+import { readDiagnostics } from './site/device/diagnostics.ts';
+import { forgetDevice, noteRefusedLogin, rotateSecret, setDeviceStatus } from './site/device/lifecycle.ts';
+import { acceptDial, receiveMessage } from './site/device/link.ts';
+import { dropDevice, releaseDevice, takeDevice } from './site/device/move.ts';
+import { proveRenewal } from './site/device/renewal.ts';
+import { tokenAgenda } from './site/device/token-refresh.ts';
 import { dispatchAgenda, plantChanged } from './site/dispatch/execution.ts';
 import { SITE_MIGRATIONS } from './site/migrations.ts';
+import { findOwnCommand, pageOwnCommands, submitOwnCommand } from './site/own-command/own-commands.ts';
 import { SiteParts } from './site/parts.ts';
 import { planAgenda, settlePlan } from './site/plan/settle.ts';
 
@@ -53,9 +61,13 @@ export class Site extends DurableObject<Env> implements SiteRpc {
       (turn, isGone) => plantChanged(turn, this.#site, isGone),
       (turn) => settlePlan(turn, this.#site),
     );
-    const { clock, turns, calls, sessions, presence, feed, outbox, retention } = this.#site;
+    const { clock, turns, calls, sessions, presence, feed, outbox, retention, secrets, carriedNonces } =
+      this.#site;
     const sources = [
       sessions,
+      secrets,
+      carriedNonces,
+      tokenAgenda(this.#site, { tokenKeys: env.TOKEN_KEYS, keepAlive: (work) => ctx.waitUntil(work) }),
       planAgenda(this.#site),
       dispatchAgenda(this.#site),
       presence,
@@ -79,15 +91,58 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     this.#site.turns.attempt((turn) => this.#site.devices.adopt(turn, grant));
   }
 
-  setDeviceStatus(deviceId: string, status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED'): void {
-    const { devices, sessions, presence, turns } = this.#site;
-    if (devices.find(deviceId)?.status === 'DECOMMISSIONED') return;
-    turns.attempt((turn) => {
-      devices.setStatus(turn, deviceId, status);
-      if (status === 'ACTIVE') return;
-      sessions.cut(turn, deviceId, CLOSE_CODES.revoked, status, turn.now);
-      presence.update(turn);
-    });
+  setDeviceStatus(
+    id: string,
+    status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED',
+    reason: string | null = null,
+    audit?: AuditEntry,
+  ) {
+    return setDeviceStatus(this.#site, id, status, reason, audit);
+  }
+
+  forgetDevice(id: string): void {
+    forgetDevice(this.#site, id);
+  }
+
+  rotateSecret(id: string, hmacSecret: string, audit?: AuditEntry) {
+    return rotateSecret(this.#site, id, hmacSecret, audit);
+  }
+
+  proveRenewal(id: string, renewal: TokenRenewal): boolean {
+    return proveRenewal(this.#site, id, renewal);
+  }
+
+  noteRefusedLogin(id: string, refused: RefusedLogin): void {
+    noteRefusedLogin(this.#site, id, refused);
+  }
+
+  endSessionBy(id: string, atMs: number): void {
+    this.#site.turns.run((turn) => this.#site.devices.endSessionBy(turn, id, atMs));
+  }
+
+  releaseDevice(id: string, move: string): DevicePack | undefined {
+    return releaseDevice(this.#site, id, move);
+  }
+
+  takeDevice(siteId: string, id: string, pack: DevicePack): void {
+    this.#site.identity.be(siteId);
+    takeDevice(this.#site, id, pack);
+  }
+
+  dropDevice(id: string): void {
+    dropDevice(this.#site, id);
+  }
+
+  submitOwnCommand(id: string, submission: OwnCommandSubmission, audit?: AuditEntry): OwnCommandAnswer {
+    return this.#site.turns.run((turn) => submitOwnCommand(turn, this.#site, id, submission, audit));
+  }
+
+  pageOwnCommands(id: string, page: number, limit: number) {
+    return pageOwnCommands(this.#site, id, page, limit);
+  }
+
+  findOwnCommand(id: string, cmdId: string): OwnCommand | undefined {
+    return findOwnCommand(this.#site, id, cmdId);
   }
 
   configure(siteId: string, config: SiteConfig): void {
@@ -115,24 +170,12 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   async submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
     this.#site.identity.be(batch.siteId);
     await this.#site.registry.fresh();
-    const { outbox, turns, clock } = this.#site;
-    // Its Vhost has given these up: nothing of them may come true any more.
-    if (clock.now() > (batch.notAfterMs ?? Number.POSITIVE_INFINITY)) {
-      return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
-    }
-    outbox.noteSeen(batch.keyId, batch.received, batch.seen);
     // The partner's answer first, then the devices: both wait for the commit, and the answer has the longer way.
-    const sendLater = (send: () => void) => this.ctx.waitUntil(this.ctx.storage.sync().then(send));
-    const outcomes = turns.run(
-      (turn) =>
-        batch.submissions.map((submission) =>
-          turn.step(() => recordSubmission(turn, this.#site, batch, submission)) ? 'recorded' : 'failed',
-        ),
-      sendLater,
-    );
-    const events = outbox.handOver(batch.keyId);
+    const answer = submitBatch(this.#site, batch, (send) => {
+      this.ctx.waitUntil(this.ctx.storage.sync().then(send));
+    });
     this.#agenda.arm();
-    return { outcomes, events };
+    return answer;
   }
 
   // RPC: reads
@@ -152,9 +195,8 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     return this.#site.feed.latest(this.#site.clock.now());
   }
 
-  diagnostics(deviceId: string): DeviceDiagnostics {
-    const { devices, turns } = this.#site;
-    return { dropped: devices.dropped(deviceId), rowsWritten: turns.rowsWritten };
+  diagnostics(id: string): Diagnosis {
+    return { ...readDiagnostics(this.#site, id), rowsWritten: this.#site.turns.rowsWritten };
   }
 
   // device sockets
@@ -163,41 +205,13 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   override async fetch(request: Request): Promise<Response> {
     const dial = readDial<DeviceDial>(request);
     if (!dial) return notFoundResponse();
-    const { devices, sessions, presence, turns } = this.#site;
     if (dial.plantId) await this.#ready(dial.siteId);
     // No await from here on: what is checked still holds when the socket is accepted.
-    if (sessions.isReplay(dial)) return notFoundResponse();
-    const device = devices.find(dial.deviceId);
-    if (!device) return refusalResponse('SERVICE_UNAVAILABLE', 'The device is not here yet');
-    if (device.status !== 'ACTIVE') return refusalResponse('UNAUTHORIZED', 'The device is not active');
-    const socket = turns.run((turn) => {
-      const opened = sessions.accept(turn, dial);
-      presence.update(turn);
-      return opened;
-    });
-    const headers = { [LINK_VERSION_HEADER]: String(LINK_VERSION) };
-    return new Response(null, { status: 101, webSocket: socket, headers });
+    return acceptDial(this.#site, dial);
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    const { devices, sessions, presence, turns, clock } = this.#site;
-    const attachment = sessions.current(socket);
-    const device = attachment && devices.find(attachment.deviceId);
-    if (!device) return;
-    const now = clock.now();
-    const cut = (code: number, reason: string) =>
-      turns.run((turn) => {
-        sessions.cut(turn, device.id, code, reason, now);
-        presence.update(turn);
-      });
-    const hasExpired = (device.session_expires_at_ms ?? Number.POSITIVE_INFINITY) <= now;
-    if (device.status !== 'ACTIVE' || hasExpired) {
-      cut(device.status === 'ACTIVE' ? CLOSE_CODES.expired : CLOSE_CODES.revoked, 'credential ended');
-      return;
-    }
-    const frames = parseFrames(deviceLinkUp, message);
-    if (!frames.ok) cut(CLOSE_CODES.protocolError, frames.refusal);
-    else receiveFrames(this.#site, device, frames.value, now, (answers) => sendFrames(socket, answers));
+    receiveMessage(this.#site, socket, message);
   }
 
   override webSocketClose(socket: WebSocket): void {

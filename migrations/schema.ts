@@ -46,6 +46,8 @@ export const organizations = sqliteTable(
     createdAtMs: integer('created_at_ms').notNull(),
     /** Grows with each change of what the organization's Sites and Vhosts hold a copy of. */
     registryVersion: integer('registry_version').notNull().default(1),
+    /** A list says how many there are without reading them. */
+    deviceCount: integer('device_count').notNull().default(0),
   },
   (table) => [
     uniqueIndex('organizations_slug').on(table.slug),
@@ -178,9 +180,29 @@ export const devices = sqliteTable(
     lastSeenAtMs: integer('last_seen_at_ms'),
     provisionedAtMs: integer('provisioned_at_ms'),
     createdAtMs: integer('created_at_ms').notNull(),
+    updatedAtMs: integer('updated_at_ms').notNull().default(0),
+    /** When its status became what it is: of two that say so, the later one counts. */
+    statusAtMs: integer('status_at_ms').notNull().default(0),
+    suspendedAtMs: integer('suspended_at_ms'),
+    suspendReason: text('suspend_reason'),
+    /** Of the last token that was issued. */
+    tokenExpiresAtMs: integer('token_expires_at_ms'),
+    /** Until then the secret of before is good, too. */
+    hmacGraceUntilMs: integer('hmac_grace_until_ms'),
+    /** Whoever provisions it since then; the claim lapses. */
+    provisioningAtMs: integer('provisioning_at_ms'),
+    /** The object that it is on its way to: a plant's id, or for no plant its own. */
+    movingTo: text('moving_to'),
+    /** SHA-256 of its certificate, in hex; and of the one before, while that is good. */
+    certificateFingerprint: text('certificate_fingerprint'),
+    certificateExpiresAtMs: integer('certificate_expires_at_ms'),
+    previousFingerprint: text('previous_fingerprint'),
+    previousUntilMs: integer('previous_until_ms'),
   },
   (table) => [
     uniqueIndex('devices_serial_number').on(table.organizationId, table.serialNumber),
+    index('devices_organization').on(table.organizationId, table.name, table.id),
+    index('devices_moving').on(table.movingTo).where(sql`"moving_to" IS NOT NULL`),
     index('devices_plant').on(table.plantId),
     check('devices_type', oneOf('type', DEVICE_TYPES)),
     check('devices_auth_method', oneOf('auth_method', AUTH_METHODS)),

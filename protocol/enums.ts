@@ -81,13 +81,18 @@ export type CommandStatus = (typeof COMMAND_STATUSES)[number];
 export const DEVICE_TYPES = ['SENSOR', 'ACTUATOR', 'GATEWAY', 'CONTROLLER'] as const;
 export type DeviceType = (typeof DEVICE_TYPES)[number];
 export const AUTH_METHODS = ['MTLS', 'TOKEN'] as const;
+export type AuthMethod = (typeof AUTH_METHODS)[number];
 export const DEVICE_STATUSES = ['PENDING', 'ACTIVE', 'SUSPENDED', 'DECOMMISSIONED'] as const;
+export type DeviceStatus = (typeof DEVICE_STATUSES)[number];
 export const DEVICE_REPORTED_STATUSES = ['ONLINE', 'OFFLINE', 'MAINTENANCE', 'ERROR'] as const;
 export type DeviceReportedStatus = (typeof DEVICE_REPORTED_STATUSES)[number];
 export const DEVICE_CONNECTION_STATUSES = [...DEVICE_REPORTED_STATUSES, 'UNKNOWN'] as const;
 export type DeviceConnectionStatus = (typeof DEVICE_CONNECTION_STATUSES)[number];
 export const DEVICE_ACK_STATUSES = ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'] as const;
 export type DeviceAckStatus = (typeof DEVICE_ACK_STATUSES)[number];
+/** A command to a device over REST [C-3.4]. */
+export const DEVICE_COMMAND_STATUSES = ['PENDING', 'SENT', ...DEVICE_ACK_STATUSES] as const;
+export type DeviceCommandStatus = (typeof DEVICE_COMMAND_STATUSES)[number];
 
 /** [C-1.2], lowest first: a role includes those before it. */
 export const ROLES = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'] as const;

@@ -41,6 +41,11 @@ export function ackSigningString(
   return `${deviceId}|${cmdId}|${ts}|${status}`;
 }
 
+/** What a device signs when it asks for a token [C-3.12]. */
+export function renewalSigningString(deviceId: string, ts: number, nonce: string): string {
+  return `${deviceId}|${ts}|${nonce}|RENEW`;
+}
+
 export interface SignedEnvelopeFields {
   version: string;
   messageId: string;

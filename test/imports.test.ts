@@ -10,15 +10,15 @@ const VHOST = 'durable-objects/vhost.ts durable-objects/vhost/';
 const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
-const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/registry/ type:${ENV}`;
+const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ type:${ENV}`;
 /** amqplib is the probe's alone: the rule on its mention says so. */
-const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose ipaddr.js node:crypto cloudflare: amqplib`;
+const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose ipaddr.js node:crypto cloudflare: amqplib @peculiar/x509 reflect-metadata`;
 
 const RULES = [
   ...rules.onlyImports({
     'protocol/': 'protocol/ zod',
     'migrations/': 'migrations/ protocol/ drizzle-orm',
-    'durable-objects/': `durable-objects/ protocol/ ${D1} zod node:crypto cloudflare:workers`,
+    'durable-objects/': `durable-objects/ protocol/ ${D1} zod jose node:crypto cloudflare:workers`,
     'worker/': WORKER,
     'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts`,
     'bridge/': 'bridge/ protocol/ node: *',
@@ -94,6 +94,7 @@ describe('the rules', () => {
     'durable-objects/env.ts': `import type { A } from './rpc.ts';`,
     'durable-objects/object/sql.ts': `import '../../protocol/ids.ts'; storage.sql.exec('SELECT 1');`,
     'durable-objects/secrets/hmac.ts': `import 'node:crypto'; const exec = /x/.exec('x'); sql(exec);`,
+    'durable-objects/secrets/device-tokens.ts': `import 'jose';`,
     'durable-objects/registry/key.ts': `import 'drizzle-orm/d1'; import '../../migrations/schema.ts';`,
     'durable-objects/site/command/rows.ts': `import '../../object/sql.ts'; storage.sql.exec('SELECT 1');`,
     'durable-objects/vhost/lane/rows.ts': `import '../../registry/key.ts'; sql.exec('SELECT 1'); import 'zod';`,

@@ -14,21 +14,27 @@ export interface RestAnswer<Body> {
 
 export class AdminClient {
   readonly #baseUrl: string;
-  readonly #accessToken: string;
+  readonly #login: Login;
+  #accessToken: string;
   /** The org context. */
   organizationId: string | undefined;
 
-  private constructor(baseUrl: string, accessToken: string) {
+  private constructor(baseUrl: string, login: Login, accessToken: string) {
     this.#baseUrl = baseUrl;
+    this.#login = login;
     this.#accessToken = accessToken;
   }
 
   /** Registers the user unless that is done already, and logs in. */
   static async enter(baseUrl: string, login: Login, name: string): Promise<AdminClient> {
     await AdminClient.register(baseUrl, { ...login, name });
+    return new AdminClient(baseUrl, login, await AdminClient.#logIn(baseUrl, login));
+  }
+
+  static async #logIn(baseUrl: string, login: Login): Promise<string> {
     const { status, body } = await post<{ accessToken: string }>(baseUrl, '/auth/login', login);
     if (status !== 200) throw failure('POST', '/auth/login', status, body);
-    return new AdminClient(baseUrl, body.accessToken);
+    return body.accessToken;
   }
 
   /** False: the e-mail is registered already. */
@@ -39,8 +45,15 @@ export class AdminClient {
     throw failure('POST', '/auth/register', status, body);
   }
 
-  /** Any answer. */
+  /** Any answer. An access token that is over is replaced. */
   async ask<Body>(method: string, path: string, body?: unknown): Promise<RestAnswer<Body>> {
+    const answer = await this.#ask<Body>(method, path, body);
+    if (answer.status !== 401) return answer;
+    this.#accessToken = await AdminClient.#logIn(this.#baseUrl, this.#login);
+    return await this.#ask<Body>(method, path, body);
+  }
+
+  async #ask<Body>(method: string, path: string, body?: unknown): Promise<RestAnswer<Body>> {
     const headers: Record<string, string> = { authorization: `Bearer ${this.#accessToken}` };
     if (this.organizationId) headers['x-org-id'] = this.organizationId;
     return await request<Body>(this.#baseUrl, method, path, headers, body);

@@ -1,15 +1,10 @@
 /** The secrets of a development stack: made once per data folder, kept readable by their owner alone. */
-import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { importJWK, type JWK, SignJWT } from 'jose';
 import { z } from 'zod';
 import { firstIssue } from '../protocol/issue.ts';
-import { topicPermissions } from '../protocol/topics.ts';
 import type { EdgeSecrets } from './edge.ts';
-
-const publicKey = z.object({ kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: z.string() });
-const hex = z.string().regex(/^[0-9a-f]{64}$/, 'not 64 hex characters');
 
 const stackSecrets = z.object({
   bridgeSecret: z.string().min(32),
@@ -19,11 +14,10 @@ const stackSecrets = z.object({
     .string()
     .min(32)
     .default(() => randomBytes(32).toString('hex')),
-  tokenPrivateKey: publicKey.extend({ d: z.string() }),
-  tokenPublicKey: publicKey,
+  /** A JWK set: folders of before have one key, under other names. */
+  tokenKeys: z.string().default(() => makeTokenKeys()),
   admin: z.object({ email: z.email(), password: z.string() }),
   organization: z.object({ slug: z.string() }),
-  gateway: z.object({ id: z.uuid(), hmacSecret: hex }),
 });
 export type StackSecrets = z.infer<typeof stackSecrets>;
 
@@ -32,6 +26,8 @@ export interface Seeded {
   organization: { id: string; slug: string };
   apiKey: { id: string; key: string; signingKey: string };
   plantId: string;
+  /** The plant's gateway, which provisions itself. */
+  gatewayId: string;
 }
 
 export type StackCredentials = StackSecrets & Seeded;
@@ -65,45 +61,26 @@ function reasonOf(error: unknown): string {
 }
 
 export function makeSecrets(slug: string): StackSecrets {
-  const pair = generateKeyPairSync('ed25519');
   return {
     bridgeSecret: randomBytes(32).toString('hex'),
     dataKeys: `1:${randomBytes(32).toString('hex')}`,
     sessionSecret: randomBytes(32).toString('hex'),
-    tokenPrivateKey: pair.privateKey.export({ format: 'jwk' }) as StackSecrets['tokenPrivateKey'],
-    tokenPublicKey: pair.publicKey.export({ format: 'jwk' }) as StackSecrets['tokenPublicKey'],
+    tokenKeys: makeTokenKeys(),
     admin: {
       email: `admin@${slug}.example`,
       password: randomBytes(12).toString('base64url'),
     },
     organization: { slug },
-    gateway: { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') },
   };
 }
 
-/** What an edge is configured with. */
-export function edgeSecrets({
-  bridgeSecret,
-  dataKeys,
-  sessionSecret,
-  tokenPublicKey,
-}: StackSecrets): EdgeSecrets {
-  return { bridgeSecret, dataKeys, sessionSecret, tokenPublicKey: JSON.stringify(tokenPublicKey) };
+/** A JWK set of one private key, as TOKEN_KEYS has it. */
+export function makeTokenKeys(): string {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  return JSON.stringify({ keys: [privateKey.export({ format: 'jwk' })] });
 }
 
-/** An MQTT token as provisioning will issue it (spec: Device MQTT; [C-3.6]). */
-export async function signDeviceToken(
-  privateKey: JWK,
-  deviceId: string,
-  lifetimeSeconds: number,
-): Promise<string> {
-  const key = await importJWK(privateKey, 'EdDSA');
-  return new SignJWT({ ...topicPermissions(deviceId) })
-    .setProtectedHeader({ alg: 'EdDSA' })
-    .setIssuer('sitewire')
-    .setAudience('mqtt')
-    .setSubject(deviceId)
-    .setIssuedAt()
-    .setExpirationTime(`${lifetimeSeconds}s`)
-    .sign(key);
+/** What an edge is configured with. */
+export function edgeSecrets({ bridgeSecret, dataKeys, sessionSecret, tokenKeys }: StackSecrets): EdgeSecrets {
+  return { bridgeSecret, dataKeys, sessionSecret, tokenKeys };
 }

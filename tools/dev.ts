@@ -4,17 +4,15 @@
  */
 import { join } from 'node:path';
 import { Child } from './child.ts';
-import { edgeSecrets, signDeviceToken } from './credentials.ts';
+import { edgeSecrets } from './credentials.ts';
 import { startEdge } from './edge.ts';
 import { prepare } from './prepare.ts';
 import { untilOnline } from './readiness.ts';
 import { SUB_DEVICES, seedOnce, VCP_SCOPES } from './seed.ts';
 import { BEHAVIOURS } from './simulator/behaviour.ts';
-import type { SimulatorListening, SimulatorStart } from './simulator/index.ts';
+import type { SimulatorStart, SimulatorWord } from './simulator/index.ts';
 import { removeStack, type Stack, writeStack } from './stack-file.ts';
 
-const TOKEN_LIFETIME_S = 86_400;
-const TOKEN_REFRESH_MS = 12 * 3_600_000;
 const WATCH_MS = 250;
 const MINUTE_MS = 60_000;
 const STOP_TIMEOUT_MS = 20_000;
@@ -40,6 +38,13 @@ const edge = await startEdge({
   port: ports.http,
   secrets: edgeSecrets(secrets),
   amqp: { host: 'localhost', port: ports.amqps, ca: certificates.ca },
+  mqtt: {
+    host: 'localhost',
+    port: ports.mqtts,
+    mtlsPort: ports.mtls,
+    ca: certificates.ca,
+    deviceCa: certificates.deviceCa,
+  },
 }).catch(refuse);
 // The runtime's own handlers end the process at once, before its children have stopped.
 takeSignals();
@@ -49,11 +54,12 @@ const clock = setInterval(() => {
 }, MINUTE_MS);
 
 // 2. the bridge on its TLS ports
-type BridgePorts = Pick<typeof ports, 'amqps' | 'mqtts' | 'metrics'>;
+type BridgePorts = Omit<typeof ports, 'http'>;
 const bridgeReady = Promise.withResolvers<BridgePorts>();
-const portsEnvironment = ({ amqps, mqtts, metrics }: BridgePorts) => ({
+const portsEnvironment = ({ amqps, mqtts, mtls, metrics }: BridgePorts) => ({
   SITEWIRE_AMQPS_PORT: String(amqps),
   SITEWIRE_MQTTS_PORT: String(mqtts),
+  SITEWIRE_MTLS_PORT: String(mtls),
   SITEWIRE_METRICS_PORT: String(metrics),
 });
 const bridgeEnvironment = {
@@ -62,6 +68,7 @@ const bridgeEnvironment = {
   SITEWIRE_BRIDGE_ID: 'bridge-dev',
   SITEWIRE_TLS_CERT: certificates.certificate,
   SITEWIRE_TLS_KEY: certificates.key,
+  SITEWIRE_DEVICE_CA: certificates.deviceCa.certificate,
   SITEWIRE_LOG_LEVEL: process.env.SITEWIRE_LOG_LEVEL ?? 'warn',
   ...portsEnvironment(ports),
 };
@@ -81,17 +88,14 @@ const bridge = new Child({
 bridge.start();
 const listening = await bridgeReady.promise;
 
-// 3. an organization with a plant and a key, as its admin makes them
-const { gateway } = secrets;
-const seeded = await seedOnce(edge, folder, secrets, { ...PLANT, externalPlantId: 'dairy-1', gateway }).catch(
-  refuse,
-);
-const { organization, apiKey, plantId } = seeded;
+// 3. an organization with a plant, a gateway and a key, as its admin makes them
+const plantSeed = { ...PLANT, externalPlantId: 'dairy-1' };
+const seeded = await seedOnce(edge.url, folder, secrets, plantSeed).catch(refuse);
+const { organization, apiKey, plantId, gatewayId } = seeded;
 
-// 4. the simulated plant
-const newToken = () => signDeviceToken(secrets.tokenPrivateKey, gateway.id, TOKEN_LIFETIME_S);
-let token = await newToken();
+// 4. the simulated plant, which provisions itself
 let isPlantListening = false;
+const provisioned = Promise.withResolvers<void>();
 const simulator = new Child({
   name: 'simulator',
   script: join(import.meta.dirname, 'simulator', 'index.ts'),
@@ -101,28 +105,26 @@ const simulator = new Child({
     const start: SimulatorStart = {
       kind: 'start',
       behaviour,
+      edgeUrl: edge.url,
+      admin: secrets.admin,
+      organizationId: organization.id,
+      deviceId: gatewayId,
+      identityFile: join(folder, 'gateway.json'),
       host: 'localhost',
       port: listening.mqtts,
       caFile: certificates.ca,
-      deviceId: gateway.id,
-      hmacSecret: gateway.hmacSecret,
-      token,
       intervalMs: SIMULATOR_INTERVAL_MS,
     };
     child.send(start);
-    child.on('message', (message: SimulatorListening) => {
-      if (message.kind === 'listening') isPlantListening = true;
+    child.on('message', ({ kind }: SimulatorWord) => {
+      provisioned.resolve();
+      if (kind === 'listening') isPlantListening = true;
     });
   },
 });
 if (behaviour !== 'off') {
   simulator.start();
-  setInterval(() => {
-    void newToken().then((fresh) => {
-      token = fresh;
-      simulator.send({ kind: 'token', token });
-    });
-  }, TOKEN_REFRESH_MS);
+  await provisioned.promise;
   const { connects, reports } = BEHAVIOURS[behaviour];
   if (connects) {
     const plant = {
@@ -148,7 +150,7 @@ Sitewire is ready.
 
   REST    ${stack.baseUrl}/api/v1      X-API-Key: ${apiKey.key}
   AMQPS   amqps://${organization.slug}:${apiKey.key}@localhost:${listening.amqps}/${stack.apiKey.vhost}
-  MQTTS   mqtts://localhost:${listening.mqtts}
+  MQTTS   mqtts://localhost:${listening.mqtts}, with client certificates ${listening.mtls}
   CA      ${certificates.ca}
   plant   ${stack.plants[0]?.name} ${plantId}
   all     ${join(folder, 'stack.json')}
@@ -168,6 +170,7 @@ function describe(): Stack {
     baseUrl: edge.url,
     amqp: endpoint(listening.amqps),
     mqtt: endpoint(listening.mqtts),
+    mqttMtls: endpoint(listening.mtls),
     metricsUrl: `http://127.0.0.1:${listening.metrics}/metrics`,
     admin: secrets.admin,
     organization,
@@ -176,7 +179,7 @@ function describe(): Stack {
       {
         id: plantId,
         ...PLANT,
-        gatewayId: gateway.id,
+        gatewayId,
         subDevices: SUB_DEVICES.map(({ deviceId, assetType }) => ({ deviceId, assetType })),
       },
     ],

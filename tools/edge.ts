@@ -10,8 +10,8 @@ export interface EdgeSecrets {
   bridgeSecret: string;
   dataKeys: string;
   sessionSecret: string;
-  /** Ed25519 public key, JWK text. */
-  tokenPublicKey: string;
+  /** JWK set. */
+  tokenKeys: string;
 }
 
 export interface EdgeOptions {
@@ -26,6 +26,14 @@ export interface EdgeOptions {
    * certificate is trusted by, the same for all edges of a process.
    */
   amqp?: { host: string; port: number; ca: string };
+  /** The public MQTTS listeners, which devices are told of; undefined: none is provisioned. PEM files. */
+  mqtt?: {
+    host: string;
+    port: number;
+    mtlsPort: number;
+    ca: string;
+    deviceCa: { certificate: string; key: string };
+  };
   /** More bindings for such an entry. */
   bindings?: Record<string, string>;
   /** Starts workerd's inspector: `miniflare.getInspectorURL()`. */
@@ -95,9 +103,10 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
       bindings: {
         BRIDGE_SECRET: options.secrets.bridgeSecret,
         DATA_KEYS: options.secrets.dataKeys,
-        TOKEN_PUBLIC_KEY: options.secrets.tokenPublicKey,
+        TOKEN_KEYS: options.secrets.tokenKeys,
         SESSION_SECRET: options.secrets.sessionSecret,
         ...(options.amqp ? { AMQP_HOST: options.amqp.host, AMQP_PORT: String(options.amqp.port) } : {}),
+        ...(options.mqtt ? mqttBindings(options.mqtt) : {}),
         ...options.bindings,
       },
       ...(options.dataFolder ? { resourcePersistencePath: options.dataFolder } : {}),
@@ -111,6 +120,17 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
     await worker.scheduled({ cron: '* * * * *' });
   };
   return { url, miniflare, pid: () => workerdPid(), tick, stop: () => miniflare.dispose() };
+}
+
+function mqttBindings({ host, port, mtlsPort, ca, deviceCa }: NonNullable<EdgeOptions['mqtt']>) {
+  return {
+    MQTT_HOST: host,
+    MQTT_PORT: String(port),
+    MQTT_MTLS_PORT: String(mtlsPort),
+    MQTT_CA: readFileSync(ca, 'utf8'),
+    DEVICE_CA_CERTIFICATE: readFileSync(deviceCa.certificate, 'utf8'),
+    DEVICE_CA_KEY: readFileSync(deviceCa.key, 'utf8'),
+  };
 }
 
 /** Miniflare reads what it trusts once, when it is loaded: from here, beside what the machine trusts already. */

@@ -13,7 +13,7 @@ export interface Prepared {
   /** Its real path; locked while this process lives. */
   folder: string;
   behaviour: BehaviourName | 'off';
-  ports: { http: number; amqps: number; mqtts: number; metrics: number };
+  ports: { http: number; amqps: number; mqtts: number; mtls: number; metrics: number };
   secrets: StackSecrets;
   certificates: CertificateFiles;
 }
@@ -23,9 +23,10 @@ export async function prepare(): Promise<Prepared> {
   const behaviour = behaviourOf(process.env.SITEWIRE_SIMULATOR);
   const ports = {
     http: portOf('SITEWIRE_HTTP_PORT', 8787),
-    // The edge has to know it before the bridge listens there.
+    // The edge has to know them before the bridge listens there.
     amqps: portOf('SITEWIRE_AMQPS_PORT', 5671) || (await freePort()),
-    mqtts: portOf('SITEWIRE_MQTTS_PORT', 8885),
+    mqtts: portOf('SITEWIRE_MQTTS_PORT', 8885) || (await freePort()),
+    mtls: portOf('SITEWIRE_MTLS_PORT', 8883) || (await freePort()),
     metrics: portOf('SITEWIRE_METRICS_PORT', 9464),
   };
 
@@ -40,6 +41,7 @@ export async function prepare(): Promise<Prepared> {
     SITEWIRE_HTTP_PORT: ports.http,
     SITEWIRE_AMQPS_PORT: ports.amqps,
     SITEWIRE_MQTTS_PORT: ports.mqtts,
+    SITEWIRE_MTLS_PORT: ports.mtls,
     SITEWIRE_METRICS_PORT: ports.metrics,
   });
 

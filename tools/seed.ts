@@ -1,10 +1,11 @@
 /**
- * What a seeded stack consists of, made over REST as an admin makes it; devices alone have no REST yet, and go into D1 and
- * their object by hand. A seeding that was cut short can be done again; one that was done is left alone.
+ * What a seeded stack consists of, made over REST as an admin makes it. A seeding that was cut short can be done again; one
+ * that was done is left alone.
  */
+import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Miniflare } from 'miniflare';
+import type { DeviceRecord, ProvisioningPackage } from '../protocol/device-record.ts';
 import type { AssetType, DeviceType } from '../protocol/enums.ts';
 import type { OrganizationRecord } from '../protocol/organization.ts';
 import type { PlantRecord } from '../protocol/plant-record.ts';
@@ -12,7 +13,6 @@ import type { ApiKeyScope } from '../protocol/scopes.ts';
 import type { Constraints, SiteConfig } from '../protocol/site-config.ts';
 import { AdminClient } from './admin-client.ts';
 import { type Seeded, type StackSecrets, writeSecretFile } from './credentials.ts';
-import { siteOf } from './objects.ts';
 
 export const VCP_SCOPES: ApiKeyScope[] = [
   'vcp:connect',
@@ -85,9 +85,12 @@ export const SITE_CONFIG: SiteConfig = {
   operatingMode: 'STANDARD',
 };
 
-export interface Gateway {
+/** A device that is provisioned, and what it was told once. */
+export interface SeededDevice {
   id: string;
   hmacSecret: string;
+  /** Good for an hour. */
+  token: string;
 }
 
 export interface PlantSeed {
@@ -95,26 +98,31 @@ export interface PlantSeed {
   eanCons: string;
   eanProd: string;
   externalPlantId: string | null;
-  gateway: Gateway;
 }
 
-/** A plant that is there. */
-export type SeededPlant = PlantSeed & { id: string };
+/** A plant that is there, with its gateway. */
+export type SeededPlant = PlantSeed & { id: string; gateway: SeededDevice };
 
-/** Organization, plant and key, once in the life of a data folder. The edge and its bridge are up. */
+/** Organization, plant, gateway and key, once in the life of a data folder. The edge and its bridge are up. */
 export async function seedOnce(
-  edge: { url: string; miniflare: Miniflare },
+  edgeUrl: string,
   folder: string,
   secrets: StackSecrets,
   plant: PlantSeed,
 ): Promise<Seeded> {
   const file = join(folder, 'seeded.json');
-  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8')) as Seeded;
-  const admin = await seedOrganization(edge.url, secrets);
-  const { id: plantId } = await seedPlant(admin, edge.miniflare, plant);
+  if (existsSync(file)) {
+    const seeded = JSON.parse(readFileSync(file, 'utf8')) as Seeded;
+    // Folders of before have no gateway of this platform's making.
+    if (seeded.gatewayId) return seeded;
+  }
+  const admin = await seedOrganization(edgeUrl, secrets);
+  const plantId = await makePlant(admin, plant);
+  const gateway = await registerDevice(admin, { plantId, type: 'GATEWAY', serialNumber: `GW-${plantId}` });
   const seeded: Seeded = {
     organization: { id: admin.organizationId ?? '', slug: secrets.organization.slug },
     plantId,
+    gatewayId: gateway.id,
     apiKey: await seedApiKey(admin),
   };
   // Last: where it stands, all before it was done.
@@ -142,10 +150,19 @@ export async function seedOrganization(
 
 export async function seedPlant(
   admin: AdminClient,
-  miniflare: Miniflare,
-  { gateway, ...plant }: PlantSeed,
+  plant: PlantSeed,
   subDevices: readonly SeededSubDevice[] = SUB_DEVICES,
 ): Promise<SeededPlant> {
+  const id = await makePlant(admin, plant, subDevices);
+  return { id, gateway: await seedDevice(admin, id, 'GATEWAY'), ...plant };
+}
+
+/** Its id, when it is there with its sub-devices and configuration. */
+async function makePlant(
+  admin: AdminClient,
+  plant: PlantSeed,
+  subDevices: readonly SeededSubDevice[] = SUB_DEVICES,
+): Promise<string> {
   const known = plant.externalPlantId
     ? (await admin.list<PlantRecord>('/plants')).find(
         ({ externalPlantId }) => externalPlantId === plant.externalPlantId,
@@ -159,31 +176,41 @@ export async function seedPlant(
     if (status !== 201 && status !== 409) throw new Error(`${deviceId}: ${JSON.stringify(body)}`);
   }
   await admin.call('PUT', `/plants/${id}/config`, SITE_CONFIG);
-  await seedDevice(
-    miniflare,
-    { organizationId: admin.organizationId ?? '', plantId: id, type: 'GATEWAY' },
-    gateway,
-  );
-  return { id, gateway, ...plant };
+  return id;
 }
 
-/** A device that is provisioned, in D1 and in the object that serves it. */
+/** A device, registered now or when an earlier seeding was cut short. */
+async function registerDevice(
+  admin: AdminClient,
+  { plantId, type, serialNumber }: { plantId: string | null; type: DeviceType; serialNumber: string },
+): Promise<DeviceRecord> {
+  const fields = {
+    name: `Gateway ${serialNumber.slice(-6)}`,
+    serialNumber: serialNumber.slice(0, 50),
+    type,
+    plantId,
+  };
+  const { status, body } = await admin.ask<DeviceRecord>('POST', '/devices', {
+    ...fields,
+    authMethod: 'TOKEN',
+  });
+  if (status === 201) return body;
+  const known = (await admin.list<DeviceRecord>('/devices')).find(
+    (one) => one.serialNumber === fields.serialNumber,
+  );
+  if (!known) throw new Error(`the gateway is not registered: ${JSON.stringify(body)}`);
+  return known;
+}
+
+/** A device that logs in with a token, provisioned. */
 export async function seedDevice(
-  miniflare: Miniflare,
-  { organizationId, plantId, type }: { organizationId: string; plantId: string; type: DeviceType },
-  { id, hmacSecret }: Gateway,
-): Promise<void> {
-  const database = await miniflare.getD1Database('DB');
-  const now = Date.now();
-  await database
-    .prepare(
-      `INSERT OR IGNORE INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, status, provisioned_at_ms, created_at_ms)
-       VALUES (?, ?, ?, ?, ?, ?, 'TOKEN', 'ACTIVE', ?, ?)`,
-    )
-    .bind(id, organizationId, plantId, `Device ${id.slice(0, 8)}`, `SN-${id.slice(0, 8)}`, type, now, now)
-    .run();
-  const site = await siteOf(miniflare, plantId);
-  await site.adoptDevice({ siteId: plantId, plantId, deviceId: id, type, hmacSecret });
+  admin: AdminClient,
+  plantId: string | null,
+  type: DeviceType,
+): Promise<SeededDevice> {
+  const { id } = await registerDevice(admin, { plantId, type, serialNumber: randomUUID() });
+  const { security } = await admin.call<ProvisioningPackage>('POST', `/devices/${id}/provision`);
+  return { id, hmacSecret: security.hmacSecret, token: security.mqttToken ?? '' };
 }
 
 /** A key, with what is told of it once. */

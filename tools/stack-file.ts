@@ -15,6 +15,8 @@ export interface Stack {
   baseUrl: string;
   amqp: Endpoint;
   mqtt: Endpoint;
+  /** Where devices log in with a certificate. */
+  mqttMtls: Endpoint;
   metricsUrl: string;
   admin: { email: string; password: string };
   organization: { id: string; slug: string };

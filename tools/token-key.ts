@@ -1,6 +1,4 @@
-/** A key pair for device tokens: the public half, which the edge verifies with, to stdout; the private half to stderr. */
-import { generateKeyPairSync } from 'node:crypto';
+/** A key for device tokens, as TOKEN_KEYS takes it; put in front of the older ones of the set, it signs and they verify. */
+import { makeTokenKeys } from './credentials.ts';
 
-const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-console.log(JSON.stringify(publicKey.export({ format: 'jwk' })));
-console.error(JSON.stringify(privateKey.export({ format: 'jwk' })));
+console.log(makeTokenKeys());

@@ -21,6 +21,25 @@ import {
 } from './routes/api-keys.ts';
 import { getAuditEvents } from './routes/audit-events.ts';
 import { postCspReport } from './routes/csp-report.ts';
+import { getDeviceCommand, getDeviceCommands, postDeviceCommand } from './routes/devices/commands.ts';
+import {
+  postCertificate,
+  postProvisioning,
+  postReactivation,
+  postRevocation,
+  postSecretRotation,
+  postSuspension,
+  postToken,
+  postTokenRenewal,
+} from './routes/devices/credentials.ts';
+import {
+  getDevice,
+  getDevices,
+  getDiagnostics,
+  patchDevice,
+  postDevice,
+  removeDevice,
+} from './routes/devices/devices.ts';
 import { getPlantConfig, putPlantConfig } from './routes/fleet/plant-config.ts';
 import { getPlant, getPlants, patchPlant, postPlant, removePlant } from './routes/fleet/plants.ts';
 import {
@@ -82,6 +101,23 @@ export const ROUTES: readonly AnyRoute[] = [
   removeSubDevice,
   getPlantConfig,
   putPlantConfig,
+  postDevice,
+  getDevices,
+  getDevice,
+  patchDevice,
+  removeDevice,
+  postProvisioning,
+  postCertificate,
+  postToken,
+  postTokenRenewal,
+  postSecretRotation,
+  postSuspension,
+  postReactivation,
+  postRevocation,
+  postDeviceCommand,
+  getDeviceCommands,
+  getDeviceCommand,
+  getDiagnostics,
   postApiKey,
   getApiKeys,
   getApiKey,
@@ -104,6 +140,7 @@ app.notFound(handleNotFound);
 // Upgrades come before any header is touched: their answer is the object's own.
 app.get(LINK_PATHS.amqp, linkAmqp);
 app.get(LINK_PATHS.mqtt, linkMqtt);
+app.get(LINK_PATHS.mqttUncounted, linkMqtt);
 
 app.use(requestId());
 app.use(secureHeaders());

@@ -62,7 +62,7 @@ function operationOf(one: AnyRoute): Json {
       ...organizationParameter(one.who),
       ...matchParameter(one),
     ],
-    ...(one.body ? { requestBody: requestBodyOf(one.body, one.examples?.body) } : {}),
+    ...(one.body ? { requestBody: requestBodyOf(one.body, one) } : {}),
     responses: {
       [one.answer.status]: {
         description: one.answer.description,
@@ -79,9 +79,10 @@ function operationOf(one: AnyRoute): Json {
   };
 }
 
-function requestBodyOf(schema: z.ZodType, example: unknown): Json {
+function requestBodyOf(schema: z.ZodType, { examples, isBodyOptional }: AnyRoute): Json {
+  const example = examples?.body;
   const content = { schema: schemaOf(schema, 'input'), ...(example === undefined ? {} : { example }) };
-  return { required: true, content: { 'application/json': content } };
+  return { required: isBodyOptional !== true, content: { 'application/json': content } };
 }
 
 /** `GET /api/v1/vcp/sites/{siteId}/config` is `getVcpSitesConfig`, `GET /api/v1/plants/{id}` is `getPlantsById`. */

@@ -22,6 +22,8 @@ export interface Route<Path, Query, Body, Answer> {
   params: z.ZodObject<z.ZodRawShape> & z.ZodType<Path>;
   query: z.ZodObject<z.ZodRawShape> & z.ZodType<Query>;
   body?: z.ZodType<Body>;
+  /** Without one it is `{}`. */
+  isBodyOptional?: true;
   /** Bodies as the document shows them. */
   examples?: { body?: unknown; answer?: unknown };
   answer: { status: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
@@ -72,7 +74,9 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
     app.on(one.method, honoPath(one.path), doorOf(one.who), async (c) => {
       const query = readQuery(c, one.query) as never;
       const params = readPath(c, one.params, pathCode(one.who)) as never;
-      const body = (one.body ? readBody(c, one.body) : undefined) as never;
+      const body = (
+        one.body ? readBody(c, one.body, one.isBodyOptional ? {} : undefined) : undefined
+      ) as never;
       const answer = await one.handler(c, { params, query, body });
       if (!(answer instanceof JsonText)) return c.json(answer as object, one.answer.status);
       return c.body(answer.text, one.answer.status, { 'Content-Type': 'application/json' });

@@ -5,22 +5,28 @@
  */
 import type { Duplex } from 'node:stream';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
-import { isUuid } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts';
 import { CLIENT_QUIET_MS } from '../../protocol/link/live.ts';
 import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
 import { Held } from '../held.ts';
-import type { DialResult, Link } from '../link.ts';
+import type { DialResult } from '../link.ts';
+import {
+  authenticateError,
+  type Certificate,
+  CONNACK,
+  type DeviceCredential,
+  loginOf,
+  type Origin,
+} from './login.ts';
+import { noteStrayed, type PublishFrame, type Session } from './session.ts';
 import { SizeGate } from './size-gate.ts';
 
-/** MQTT 3.1.1 return codes of CONNACK (spec: Broker and device errors). */
-const CONNACK = { unavailable: 3, malformed: 4, refused: 5 } as const;
 /** CONNACK with return code 2. */
 const IDENTIFIER_REJECTED = Buffer.from([0x20, 2, 0, 2]);
 
 export type DeviceDial = (
-  credential: { username: string; password: string },
+  credential: DeviceCredential,
   address: string,
   /** Whether the client has gone meanwhile. */
   isGone: () => boolean,
@@ -37,33 +43,12 @@ export interface MqttEvents {
 /** How often sessions are looked at for clients that send nothing. */
 const QUIET_CHECK_MS = 5_000;
 
-type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
-
-/** A publish that waits for the site's word. */
-interface Waiting {
-  frame: PublishFrame;
-  settle: (outcome: 'stored' | 'refused') => void;
-}
-
-/** One device's session: its link, and what waits for the site's word. */
-interface Session {
-  deviceId: string;
-  link: Link<DeviceLinkUp, DeviceLinkDown>;
-  waiting: Map<number, Waiting>;
-  /** Publishes over the device's rate. Its client is read no further while they wait. */
-  held: Held<PublishFrame>;
-  /** Nothing has come from the client for so long that the site was told. */
-  quiet: boolean;
-  /** What went wrong, when the client did not just leave. */
-  why?: string;
-}
-
 export class MqttEngine {
   readonly #aedes: Aedes;
   readonly #dial: DeviceDial;
   readonly #events: MqttEvents;
   readonly #sessions = new Map<Client, Session>();
-  readonly #addresses = new WeakMap<Duplex, string>();
+  readonly #origins = new WeakMap<Duplex, Origin>();
   readonly #gates = new Set<SizeGate>();
   #connections = 0;
   #quietCheck: NodeJS.Timeout | undefined;
@@ -103,6 +88,7 @@ export class MqttEngine {
         }
         const session = this.#sessions.get(client);
         const allowed = session && subscription.topic === deviceTopic(session.deviceId, 'commands');
+        if (session && !allowed) noteStrayed(session, subscription.topic, 'subscribe');
         done(null, allowed ? subscription : null);
       },
     });
@@ -134,10 +120,10 @@ export class MqttEngine {
   }
 
   /** Takes a client's decrypted stream. */
-  accept(stream: Duplex, address: string): void {
+  accept(stream: Duplex, address: string, certificate?: Certificate): void {
     const gated = new SizeGate(stream, (why) => this.#events.refused(why));
     gated.on('error', () => {});
-    this.#addresses.set(gated, address);
+    this.#origins.set(gated, { address, certificate });
     this.#gates.add(gated);
     gated.on('close', () => this.#gates.delete(gated));
     this.#aedes.handle(gated);
@@ -158,13 +144,14 @@ export class MqttEngine {
     password: string | undefined,
     done: (error: AuthenticateError | null, success: boolean | null) => void,
   ): Promise<void> {
-    if (!username || !isUuid(username) || !password) {
-      done(authenticateError(CONNACK.malformed, 'malformed user name or password'), null);
+    const origin = this.#origins.get(client.conn as Duplex) ?? { address: '', certificate: undefined };
+    const login = loginOf(origin, username, password);
+    if ('returnCode' in login) {
+      done(login, null);
       return;
     }
-    const deviceId = username.toLowerCase();
-    const address = this.#addresses.get(client.conn as Duplex) ?? '';
-    const dialed = await this.#dial({ username: deviceId, password }, address, () => client.closed);
+    const { deviceId, credential } = login;
+    const dialed = await this.#dial(credential, origin.address, () => client.closed);
     if (dialed.outcome !== 'accepted') {
       const isRefusal = dialed.outcome === 'refused';
       const why = isRefusal ? dialed.message : dialed.reason;
@@ -181,7 +168,7 @@ export class MqttEngine {
       (frame, seq) => link.send(frame, seq),
       (isHolding) => gate.hold(isHolding, () => refreshKeepAlive(client)),
     );
-    const session: Session = { deviceId, link, waiting: new Map(), held, quiet: false };
+    const session: Session = { deviceId, link, waiting: new Map(), held, quiet: false, strayed: 0 };
     this.#sessions.set(client, session);
     this.#events.opened(deviceId);
     link.attach({
@@ -202,6 +189,7 @@ export class MqttEngine {
     const session = client ? this.#sessions.get(client) : undefined;
     const topic = session && devicePublishTopic(session.deviceId, packet.topic);
     if (!session || !topic) {
+      if (session) noteStrayed(session, packet.topic, 'publish');
       done(new Error('not a topic of this device'));
       return;
     }
@@ -290,8 +278,4 @@ export class MqttEngine {
 /** Aedes looks for its client's life in packets that it reads; there are none while it waits for us. */
 function refreshKeepAlive(client: Client): void {
   (client as unknown as { _keepaliveTimer: NodeJS.Timeout | null })._keepaliveTimer?.refresh();
-}
-
-function authenticateError(returnCode: number, message: string): AuthenticateError {
-  return Object.assign(new Error(message), { returnCode });
 }

@@ -3,28 +3,10 @@ import { sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditEvents } from '../../migrations/schema.ts';
 import { derivedUuid } from '../secrets/hmac.ts';
+import type { AuditEntry } from './entries.ts';
 
 const MINUTE_MS = 60_000;
 const MAX_ACTOR_CHARS = 256;
-
-export interface Actor {
-  type: 'USER' | 'API_KEY' | 'DEVICE' | 'SYSTEM';
-  id: string;
-  /** An e-mail, or a key's prefix. */
-  name: string;
-}
-
-/** What somebody did, or tried. */
-export interface AuditEntry {
-  /** Null: of no organization. */
-  organizationId: string | null;
-  event: string;
-  actor: Actor;
-  target: { type: string; id: string } | null;
-  address: string | null;
-  outcome: 'SUCCESS' | 'FAILURE';
-  details: Record<string, unknown>;
-}
 
 /** The row of an action, for the batch that does it. `cause`: what is told once, whoever does it again. */
 export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause?: string) {

@@ -5,8 +5,8 @@
 
 import { and, eq, gt, isNull, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { apiKeys, organizations, plants, subDevices } from '../../migrations/schema.ts';
-import type { AssetType, MeterRole } from '../../protocol/enums.ts';
+import { apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
+import type { AssetType, DeviceType, MeterRole } from '../../protocol/enums.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
 import { type ApiKeyScope, effectiveScopes, mayConnect } from '../../protocol/scopes.ts';
 import type { Clock } from '../object/clock.ts';
@@ -44,6 +44,8 @@ export interface PlantRecord {
   version?: number;
   settings: OrganizationSettings;
   subDevices: SubDevice[];
+  /** By device id; absent in a copy that older code stored. */
+  deviceTypes?: Record<string, DeviceType>;
   /** Keys that may connect and see this plant, neither revoked nor expired [C-8.1]. */
   keyIds: string[];
 }
@@ -176,7 +178,7 @@ async function readPlant(
   const db = drizzle(database);
   const isPlant = eq(plants.id, plantId);
   // One transaction: what is read is of the version that is read with it.
-  const [[plant], rows, keys] = await db.batch([
+  const [[plant], rows, keys, types] = await db.batch([
     db
       .select({
         organizationId: plants.organizationId,
@@ -198,6 +200,11 @@ async function readPlant(
           or(isNull(apiKeys.expiresAtMs), gt(apiKeys.expiresAtMs, now)),
         ),
       ),
+    db
+      .select({ id: devices.id, type: devices.type })
+      .from(devices)
+      .where(eq(devices.plantId, plantId))
+      .orderBy(devices.id),
   ]);
   if (!plant) return undefined;
   return {
@@ -217,6 +224,7 @@ async function readPlant(
         meterRole,
       }),
     ),
+    deviceTypes: Object.fromEntries(types.map(({ id, type }) => [id, type])),
     keyIds: keys
       .filter(({ scopes }) => mayConnect(effectiveScopes(scopes as ApiKeyScope[])))
       .filter(({ allowedPlantIds }) => allowedPlantIds?.includes(plantId) ?? true)

@@ -1,21 +1,26 @@
-/** Status that lists need, on its way from a Site to D1. Applying a change twice changes nothing. */
-import { eq } from 'drizzle-orm';
-import { drizzle } from 'drizzle-orm/d1';
+/** What a Site has to say to D1: status that lists need, and audit rows. Doing it twice changes nothing. */
+import { and, eq, lt } from 'drizzle-orm';
+import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { devices, plants, subDevices } from '../../migrations/schema.ts';
+import { auditRow } from './audit-events.ts';
+import type { RegistryWrite, StatusChange } from './entries.ts';
 
-export interface StatusChange {
-  kind: 'device' | 'plant' | 'sub-device';
-  id: string;
-  columns: Record<string, string | number | null>;
+export async function writeRegistry(database: D1Database, writes: readonly RegistryWrite[]): Promise<void> {
+  const db = drizzle(database);
+  const [first, ...rest] = writes.map((write) =>
+    write.kind === 'audit' ? auditRow(db, write.entry, write.atMs, write.cause) : statusChange(db, write),
+  );
+  if (first) await db.batch([first, ...rest]);
 }
 
-export async function writeStatus(database: D1Database, changes: readonly StatusChange[]): Promise<void> {
-  const db = drizzle(database);
-  const statements = changes.map(({ kind, id, columns }) => {
-    if (kind === 'plant') return db.update(plants).set(columns).where(eq(plants.id, id));
-    if (kind === 'device') return db.update(devices).set(columns).where(eq(devices.id, id));
-    return db.update(subDevices).set(columns).where(eq(subDevices.id, id));
-  });
-  const [first, ...rest] = statements;
-  if (first) await db.batch([first, ...rest]);
+function statusChange(db: DrizzleD1Database, { kind, id, columns }: StatusChange) {
+  if (kind === 'plant') return db.update(plants).set(columns).where(eq(plants.id, id));
+  if (kind === 'sub-device') return db.update(subDevices).set(columns).where(eq(subDevices.id, id));
+  // A status that is older than what the registry has came late.
+  const { statusAtMs } = columns;
+  const isNewer = typeof statusAtMs === 'number' ? lt(devices.statusAtMs, statusAtMs) : undefined;
+  return db
+    .update(devices)
+    .set(columns)
+    .where(and(eq(devices.id, id), isNewer));
 }

@@ -8,26 +8,31 @@ import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
 import { type Turn, Turns } from '../object/turn.ts';
 import { PlantCopy, type SubDevice } from '../registry/plant-copy.ts';
-import { writeStatus } from '../registry/status-lane.ts';
+import { writeRegistry } from '../registry/status-lane.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { SITE_BOUNDS } from './bounds.ts';
 import { Commanded } from './command/commanded.ts';
 import { MessageIdRows } from './command/message-ids.ts';
 import { CommandRows } from './command/rows.ts';
 import { SiteConfiguration } from './config/configuration.ts';
+import { CarriedNonces } from './device/carried-nonces.ts';
+import { CarriedTables } from './device/carried-tables.ts';
 import { Devices } from './device/devices.ts';
+import { DiagnosticsRows } from './device/diagnostics-rows.ts';
 import { DeviceRates } from './device/rates.ts';
 import { DeviceRows } from './device/rows.ts';
+import { SecretRows } from './device/secret-rows.ts';
 import { DeviceSecrets } from './device/secrets.ts';
 import { servesSite, servingGateway } from './device/serving.ts';
 import { DeviceSessions } from './device/sessions.ts';
 import { DispatchRows } from './dispatch/rows.ts';
-import { REGISTRY_LANE, toEvent, toStatusChange } from './event/events.ts';
+import { REGISTRY_LANE, toEvent, toRegistryWrite } from './event/events.ts';
 import { type Delivered, Outbox } from './event/outbox.ts';
 import { type OutboxRow, OutboxRows } from './event/rows.ts';
 import { StandingAlarms } from './event/standing-alarms.ts';
 import { ViolationDamping } from './event/violation-damping.ts';
 import { type SiteFact, SiteIdentity } from './identity.ts';
+import { OwnCommandRows } from './own-command/rows.ts';
 import { Plan } from './plan/plan.ts';
 import { Presence } from './presence/presence.ts';
 import { Retention } from './retention.ts';
@@ -47,6 +52,10 @@ export class SiteParts {
   readonly secrets: DeviceSecrets;
   readonly devices: Devices;
   readonly sessions: DeviceSessions;
+  readonly carriedNonces: CarriedNonces;
+  readonly carriedTables: CarriedTables;
+  readonly diagnostics: DiagnosticsRows;
+  readonly ownCommands: OwnCommandRows;
   readonly journal: Journal;
   readonly presence: Presence;
   readonly feed: TelemetryFeed;
@@ -110,13 +119,18 @@ export class SiteParts {
       keepAlive,
       onChange: onPlantChange,
     });
-    this.secrets = new DeviceSecrets(new SecretBox(env.DATA_KEYS));
+    this.secrets = new DeviceSecrets(new SecretRows(sql), new SecretBox(env.DATA_KEYS));
+    this.carriedNonces = new CarriedNonces(sql);
+    this.carriedTables = new CarriedTables(sql);
+    this.diagnostics = new DiagnosticsRows(sql);
+    this.ownCommands = new OwnCommandRows(sql);
     this.devices = new Devices(new DeviceRows(sql), this.secrets);
     const journalRows = new JournalRows(sql);
     this.journal = new Journal(journalRows, facts, {
       clock,
       origin: (deviceId) => this.#origin(deviceId),
       isSubDevice: (externalId) => this.registry.isSubDevice(externalId),
+      carried: () => this.carriedNonces.all(),
     });
     this.retention = new Retention(
       [
@@ -223,7 +237,7 @@ export class SiteParts {
 
   async #deliver(lane: string, rows: readonly OutboxRow[]): Promise<Delivered> {
     if (lane === REGISTRY_LANE) {
-      await writeStatus(this.#env.DB, rows.map(toStatusChange));
+      await writeRegistry(this.#env.DB, rows.map(toRegistryWrite));
       return { received: rows.at(-1)?.sequence ?? 0 };
     }
     const siteId = this.identity.known ?? '';

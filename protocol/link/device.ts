@@ -9,6 +9,12 @@ export const deviceLinkUp = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('subscribed'), commands: z.boolean() }),
   /** Not a byte came from the client for `CLIENT_QUIET_MS`, not even a ping; or one came again [C-3.10]. */
   z.object({ kind: z.literal('quiet'), quiet: z.boolean() }),
+  /** The client tried a topic that is not its own; since version 3. */
+  z.object({
+    kind: z.literal('strayed'),
+    topic: z.string().max(1_024),
+    act: z.enum(['publish', 'subscribe']),
+  }),
 ]);
 export type DeviceLinkUp = z.infer<typeof deviceLinkUp>;
 

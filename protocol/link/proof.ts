@@ -4,14 +4,18 @@ import { z } from 'zod';
 /** The client property that carries a probe's nonce. */
 export const PROBE_PROPERTY = 'sitewire_probe';
 
-/** Headers of the upgrade. */
-export const LINK_PATHS = { amqp: '/link/amqp', mqtt: '/link/mqtt' } as const;
+/** `mqttUncounted`: the client's address is throttled, a refusal of it counts against no device [C-3.11]. */
+export const LINK_PATHS = {
+  amqp: '/link/amqp',
+  mqtt: '/link/mqtt',
+  mqttUncounted: '/link/mqtt/uncounted',
+} as const;
 export const PROOF_HEADER = 'sitewire-bridge';
 /** What an accepted AMQP upgrade answers: the vhost and slug of the credential. */
 export const VHOST_HEADER = 'sitewire-vhost';
 /** Which version of the frames a bridge speaks; one that does not say speaks the first. */
 export const LINK_VERSION_HEADER = 'sitewire-link';
-export const LINK_VERSION = 2;
+export const LINK_VERSION = 3;
 export const PROOF_TOLERANCE_MS = 60_000;
 
 /** What a bridge says of a client's connection when it dials (rule 1). */

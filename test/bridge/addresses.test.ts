@@ -20,15 +20,19 @@ const TROUBLE: Result = { outcome: 'trouble', reason: 'no answer' };
 /** Dials that are answered by hand, in the order in which they were made. */
 class Dials {
   readonly made: string[] = [];
+  /** Of each, whether a refusal of it counts against no device. */
+  readonly uncounted: boolean[] = [];
   readonly #answers: ((result: Result) => void)[] = [];
   readonly #addresses = new Addresses();
 
-  start(name: string, address = HERE, credential = 'one'): Promise<Result> {
-    const work = () => {
+  start(name: string, address = HERE, credential = 'one', device?: string): Promise<Result> {
+    const work = (uncounted: boolean) => {
       this.made.push(name);
+      this.uncounted.push(uncounted);
       return new Promise<Result>((resolve) => this.#answers.push(resolve));
     };
-    return this.#addresses.dial<never, never>(address, work, { credential });
+    const dialing = { credential, ...(device === undefined ? {} : { device }) };
+    return this.#addresses.dial<never, never>(address, work, dialing);
   }
 
   stop(): void {
@@ -45,6 +49,16 @@ class Dials {
     await turns(1);
     this.answer(result);
     return dialed;
+  }
+
+  /** A device's dial from start to end: `counted` or `uncounted`, or `none` where the bridge answered by itself. */
+  async device(result: Result, device: string, token = 'token', address = HERE): Promise<string> {
+    const before = this.made.length;
+    const dialed = this.start(device, address, `${device} ${token}`, device);
+    await turns(1);
+    this.answer(result);
+    expect((await dialed).outcome).toBe(this.made.length > before ? result.outcome : 'refused');
+    return this.made.length === before ? 'none' : this.uncounted.at(-1) ? 'uncounted' : 'counted';
   }
 
   answer(result: Result): void {
@@ -179,5 +193,77 @@ describe('an address with too many refused logins', () => {
     await vi.advanceTimersByTimeAsync(MINUTE_MS);
     await refuse(LIMIT.refusedLoginsPerMinute - 1);
     expect(await dials.complete(ACCEPTED)).toBe(ACCEPTED);
+  });
+});
+
+describe('an address whose devices are refused [C-3.11]', () => {
+  /** Three devices of it are refused, each once. */
+  async function guess(): Promise<void> {
+    for (const device of ['a', 'b', 'c']) expect(await dials.device(REFUSED, device)).toBe('counted');
+  }
+
+  it('as two, or one again and again, is asked for each time, and counted', async () => {
+    for (const device of ['a', 'b', 'a', 'a', 'b'])
+      expect(await dials.device(REFUSED, device)).toBe('counted');
+  });
+
+  it('as three is asked for, uncounted, for a minute from the last of them', async () => {
+    await guess();
+    expect(await dials.device(REFUSED, 'd')).toBe('uncounted');
+    await vi.advanceTimersByTimeAsync(MINUTE_MS - 1);
+    expect(await dials.device(REFUSED, 'e')).toBe('uncounted');
+  });
+
+  it('is counted again a minute after its last refusal', async () => {
+    await guess();
+    await vi.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(await dials.device(REFUSED, 'd')).toBe('counted');
+  });
+
+  it('three within a minute, not three ever', async () => {
+    for (const device of ['a', 'b', 'c', 'd', 'e']) {
+      expect(await dials.device(REFUSED, device)).toBe('counted');
+      await vi.advanceTimersByTimeAsync(MINUTE_MS / 2);
+    }
+  });
+
+  it('thirty times as one is uncounted from then on', async () => {
+    for (let count = 0; count < LIMIT.refusedLoginsPerMinute; count++)
+      expect(await dials.device(REFUSED, 'a', `token-${count}`)).toBe('counted');
+    expect(await dials.device(REFUSED, 'a', 'another')).toBe('uncounted');
+  });
+
+  it('answers by itself whoever was refused with the same credential already', async () => {
+    await guess();
+    expect(await dials.device(ACCEPTED, 'a')).toBe('none');
+    expect(await dials.device(ACCEPTED, 'a', 'new token')).toBe('uncounted');
+    expect(await dials.device(REFUSED, 'd')).toBe('uncounted');
+    expect(await dials.device(REFUSED, 'd')).toBe('none');
+  });
+
+  it('lets a good token in all the while, again and again', async () => {
+    await guess();
+    for (let count = 0; count < 2 * LIMIT.refusedLoginsPerMinute; count++)
+      expect(await dials.device(ACCEPTED, 'good')).toBe('uncounted');
+  });
+
+  it('does not count trouble, nor logins that are accepted', async () => {
+    for (const device of ['a', 'b', 'c', 'd']) {
+      expect(await dials.device(TROUBLE, device)).toBe('counted');
+      expect(await dials.device(ACCEPTED, device)).toBe('counted');
+    }
+    expect(await dials.device(REFUSED, 'e')).toBe('counted');
+  });
+
+  it('says nothing of another address', async () => {
+    await guess();
+    expect(await dials.device(REFUSED, 'a', 'token', THERE)).toBe('counted');
+    expect(await dials.device(REFUSED, 'd', 'token', THERE)).toBe('counted');
+  });
+
+  it('keeps no partner out: a partner of it is asked for, and never uncounted [C-6.5]', async () => {
+    await guess();
+    expect(await dials.complete(ACCEPTED)).toBe(ACCEPTED);
+    expect(dials.uncounted.at(-1)).toBe(false);
   });
 });

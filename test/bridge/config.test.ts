@@ -55,6 +55,15 @@ describe('the configuration', () => {
     });
   });
 
+  it('with an authority for device certificates listens for them, on the standard port or another [C-3.3]', () => {
+    const clientAuthority = '/etc/sitewire/device-ca.pem';
+    const withAuthority = { ...GOOD, SITEWIRE_DEVICE_CA: clientAuthority };
+    expect(readConfig(withAuthority).mtls).toEqual({ clientAuthority, port: 8883 });
+    const elsewhere = { ...withAuthority, SITEWIRE_MTLS_PORT: '18883' };
+    expect(readConfig(elsewhere).mtls).toEqual({ clientAuthority, port: 18_883 });
+    expect(readConfig({ ...GOOD, SITEWIRE_MTLS_PORT: '18883' }).mtls).toBeUndefined();
+  });
+
   it.each(Object.keys(GOOD))('without %s is refused, and says so', (name) => {
     expect(errorOf({ ...GOOD, [name]: undefined })).toMatch(
       new RegExp(`^bad configuration\n {2}${name}: .+$`),
@@ -75,6 +84,7 @@ describe('the configuration', () => {
     ['SITEWIRE_AMQPS_PORT', '-1'],
     ['SITEWIRE_MQTTS_PORT', '65536'],
     ['SITEWIRE_MQTTS_PORT', '88.5'],
+    ['SITEWIRE_MTLS_PORT', 'mtls'],
     ['SITEWIRE_METRICS_PORT', '9464x'],
     ['SITEWIRE_LOG_LEVEL', 'loud'],
   ])('with a bad %s (%j) is refused, and says so', (name, value) => {

@@ -1,7 +1,12 @@
-/** Refused logins of one address: beyond thirty a minute the bridge answers them by itself, and asks nobody. */
+/**
+ * Refused logins of one address. A partner's: beyond thirty a minute the bridge answers them by itself, and asks nobody.
+ * A device's: they are asked for as such that count against none.
+ */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { type Answer, envelope, TestEdge } from '../support/bridge-edge.ts';
+import { DEVICE_ID } from '../support/bridge-link.ts';
+import type { ConnectOptions } from '../support/bridge-mqtt-peer.ts';
 import { CLOCK } from '../support/bridge-signal.ts';
 import { OTHER_ADDRESS, TestCertificates, WholeBridge } from '../support/bridge-whole.ts';
 
@@ -42,11 +47,16 @@ async function partnerTold(address?: string): Promise<string> {
 }
 
 /** A device's login: its CONNACK. */
-async function deviceTold(address?: string): Promise<number> {
-  const peer = await bridge.device({}, address);
+async function deviceTold(options: ConnectOptions = {}, address?: string): Promise<number> {
+  const peer = await bridge.device(options, address);
   const told = await peer.takeConnack();
   peer.stream.destroy();
   return told;
+}
+
+/** The paths that the edge was asked for at, in order. */
+function pathsDialed(): string[] {
+  return edge.dialed.map(({ path }) => path);
 }
 
 async function times(count: number, act: () => Promise<unknown>): Promise<void> {
@@ -54,7 +64,7 @@ async function times(count: number, act: () => Promise<unknown>): Promise<void> 
 }
 
 /** So many logins of one address are refused by the edge. */
-async function refuse(count: number, logIn: () => Promise<unknown> = partnerTold): Promise<void> {
+async function refuse(count: number, logIn: () => Promise<unknown> = () => partnerTold()): Promise<void> {
   edge.answer = () => envelope('UNAUTHORIZED');
   await times(count, logIn);
 }
@@ -79,8 +89,8 @@ describe('an address with thirty refused logins of one credential in a minute [C
     expect(edge.dialed.length).toBe(PER_MINUTE + 1);
   });
 
-  it('is told the same way by its devices’ refusals', async () => {
-    await refuse(PER_MINUTE, deviceTold);
+  it('is refused as a device likewise [C-3.11]', async () => {
+    await refuse(PER_MINUTE, () => deviceTold());
     expect(await deviceTold()).toBe(CONNACK_REFUSED);
     expect(edge.dialed.length).toBe(PER_MINUTE);
     expect(await partnerTold()).toBe(REFUSED);
@@ -147,6 +157,61 @@ describe('an address with thirty refused logins of one credential in a minute [C
     await refuse(PER_MINUTE);
     await partnerTold();
     expect(edge.dialed.length).toBe(PER_MINUTE);
+  });
+});
+
+describe('an address that is refused as three devices [C-3.11]', () => {
+  const GUESSED = [1, 2, 3].map((digit) => DEVICE_ID.replace(/.$/, String(digit)));
+
+  beforeEach(async () => {
+    edge.answer = () => envelope('UNAUTHORIZED');
+    for (const username of GUESSED) expect(await deviceTold({ username })).toBe(CONNACK_REFUSED);
+    expect(pathsDialed()).toEqual(Array(3).fill('/link/mqtt'));
+    edge.dialed.length = 0;
+  });
+
+  it('has the edge asked for a refusal that counts against no device', async () => {
+    expect(await deviceTold({ password: 'a guess' })).toBe(CONNACK_REFUSED);
+    expect(edge.dialed).toMatchObject([{ path: '/link/mqtt/uncounted', username: DEVICE_ID }]);
+  });
+
+  it('is answered by the bridge where it was refused with the same credential', async () => {
+    await times(3, () => deviceTold({ password: 'a guess' }));
+    for (const username of GUESSED) expect(await deviceTold({ username })).toBe(CONNACK_REFUSED);
+    expect(pathsDialed()).toEqual(['/link/mqtt/uncounted']);
+  });
+
+  it('still opens a session for a good token, also of a device that was guessed at', async () => {
+    edge.reset();
+    const [guessed] = GUESSED;
+    for (const username of [DEVICE_ID, guessed]) {
+      const [peer, link] = await Promise.all([
+        bridge.device({ username, password: 'the right one' }),
+        edge.deviceLink(),
+      ]);
+      expect(await peer.takeConnack()).toBe(0);
+      await peer.ping();
+      expect(link.closedWith).toBeUndefined();
+    }
+    expect(pathsDialed()).toEqual(Array(2).fill('/link/mqtt/uncounted'));
+  });
+
+  it('is none for its partners: theirs is a rule of their own [C-6.5]', async () => {
+    await refuse(PER_MINUTE - 3);
+    expect(pathsDialed()).toEqual(Array(PER_MINUTE - 3).fill('/link/amqp'));
+  });
+
+  it('says nothing of another address', async () => {
+    expect(await deviceTold({}, OTHER_ADDRESS)).toBe(CONNACK_REFUSED);
+    expect(pathsDialed()).toEqual(['/link/mqtt']);
+  });
+
+  it('counts again a minute later', async () => {
+    vi.useFakeTimers(CLOCK);
+    expect(await deviceTold({ password: 'a guess' })).toBe(CONNACK_REFUSED);
+    await vi.advanceTimersByTimeAsync(MINUTE_MS + 1_000);
+    expect(await deviceTold({ password: 'a guess' })).toBe(CONNACK_REFUSED);
+    expect(pathsDialed()).toEqual(['/link/mqtt/uncounted', '/link/mqtt']);
   });
 });
 

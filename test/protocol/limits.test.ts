@@ -72,6 +72,12 @@ const OF_SPEC = {
   commandReasonCharacters: 500,
   timestampToleranceMs: 300_000,
   nonceWindowMs: 5 * 60_000,
+  serialNumberCharacters: 50,
+  mqttTokenSeconds: 3_600,
+  mqttTokenSecondsMax: 86_400,
+  secretGraceMs: 60 * 60_000,
+  authFailures: 10,
+  authFailuresMs: 5 * 60_000,
 } as const satisfies Partial<Record<LimitName, number>>;
 
 describe('the numbers of the spec', () => {

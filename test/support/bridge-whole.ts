@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { pino } from 'pino';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
-import { Bridge } from '../../bridge/bridge.ts';
+import { Bridge, type BridgePorts } from '../../bridge/bridge.ts';
 import { readConfig } from '../../bridge/config.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
 import { PROTOCOL_HEADER } from './bridge-amqp-frames.ts';
@@ -39,16 +39,21 @@ export class TestCertificates {
 }
 
 export class WholeBridge {
+  readonly ports: BridgePorts;
   readonly #bridge: Bridge;
-  readonly #ports: Awaited<ReturnType<Bridge['start']>>;
   readonly #streams = new Set<{ destroy(): void }>();
 
-  private constructor(bridge: Bridge, ports: Awaited<ReturnType<Bridge['start']>>) {
+  private constructor(bridge: Bridge, ports: BridgePorts) {
     this.#bridge = bridge;
-    this.#ports = ports;
+    this.ports = ports;
   }
 
-  static async start(edge: TestEdge, { files }: TestCertificates): Promise<WholeBridge> {
+  /** `changes`: of its environment; undefined takes a variable out. */
+  static async start(
+    edge: TestEdge,
+    { files }: TestCertificates,
+    changes: Record<string, string | undefined> = {},
+  ): Promise<WholeBridge> {
     const config = readConfig({
       SITEWIRE_EDGE_URL: edge.url,
       SITEWIRE_BRIDGE_SECRET: SECRET,
@@ -58,7 +63,10 @@ export class WholeBridge {
       SITEWIRE_HOST: ADDRESS,
       SITEWIRE_AMQPS_PORT: '0',
       SITEWIRE_MQTTS_PORT: '0',
+      SITEWIRE_MTLS_PORT: '0',
+      SITEWIRE_DEVICE_CA: files.deviceCa.certificate,
       SITEWIRE_METRICS_PORT: '0',
+      ...changes,
     });
     const bridge = new Bridge(config, pino({ level: 'silent' }));
     return new WholeBridge(bridge, await bridge.start());
@@ -72,7 +80,7 @@ export class WholeBridge {
 
   /** A partner that has sent its start-ok. */
   async partner(options: HandshakeOptions = {}, address = ADDRESS): Promise<AmqpPeer> {
-    const peer = new AmqpPeer(await this.#connect(this.#ports.amqps, address));
+    const peer = new AmqpPeer(await this.#connect(this.ports.amqps, address));
     peer.write(PROTOCOL_HEADER);
     await peer.takeMethod(METHOD.connectionStart);
     peer.startOk(options);
@@ -81,22 +89,30 @@ export class WholeBridge {
 
   /** A device that has sent its CONNECT. */
   async device(options: ConnectOptions = {}, address = ADDRESS): Promise<MqttPeer> {
-    const peer = new MqttPeer(await this.#connect(this.#ports.mqtts, address));
+    const peer = new MqttPeer(await this.#connect(this.ports.mqtts, address));
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token', ...options }));
+    return peer;
+  }
+
+  /** A device on the listener for certificates that has sent its CONNECT, by default one without a user name. */
+  async certified(identity: ConnectionOptions, options: ConnectOptions = {}): Promise<MqttPeer> {
+    const peer = new MqttPeer(await this.#connect(this.ports.mtls ?? 0, ADDRESS, identity));
+    peer.write(connectPacket(options));
     return peer;
   }
 
   /** The value of a metric, by its name and labels. */
   async metric(line: string): Promise<number> {
-    const text = await (await fetch(`http://${ADDRESS}:${this.#ports.metrics}/metrics`)).text();
+    const text = await (await fetch(`http://${ADDRESS}:${this.ports.metrics}/metrics`)).text();
     const found = text.split('\n').find((one) => one.startsWith(`sitewire_bridge_${line} `));
     return Number(found?.split(' ').at(-1) ?? 0);
   }
 
-  async #connect(port: number, localAddress: string): Promise<TLSSocket> {
+  async #connect(port: number, localAddress: string, identity: ConnectionOptions = {}): Promise<TLSSocket> {
     const socket = connectTls({
       socket: connectTcp({ host: ADDRESS, port, localAddress }),
       rejectUnauthorized: false,
+      ...identity,
     });
     this.#streams.add(socket);
     await new Promise<void>((resolve, reject) => {

@@ -3,30 +3,26 @@
  * organization with one plant and one key. `bridgeProcess: true` runs the bridge as a process that can be killed.
  */
 import { type ChildProcess, fork } from 'node:child_process';
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { pino } from 'pino';
-import { Bridge } from '../../bridge/bridge.ts';
+import { Bridge, type BridgePorts } from '../../bridge/bridge.ts';
 import { readConfig } from '../../bridge/config.ts';
+import { signDeviceToken } from '../../durable-objects/secrets/device-tokens.ts';
 import type { AdminClient } from '../../tools/admin-client.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
-import {
-  edgeSecrets,
-  makeSecrets,
-  type StackCredentials,
-  type StackSecrets,
-  signDeviceToken,
-} from '../../tools/credentials.ts';
+import { edgeSecrets, makeSecrets, type Seeded, type StackSecrets } from '../../tools/credentials.ts';
 import { type Edge, startEdge } from '../../tools/edge.ts';
 import { Partner, type PartnerOptions } from '../../tools/partner.ts';
 import { freePort } from '../../tools/ports.ts';
 import {
   type KeySeed,
   type PlantSeed,
+  type SeededDevice,
   type SeededKey,
   type SeededPlant,
   seedApiKey,
@@ -44,7 +40,7 @@ export interface StackOptions {
 }
 
 export interface RunningBridge {
-  ports: { amqps: number; mqtts: number; metrics: number };
+  ports: BridgePorts;
   /** Only with `bridgeProcess`. */
   process: ChildProcess | undefined;
   stop(): Promise<void>;
@@ -71,9 +67,10 @@ function sharedFolder(name: string): string {
 
 function newPlant(seed: Partial<PlantSeed>): PlantSeed {
   const ean = () => `8591824${String(Math.floor(Math.random() * 1e11)).padStart(11, '0')}`;
-  const gateway = { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') };
-  return { name: 'Plant', eanCons: ean(), eanProd: ean(), externalPlantId: null, gateway, ...seed };
+  return { name: 'Plant', eanCons: ean(), eanProd: ean(), externalPlantId: null, ...seed };
 }
+
+export type StackCredentials = StackSecrets & Omit<Seeded, 'gatewayId'> & { gateway: SeededDevice };
 
 export class TestStack {
   readonly folder: string;
@@ -109,22 +106,23 @@ export class TestStack {
     const folder = mkdtempSync(join(tmpdir(), 'sitewire-test-'));
     const secrets = makeSecrets(`acme-${randomBytes(3).toString('hex')}`);
     const certificates = await ensureCertificates(sharedFolder('certificates'));
-    const amqps = await freePort();
+    const ports = { amqps: await freePort(), mqtts: await freePort(), mtls: await freePort(), metrics: 0 };
+    const { ca, deviceCa } = certificates;
     const edge = await startEdge({
       dataFolder: join(folder, 'edge'),
       port: 0,
       secrets: edgeSecrets(secrets),
-      amqp: { host: 'localhost', port: amqps, ca: certificates.ca },
+      amqp: { host: 'localhost', port: ports.amqps, ca },
+      mqtt: { host: 'localhost', port: ports.mqtts, mtlsPort: ports.mtls, ca, deviceCa },
       ...(options.entry ? { entry: options.entry } : {}),
       ...(options.bindings ? { bindings: options.bindings } : {}),
     });
-    const ports = { amqps, mqtts: 0, metrics: 0 };
     const asProcess = options.bridgeProcess ?? false;
     const bridge = await startBridge(edge.url, secrets, certificates, asProcess, ports);
     const admin = await seedOrganization(edge.url, secrets, UNMET_RATES);
-    const { id: plantId } = await seedPlant(admin, edge.miniflare, newPlant({ gateway: secrets.gateway }));
+    const { id: plantId, gateway } = await seedPlant(admin, newPlant({}));
     const organization = { id: admin.organizationId ?? '', slug: secrets.organization.slug };
-    const credentials = { ...secrets, organization, plantId, apiKey: await seedApiKey(admin) };
+    const credentials = { ...secrets, organization, plantId, gateway, apiKey: await seedApiKey(admin) };
     return new TestStack(folder, admin, credentials, certificates, edge, bridge, options);
   }
 
@@ -164,7 +162,7 @@ export class TestStack {
   }
 
   async addPlant(seed: Partial<PlantSeed> = {}): Promise<SeededPlant> {
-    return await seedPlant(this.admin, this.edge.miniflare, newPlant(seed));
+    return await seedPlant(this.admin, newPlant(seed));
   }
 
   async addKey(seed: KeySeed = {}): Promise<SeededKey> {
@@ -190,11 +188,8 @@ export class TestStack {
   }
 
   /** One more gateway of a plant. */
-  async addDevice(plantId: string): Promise<{ id: string; hmacSecret: string }> {
-    const device = { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') };
-    const organizationId = this.credentials.organization.id;
-    await seedDevice(this.edge.miniflare, { organizationId, plantId, type: 'CONTROLLER' }, device);
-    return device;
+  async addDevice(plantId: string | null): Promise<SeededDevice> {
+    return await seedDevice(this.admin, plantId, 'CONTROLLER');
   }
 
   /** The object leaves memory; its sockets hibernate, and the next event wakes it. */
@@ -202,11 +197,12 @@ export class TestStack {
     await this.edge.miniflare.unsafeEvictDurableObject('', className, { name, webSockets: 'hibernate' });
   }
 
+  /** One of any lifetime: what the platform gives is good for a minute at least. */
   async deviceToken(
     deviceId: string = this.credentials.gateway.id,
     lifetimeSeconds = 3_600,
   ): Promise<string> {
-    return await signDeviceToken(this.credentials.tokenPrivateKey, deviceId, lifetimeSeconds);
+    return (await signDeviceToken(this.credentials.tokenKeys, deviceId, lifetimeSeconds, Date.now())).token;
   }
 
   /** A gateway that obeys at once, or as told. */
@@ -284,7 +280,7 @@ async function startBridge(
   { bridgeSecret }: Pick<StackSecrets, 'bridgeSecret'>,
   certificates: CertificateFiles,
   asProcess: boolean,
-  ports: { amqps: number; mqtts: number; metrics: number } = { amqps: 0, mqtts: 0, metrics: 0 },
+  ports: BridgePorts = { amqps: 0, mqtts: 0, mtls: 0, metrics: 0 },
   bridgeId = 'bridge-test',
 ): Promise<RunningBridge> {
   const environment = {
@@ -293,6 +289,8 @@ async function startBridge(
     SITEWIRE_BRIDGE_ID: bridgeId,
     SITEWIRE_TLS_CERT: certificates.certificate,
     SITEWIRE_TLS_KEY: certificates.key,
+    SITEWIRE_DEVICE_CA: certificates.deviceCa.certificate,
+    SITEWIRE_MTLS_PORT: String(ports.mtls ?? 0),
     SITEWIRE_AMQPS_PORT: String(ports.amqps),
     SITEWIRE_MQTTS_PORT: String(ports.mqtts),
     SITEWIRE_METRICS_PORT: String(ports.metrics),

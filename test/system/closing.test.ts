@@ -106,15 +106,15 @@ describe('a client that its object closes', () => {
     'it is suspended': async (want) => {
       const scene = await deviceOf(want);
       const { site, plant } = scene;
-      return { ...scene, close: async () => (await site()).setDeviceStatus(plant.gateway.id, 'SUSPENDED') };
+      const close = async () => void (await (await site()).setDeviceStatus(plant.gateway.id, 'SUSPENDED'));
+      return { ...scene, close };
     },
     'it is decommissioned': async (want) => {
       const scene = await deviceOf(want);
       const { site, plant } = scene;
-      return {
-        ...scene,
-        close: async () => (await site()).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED'),
-      };
+      const close = async () =>
+        void (await (await site()).setDeviceStatus(plant.gateway.id, 'DECOMMISSIONED'));
+      return { ...scene, close };
     },
     'its token expires': async (want) => {
       const lifetimeSeconds = LIFE_MS / 1_000;

@@ -109,7 +109,7 @@ beforeEach(() => {
 
 /** A path to things of the team that nobody has touched yet. */
 async function freshPath(route: AnyRoute): Promise<string> {
-  const [plants, subDevice] = [crypto.randomUUID(), crypto.randomUUID()];
+  const [plants, subDevice, device] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
   await env.DB.batch([
     env.DB.prepare('INSERT INTO plants (id, organization_id, name, created_at_ms) VALUES (?, ?, ?, 1)').bind(
       plants,
@@ -119,8 +119,16 @@ async function freshPath(route: AnyRoute): Promise<string> {
     env.DB.prepare(
       `INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, created_at_ms) VALUES (?, ?, 'A', 'FVE', 'A', 1)`,
     ).bind(subDevice, plants),
+    env.DB.prepare(
+      `INSERT INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, created_at_ms)
+       VALUES (?, ?, ?, 'Device', ?, 'GATEWAY', 'TOKEN', 1)`,
+    ).bind(device, callers.team.id, plants, device),
+    env.DB.prepare('UPDATE organizations SET device_count = device_count + 1 WHERE id = ?').bind(
+      callers.team.id,
+    ),
   ]);
-  return pathWith(route, { organizations: callers.team.id, plants, sites: plants, 'sub-devices': subDevice });
+  const { id: organizations } = callers.team;
+  return pathWith(route, { organizations, plants, sites: plants, 'sub-devices': subDevice, devices: device });
 }
 
 /** What an answer says of the door. */

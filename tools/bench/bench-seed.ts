@@ -1,5 +1,5 @@
 /** What a benchmark's stack consists of: organizations with a key, plants and more devices to a plant. */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { Bridge } from '../../bridge/bridge.ts';
 import { readConfig } from '../../bridge/config.ts';
@@ -74,14 +74,11 @@ async function seedOne(edge: Edge, options: OrganizationOptions): Promise<Seeded
   const plants: SeededPlant[] = [];
   const moreDevices = new Map<string, SeededPlant['gateway'][]>();
   for (let count = 0; count < options.plants; count++) {
-    const plant = await seedPlant(admin, edge.miniflare, newPlant());
+    const plant = await seedPlant(admin, newPlant());
     plants.push(plant);
     const devices: SeededPlant['gateway'][] = [];
     for (let more = 0; more < (options.moreDevices ?? 0); more++) {
-      const device = newGateway();
-      const where = { organizationId: id, plantId: plant.id, type: 'GATEWAY' } as const;
-      await seedDevice(edge.miniflare, where, device);
-      devices.push(device);
+      devices.push(await seedDevice(admin, plant.id, 'GATEWAY'));
     }
     moreDevices.set(plant.id, devices);
   }
@@ -96,10 +93,5 @@ function newPlant(): PlantSeed {
     eanCons: `8591824${String(digits).padStart(11, '0')}`,
     eanProd: `8591825${String(digits).padStart(11, '0')}`,
     externalPlantId: null,
-    gateway: newGateway(),
   };
-}
-
-function newGateway(): SeededPlant['gateway'] {
-  return { id: randomUUID(), hmacSecret: randomBytes(32).toString('hex') };
 }

@@ -8,8 +8,10 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { TokenAnswer } from '../../protocol/device-record.ts';
+import { AdminClient } from '../admin-client.ts';
 import { type CertificateFiles, ensureCertificates } from '../certificates.ts';
-import { edgeSecrets, makeSecrets, signDeviceToken } from '../credentials.ts';
+import { edgeSecrets, makeSecrets } from '../credentials.ts';
 import { type Edge, type EdgeOptions, startEdge } from '../edge.ts';
 import { Partner, type PartnerOptions } from '../partner.ts';
 import { freePort } from '../ports.ts';
@@ -80,6 +82,14 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     port: 0,
     secrets: edgeSecrets(secrets),
     amqp: { host: 'localhost', port: await freePort(), ca: certificates.ca },
+    // Clients are told by their benchmark where to go.
+    mqtt: {
+      host: 'localhost',
+      port: 8885,
+      mtlsPort: 8883,
+      ca: certificates.ca,
+      deviceCa: certificates.deviceCa,
+    },
   };
   const wanted = options.organizations ?? [{ slug: 'acme', plants: options.plants ?? 1 }];
   const organizations = await seedBench(edgeOptions, certificates, wanted);
@@ -96,6 +106,7 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
   const { bridge, ports } = await startBridge(edge.url, secrets.bridgeSecret, certificates);
   if (isPinned) pin(process.pid, GENERATOR_CORE);
 
+  const admin = AdminClient.enter(edge.url, first.admin, 'Acme Admin');
   const partnerOptions = (organization = first): PartnerOptions => ({
     host: 'localhost',
     port: ports.amqps,
@@ -119,7 +130,10 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     login: first.admin,
     partnerOptions,
     partner: (organization) => Partner.connect(partnerOptions(organization)),
-    token: (deviceId) => signDeviceToken(secrets.tokenPrivateKey, deviceId, 86_400),
+    token: async (deviceId) => {
+      const path = `/devices/${deviceId}/mqtt-token`;
+      return (await (await admin).call<TokenAnswer>('POST', path, { expiresIn: 86_400 })).token;
+    },
     stop: async () => {
       bridge.kill('SIGTERM');
       await once(bridge, 'exit');

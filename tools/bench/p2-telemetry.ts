@@ -141,8 +141,8 @@ async function rowsWritten(
   const site = await siteOf(stack.edge.miniflare, plant.id);
   let rows = 0;
   for (const { id } of devices) {
-    const { rowsWritten: written, dropped } = await site.diagnostics(id);
-    if (dropped.length > 0) throw new Error(`messages were dropped: ${JSON.stringify(dropped)}`);
+    const { rowsWritten: written, drops } = await site.diagnostics(id);
+    if (Object.keys(drops).length > 0) throw new Error(`messages were dropped: ${JSON.stringify(drops)}`);
     rows = written;
   }
   return rows;

@@ -24,6 +24,10 @@ export interface GatewayOptions {
   deviceId: string;
   hmacSecret: string;
   token: string;
+  /** A newer token that the platform sent; it is used from the next connect on. */
+  onToken?: (token: string, expiresAt: string) => void;
+  /** Another token, when the one that it has is refused. */
+  renew?: () => Promise<string>;
   /** Its subscription stands, and the platform knows. */
   onListening?: () => void;
   /** false: takes commands without a word. */
@@ -36,6 +40,10 @@ export interface GatewayOptions {
 export type Obey = (command: SiteCommand) => boolean;
 
 const MAX_REMEMBERED_COMMANDS = 10_000;
+/** CONNACK: the token is refused. */
+const REFUSED = 5;
+/** How often it asks for another token at most. */
+const RENEWAL_MS = 30_000;
 
 export class Gateway {
   readonly #options: GatewayOptions;
@@ -43,6 +51,7 @@ export class Gateway {
   readonly #client: MqttClient;
   /** What became of each command: a repeated one is acknowledged again, not done again. */
   readonly #outcomes = new Map<string, DeviceAckStatus>();
+  #renewedAtMs = 0;
 
   constructor(options: GatewayOptions, obey: Obey) {
     this.#options = options;
@@ -66,12 +75,19 @@ export class Gateway {
     this.#client.on('message', (_topic, payload) => this.#onCommand(payload.toString('utf8')));
     this.#client.on('error', (error) => {
       if (!this.#client.disconnecting) console.error(`gateway: ${error.message}`);
+      if ('code' in error && error.code === REFUSED) void this.#renew();
     });
   }
 
-  /** The token for the next connect. */
-  setToken(token: string): void {
-    this.#client.options.password = token;
+  async #renew(): Promise<void> {
+    const { renew } = this.#options;
+    if (!renew || Date.now() - this.#renewedAtMs < RENEWAL_MS) return;
+    this.#renewedAtMs = Date.now();
+    try {
+      this.#client.options.password = await renew();
+    } catch (error) {
+      console.error(`gateway: ${String(error)}`);
+    }
   }
 
   get connected(): boolean {
@@ -109,11 +125,19 @@ export class Gateway {
       return;
     }
     this.#ack(command.cmdId, 'RECEIVED');
-    const obeyed = this.#obey(command);
+    const obeyed = command.action === 'TOKEN_REFRESH' ? this.#takeToken(command) : this.#obey(command);
     if (obeyed) this.#ack(command.cmdId, 'IN_PROGRESS');
     const outcome = obeyed ? 'COMPLETED' : 'FAILED';
     this.#remember(command.cmdId, outcome);
     this.#ack(command.cmdId, outcome);
+  }
+
+  #takeToken({ payload }: SiteCommand): boolean {
+    const { token, expiresAt } = payload;
+    if (typeof token !== 'string' || typeof expiresAt !== 'string') return false;
+    this.#client.options.password = token;
+    this.#options.onToken?.(token, expiresAt);
+    return true;
   }
 
   /** The command, when its signature and time hold; anything else is ignored. */

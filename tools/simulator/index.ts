@@ -3,25 +3,28 @@ import { readFileSync } from 'node:fs';
 import { CONSTRAINTS, SUB_DEVICES } from '../seed.ts';
 import { BEHAVIOURS, type Behaviour, type BehaviourName } from './behaviour.ts';
 import { Gateway, type GatewayOptions } from './gateway.ts';
+import { Identity, type IdentityOptions } from './identity.ts';
 import { obey } from './orders.ts';
 import { advance, initialState, NO_ORDERS, type PlantLimits } from './plant.ts';
 
-export interface SimulatorStart
-  extends Omit<GatewayOptions, 'ca' | 'onListening' | 'answers' | 'ackDelayMs'> {
+export interface SimulatorStart extends Omit<IdentityOptions, 'file'> {
   kind: 'start';
   behaviour: BehaviourName;
+  host: string;
+  port: number;
   caFile: string;
+  /** Where it keeps who it is. */
+  identityFile: string;
   intervalMs: number;
 }
 
-/** What it tells its parent, at each session: commands reach it from here on. */
-export interface SimulatorListening {
-  kind: 'listening';
+/** What it tells its parent: that it is provisioned, at its start; that commands reach it from here on, at each session. */
+export interface SimulatorWord {
+  kind: 'provisioned' | 'listening';
 }
 
-export interface SimulatorToken {
-  kind: 'token';
-  token: string;
+function say(word: SimulatorWord): void {
+  process.send?.(word);
 }
 
 const subDevice = (assetType: string) => SUB_DEVICES.find((one) => one.assetType === assetType);
@@ -74,15 +77,23 @@ function report(behaviour: Behaviour): void {
     .catch((error: unknown) => console.error(`simulator: ${String(error)}`));
 }
 
-function start({ kind: _, caFile, intervalMs, behaviour: name, ...identity }: SimulatorStart): void {
+async function start(told: SimulatorStart): Promise<void> {
+  const { behaviour: name, host, port, caFile, identityFile, intervalMs, deviceId } = told;
   const behaviour: Behaviour = BEHAVIOURS[name];
   const { answers, ackDelayMs, inFault, share } = behaviour;
+  const identity = await Identity.ensure({ ...told, file: identityFile });
+  say({ kind: 'provisioned' });
   if (!behaviour.connects) return;
-  const listening: SimulatorListening = { kind: 'listening' };
   const options: GatewayOptions = {
-    ...identity,
+    host,
+    port,
     ca: readFileSync(caFile, 'utf8'),
-    onListening: () => process.send?.(listening),
+    deviceId,
+    hmacSecret: identity.hmacSecret,
+    token: identity.token,
+    onToken: (token, expiresAt) => identity.takeToken(token, expiresAt),
+    renew: () => identity.renew(),
+    onListening: () => say({ kind: 'listening' }),
     answers,
     ackDelayMs,
   };
@@ -98,9 +109,12 @@ function start({ kind: _, caFile, intervalMs, behaviour: name, ...identity }: Si
   setInterval(report, intervalMs, behaviour);
 }
 
-process.on('message', (message: SimulatorStart | SimulatorToken) => {
-  if (message.kind === 'start') start(message);
-  else gateway?.setToken(message.token);
+process.on('message', (message: SimulatorStart) => {
+  start(message).catch((error: unknown) => {
+    // Its parent starts it again.
+    console.error(`simulator: ${String(error)}`);
+    process.exit(1);
+  });
 });
 process.on('disconnect', () => process.exit(0));
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {

@@ -1,6 +1,6 @@
 /** What a request does, as its audit row says it [C-8.4]. */
 import type { Context } from 'hono';
-import type { AuditEntry } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import type { AppContext } from '../env.ts';
 import { addressOf } from './address.ts';
 

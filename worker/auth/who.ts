@@ -1,5 +1,5 @@
 /** Who asks, as the middleware tells the handlers. */
-import type { Actor } from '../../durable-objects/registry/audit-events.ts';
+import type { Actor } from '../../durable-objects/registry/entries.ts';
 import type { Role } from '../../protocol/roles.ts';
 import type { SessionMembership } from '../registry/sessions.ts';
 import type { UserRow } from '../registry/users.ts';

@@ -31,9 +31,10 @@ export function readPath(
   return parse(schema, c.req.param(), code);
 }
 
-/** A JSON body by its schema; what it does not know is refused by name. */
-export function readBody(c: Context<AppContext>, schema: z.ZodType): unknown {
-  const body = c.get('body');
+/** A JSON body by its schema; what it does not know is refused by name. `absent`: in the place of none. */
+export function readBody(c: Context<AppContext>, schema: z.ZodType, absent?: unknown): unknown {
+  const given = c.get('body');
+  const body = given === undefined ? absent : given;
   if (body === undefined)
     throw new ApiError('VALIDATION_ERROR', 'Missing body', { details: ['body: required'] });
   const parsed = schema.safeParse(body);

@@ -5,6 +5,7 @@ import { dropOldAuditEvents } from '../registry/audit.ts';
 import { dropOldFailures } from '../registry/login-failures.ts';
 import { dropExpiredSessions } from '../registry/sessions.ts';
 import { discardStranded } from './api-key.ts';
+import { finishMoves } from './device-move.ts';
 import { announceDue } from './registry-change.ts';
 
 /** Rows that one round clears away; of audit events they are named one by one, and D1 binds a hundred. */
@@ -15,6 +16,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
   const duties: [name: string, duty: () => Promise<void>][] = [
     ['registry changes', () => announceDue(env, now)],
     ['stranded keys', () => discardStranded(env, now)],
+    ['device moves', () => finishMoves(env, now)],
     ['sessions', () => dropExpiredSessions(env.DB, now, ROWS_PER_ROUND)],
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
     ['audit events', () => dropOldAuditEvents(env.DB, now, EVENTS_PER_ROUND)],

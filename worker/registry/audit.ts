@@ -1,7 +1,8 @@
 /** Audit rows as admins read them [C-8.4], and those of actions that change nothing else in D1. */
 import { and, count, desc, eq, inArray, lt, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { type AuditEntry, auditRow } from '../../durable-objects/registry/audit-events.ts';
+import { auditRow } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { auditEvents, organizations } from '../../migrations/schema.ts';
 import type { AuditEvent } from '../../protocol/audit.ts';
 import { formatInstant } from '../../protocol/ids.ts';

@@ -1,19 +1,156 @@
-/** Devices as the Worker looks them up when one dials. */
-import { eq } from 'drizzle-orm';
+/** Devices in the registry [C-3.1]: who they are and what they may; their secrets are in the object that serves them. */
+import { and, asc, count, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { devices } from '../../migrations/schema.ts';
+import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { devices, organizations, subDevices } from '../../migrations/schema.ts';
+import type { DeviceChange, DeviceRequest } from '../../protocol/device-record.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
+import type { PageRequest } from '../../protocol/page.ts';
+import { brokeForeignKey, brokenUnique, isEmpty } from './broken.ts';
+import { commitChange, type RegistryChange } from './changes.ts';
 
-export type DialingDevice = Pick<typeof devices.$inferSelect, 'id' | 'plantId' | 'status' | 'authMethod'>;
+export type DeviceRow = typeof devices.$inferSelect;
 
-export async function findDevice(database: D1Database, id: string): Promise<DialingDevice | undefined> {
-  const [device] = await drizzle(database)
-    .select({
-      id: devices.id,
-      plantId: devices.plantId,
-      status: devices.status,
-      authMethod: devices.authMethod,
-    })
+/** As one is looked up when it dials. */
+export type DialingDevice = DeviceRow & { settings: OrganizationSettings };
+
+export async function findDialingDevice(
+  database: D1Database,
+  id: string,
+): Promise<DialingDevice | undefined> {
+  const [found] = await drizzle(database)
+    .select({ device: devices, settings: organizations.settings })
     .from(devices)
+    .innerJoin(organizations, eq(organizations.id, devices.organizationId))
     .where(eq(devices.id, id));
-  return device;
+  return found && { ...found.device, settings: organizationSettings.parse(found.settings) };
+}
+
+export async function findDevice(
+  database: D1Database,
+  organizationId: string,
+  id: string,
+): Promise<DeviceRow | undefined> {
+  const [row] = await drizzle(database)
+    .select()
+    .from(devices)
+    .where(and(eq(devices.id, id), eq(devices.organizationId, organizationId)));
+  return row;
+}
+
+/** By name; those of one plant alone, where it is named. */
+export async function pageDevices(
+  database: D1Database,
+  { organizationId, allowedPlantIds }: { organizationId: string; allowedPlantIds: string[] | null },
+  plantId: string | undefined,
+  { page, limit }: PageRequest,
+): Promise<{ rows: DeviceRow[]; total: number }> {
+  const db = drizzle(database);
+  const isMeant = and(
+    eq(devices.organizationId, organizationId),
+    plantId === undefined ? undefined : eq(devices.plantId, plantId),
+    allowedPlantIds === null
+      ? undefined
+      : sql`${devices.plantId} IN (SELECT value FROM json_each(${JSON.stringify(allowedPlantIds)}))`,
+  );
+  // Of all of them the organization knows how many there are: counting reads every row.
+  const total =
+    plantId === undefined && allowedPlantIds === null
+      ? db
+          .select({ total: organizations.deviceCount })
+          .from(organizations)
+          .where(eq(organizations.id, organizationId))
+      : db.select({ total: count() }).from(devices).where(isMeant);
+  const [rows, [known]] = await db.batch([
+    db
+      .select()
+      .from(devices)
+      .where(isMeant)
+      .orderBy(asc(devices.name), asc(devices.id))
+      .limit(limit)
+      .offset((page - 1) * limit),
+    total,
+  ]);
+  return { rows, total: known?.total ?? 0 };
+}
+
+/** `serial`: it is another device's; `full`: no more may be; `plant`: that has gone meanwhile. */
+export async function createDevice(
+  database: D1Database,
+  organizationId: string,
+  request: DeviceRequest,
+  audit: (id: string) => AuditEntry,
+  now: number,
+): Promise<{ row: DeviceRow; change: RegistryChange } | 'serial' | 'full' | 'plant'> {
+  const [own] = await drizzle(database)
+    .select({ total: organizations.deviceCount })
+    .from(organizations)
+    .where(eq(organizations.id, organizationId));
+  if ((own?.total ?? 0) >= LIMIT.devicesPerOrganization) return 'full';
+  const id = crypto.randomUUID();
+  try {
+    const sites = request.plantId === null ? [] : [request.plantId];
+    const { results, ...change } = await commitChange(database, organizationId, { sites }, now, (db) => [
+      db
+        .insert(devices)
+        .values({ id, organizationId, ...request, createdAtMs: now, updatedAtMs: now })
+        .returning(),
+      db
+        .update(organizations)
+        .set({ deviceCount: sql`${organizations.deviceCount} + 1` })
+        .where(eq(organizations.id, organizationId)),
+      auditRow(db, audit(id), now),
+    ]);
+    const [row] = results[0] as DeviceRow[];
+    if (!row) throw new Error('an insert that returned nothing');
+    return { row, change };
+  } catch (error) {
+    if (brokenUnique(error)?.includes('devices.serial_number')) return 'serial';
+    if (brokeForeignKey(error)) return 'plant';
+    throw error;
+  }
+}
+
+/** All but its plant: that is a move. */
+export async function changeDevice(
+  database: D1Database,
+  { organizationId, id, plantId }: DeviceRow,
+  { plantId: _move, ...change }: DeviceChange,
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange | 'gone'> {
+  const columns = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
+  const sites = plantId === null || change.type === undefined ? [] : [plantId];
+  const { results, ...told } = await commitChange(database, organizationId, { sites }, now, (db) => [
+    db
+      .update(devices)
+      .set({ ...columns, updatedAtMs: now })
+      .where(eq(devices.id, id))
+      .returning({ id: devices.id }),
+    auditRowIfChanged(db, audit, now),
+  ]);
+  return isEmpty(results[0]) ? 'gone' : told;
+}
+
+/** With the links of sub-devices to it. */
+export async function deleteDevice(
+  database: D1Database,
+  { organizationId, id, plantId }: DeviceRow,
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange | 'gone'> {
+  const sites = plantId === null ? [] : [plantId];
+  const { results, ...told } = await commitChange(database, organizationId, { sites }, now, (db) => [
+    db.update(subDevices).set({ linkedDeviceId: null }).where(eq(subDevices.linkedDeviceId, id)),
+    db.delete(devices).where(eq(devices.id, id)).returning({ id: devices.id }),
+    auditRowIfChanged(db, audit, now),
+    // As many as the audit row that stands before it.
+    db
+      .update(organizations)
+      .set({ deviceCount: sql`${organizations.deviceCount} - 1` })
+      .where(and(eq(organizations.id, organizationId), sql`changes() > 0`)),
+  ]);
+  return isEmpty(results[1]) ? 'gone' : told;
 }

@@ -1,7 +1,8 @@
 /** Organizations and their members, as the Worker reads and writes them [C-1.1], [C-1.2]. */
 import { and, asc, count, eq, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { type AuditEntry, auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { memberships, organizations, users } from '../../migrations/schema.ts';
 import { formatInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -142,7 +143,7 @@ export async function createOrganization(
     if (brokenUnique(error) === 'organizations.slug') return 'slug';
     throw error;
   }
-  return { ...organization, settings: {}, registryVersion: 1, createdAtMs: now };
+  return { ...organization, settings: {}, registryVersion: 1, deviceCount: 0, createdAtMs: now };
 }
 
 export type MemberRow = { user: typeof users.$inferSelect; role: Role; createdAtMs: number };

@@ -1,7 +1,8 @@
 /** Plants as the Worker reads and writes them, and their sub-devices as partners list them. */
 import { and, asc, count, eq, inArray, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { type AuditEntry, auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { plants, subDevices } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { PageRequest } from '../../protocol/page.ts';

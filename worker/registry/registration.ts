@@ -41,5 +41,8 @@ export async function registerUser(
     if (broken === 'organizations.slug') return 'slug';
     throw error;
   }
-  return { user, organization: made && { ...made, settings: {}, registryVersion: 1, createdAtMs: now } };
+  return {
+    user,
+    organization: made && { ...made, settings: {}, registryVersion: 1, deviceCount: 0, createdAtMs: now },
+  };
 }

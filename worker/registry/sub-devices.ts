@@ -1,7 +1,8 @@
 /** Sub-devices as admins write them [C-2.2]: the plant's Site is told of each change. */
-import { and, asc, count, eq, sql } from 'drizzle-orm';
+import { and, asc, count, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { type AuditEntry, auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { devices, subDevices } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { PageRequest } from '../../protocol/page.ts';
@@ -12,9 +13,9 @@ import type { SubDeviceRow } from './plants.ts';
 
 /**
  * What the registry says no to: `external-id` and `linked` are somebody else's, `full`: no more may be; `plant`: that has
- * gone meanwhile, `gone`: the sub-device has.
+ * gone meanwhile, `gone`: the sub-device has; `device`: the one to be linked is not of the plant any more.
  */
-export type SubDeviceRefusal = 'external-id' | 'linked' | 'full' | 'plant' | 'gone';
+export type SubDeviceRefusal = 'external-id' | 'linked' | 'full' | 'plant' | 'gone' | 'device';
 
 export interface Whose {
   organizationId: string;
@@ -63,7 +64,12 @@ export async function isDeviceOf(
     .select({ id: devices.id })
     .from(devices)
     .where(
-      and(eq(devices.id, deviceId), eq(devices.organizationId, organizationId), eq(devices.plantId, plantId)),
+      and(
+        eq(devices.id, deviceId),
+        eq(devices.organizationId, organizationId),
+        eq(devices.plantId, plantId),
+        isNull(devices.movingTo),
+      ),
     );
   return found.length > 0;
 }
@@ -91,9 +97,10 @@ export async function createSubDevice(
     meterRole: request.meterRole ?? (request.assetType === 'METER' ? 'GRID' : null),
     createdAtMs: now,
   };
-  return await orRefusal(async () => {
+  return await orRefusal(row.linkedDeviceId, async () => {
+    const linkedDeviceId = row.linkedDeviceId && deviceHere(row.linkedDeviceId, plantId);
     const change = await commitChange(database, organizationId, { sites: [plantId] }, now, (batch) => [
-      batch.insert(subDevices).values(row),
+      batch.insert(subDevices).values({ ...row, linkedDeviceId }),
       auditRow(batch, audit(row.id), now),
     ]);
     return { row, change };
@@ -108,8 +115,12 @@ export async function changeSubDevice(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | SubDeviceRefusal> {
-  const columns = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
-  return await orRefusal(async () => {
+  const columns: Record<string, unknown> = Object.fromEntries(
+    Object.entries(change).filter(([, value]) => value !== undefined),
+  );
+  const { linkedDeviceId } = change;
+  if (linkedDeviceId) columns.linkedDeviceId = deviceHere(linkedDeviceId, plantId);
+  return await orRefusal(linkedDeviceId, async () => {
     const { results, ...told } = await commitChange(
       database,
       organizationId,
@@ -148,16 +159,23 @@ export async function deleteSubDevice(
   return isEmpty(results[0]) ? 'gone' : told;
 }
 
+/** The device, if it is of this plant as the row is written, and stays; else nobody's id, which breaks the reference. */
+function deviceHere(deviceId: string, plantId: string) {
+  return sql<string>`coalesce((SELECT id FROM devices
+    WHERE id = ${deviceId} AND plant_id = ${plantId} AND moving_to IS NULL), 'not here')`;
+}
+
 async function orRefusal<Value>(
+  linkedDeviceId: string | null | undefined,
   work: () => Promise<Value>,
-): Promise<Value | 'external-id' | 'linked' | 'plant'> {
+): Promise<Value | 'external-id' | 'linked' | 'plant' | 'device'> {
   try {
     return await work();
   } catch (error) {
     const broken = brokenUnique(error);
     if (broken?.includes('sub_devices.external_id')) return 'external-id';
     if (broken?.includes('sub_devices.linked_device_id')) return 'linked';
-    if (brokeForeignKey(error)) return 'plant';
+    if (brokeForeignKey(error)) return linkedDeviceId ? 'device' : 'plant';
     throw error;
   }
 }

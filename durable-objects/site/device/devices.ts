@@ -3,7 +3,10 @@ import type { DeviceReportedStatus } from '../../../protocol/enums.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { DeviceGrant } from '../../rpc.ts';
 import type { DeviceRow, DeviceRows, SessionColumns } from './rows.ts';
-import type { DeviceSecrets } from './secrets.ts';
+import type { DeviceSecrets, SigningKey } from './secrets.ts';
+
+/** A version of a grant that comes without one. */
+const FIRST_VERSION = 1;
 
 export class Devices {
   readonly #rows: DeviceRows;
@@ -16,73 +19,105 @@ export class Devices {
     this.#devices = this.#read();
   }
 
+  /** Those that are here: one that leaves is not. */
   all(): DeviceRow[] {
-    return [...this.#devices.values()];
+    return [...this.#devices.values()].filter(({ leaving }) => leaving === null);
   }
 
   find(id: string): DeviceRow | undefined {
-    return this.#devices.get(id);
+    const device = this.#devices.get(id);
+    return device?.leaving === null ? device : undefined;
   }
 
-  /** Takes a provisioned device in. The same grant again changes nothing; a decommissioned device stays so. */
-  adopt(turn: Turn, grant: DeviceGrant): void {
-    const known = this.find(grant.deviceId);
-    if (known?.status === 'DECOMMISSIONED') return;
-    const isSameSecret = known !== undefined && this.#secrets.of(known).text === grant.hmacSecret;
-    if (isSameSecret && known.type === grant.type) return;
-    const sealed = isSameSecret ? known.secret_sealed : this.#secrets.seal(grant.deviceId, grant.hmacSecret);
-    this.#rows.put(turn, {
-      id: grant.deviceId,
-      type: grant.type,
-      secret_sealed: sealed,
-      secret_form: isSameSecret ? known.secret_form : 'text',
+  /** The move that takes a device away from here. */
+  leaving(id: string): string | undefined {
+    return this.#devices.get(id)?.leaving ?? undefined;
+  }
+
+  /** Those that have left something behind. */
+  allLeaving(): string[] {
+    return [...this.#devices.values()].flatMap(({ id, leaving }) => (leaving === null ? [] : [id]));
+  }
+
+  /** Takes a device in with its secret. The same grant, or an older one, changes nothing; a decommissioned device stays so. */
+  adopt(turn: Turn, { deviceId, type, hmacSecret, version = FIRST_VERSION }: DeviceGrant): void {
+    if (this.#devices.get(deviceId)?.status === 'DECOMMISSIONED') return;
+    if (!this.#secrets.replace(turn, deviceId, hmacSecret, version)) return;
+    this.#rows.put(turn, { id: deviceId, type });
+    this.changed(turn);
+  }
+
+  /** Returns since when it is so: later than any status that it had. */
+  setStatus(
+    turn: Turn,
+    device: DeviceRow,
+    status: DeviceRow['status'],
+    reason: string | null = null,
+  ): number {
+    const atMs = Math.max(turn.now, device.status_at_ms + 1);
+    this.#rows.setStatus(turn, device.id, {
+      status,
+      status_at_ms: atMs,
+      suspend_reason: status === 'SUSPENDED' ? reason : null,
     });
-    this.#changed(turn);
+    if (status === 'DECOMMISSIONED') this.#secrets.destroy(turn, device.id);
+    this.changed(turn);
+    return atMs;
   }
 
-  setStatus(turn: Turn, id: string, status: DeviceRow['status']): void {
-    if (status === 'DECOMMISSIONED') this.#rows.decommission(turn, id);
-    else this.#rows.setStatus(turn, id, status);
-    this.#changed(turn);
+  setType(turn: Turn, { id, type: before }: DeviceRow, type: DeviceRow['type']): void {
+    if (before === type) return;
+    this.#rows.put(turn, { id, type });
+    this.changed(turn);
   }
 
-  setSecretForm(turn: Turn, id: string, form: DeviceRow['secret_form']): void {
-    this.#rows.setSecretForm(turn, id, form);
-    this.#changed(turn);
+  /** The key that it signs with now: commands to it are signed with the same [C-3.7]. */
+  setProved(
+    turn: Turn,
+    { id, proved_version }: DeviceRow,
+    proved: Pick<SigningKey, 'version' | 'form'>,
+  ): void {
+    this.#secrets.setForm(turn, id, proved);
+    if (proved_version === proved.version) return;
+    this.#rows.setProved(turn, id, proved.version);
+    this.changed(turn);
   }
 
   setReportedStatus(turn: Turn, id: string, status: DeviceReportedStatus): void {
     if (this.find(id)?.reported_status === status) return;
     this.#rows.setReportedStatus(turn, id, status);
-    this.#changed(turn);
+    this.changed(turn);
+  }
+
+  setLeaving(turn: Turn, id: string, move: string): void {
+    this.#rows.setLeaving(turn, id, move);
+    this.changed(turn);
   }
 
   /** Opens a session under an epoch of its own, which it returns. */
   openSession(turn: Turn, id: string, session: Omit<SessionColumns, 'epoch'>): number {
     const epoch = this.#rows.mintEpoch(turn);
     this.#rows.openSession(turn, id, { ...session, epoch });
-    this.#changed(turn);
+    this.changed(turn);
     return epoch;
+  }
+
+  /** Its session, if it is in one, goes on until then at most. */
+  endSessionBy(turn: Turn, id: string, atMs: number): void {
+    this.#rows.endSessionBy(turn, id, atMs);
+    this.changed(turn);
   }
 
   /** Ends the session that a device is in, as of a moment. */
   closeSession(turn: Turn, id: string, endedAtMs: number): void {
-    const device = this.find(id);
+    const device = this.#devices.get(id);
     if (!device?.connection_id) return;
     this.#rows.closeSession(turn, id, device.epoch, endedAtMs);
-    this.#changed(turn);
-  }
-
-  countDropped(turn: Turn, id: string, reason: string, count: number): void {
-    this.#rows.countDropped(turn, id, reason, count);
-  }
-
-  dropped(id: string): { reason: string; count: number }[] {
-    return this.#rows.dropped(id);
+    this.changed(turn);
   }
 
   /** For the rest of the turn they are as they were just written. */
-  #changed(turn: Turn): void {
+  changed(turn: Turn): void {
     const before = this.#devices;
     turn.undo(() => {
       this.#devices = before;

@@ -9,14 +9,25 @@ import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device
 import { ok, type Result, refuse } from '../../../protocol/result.ts';
 import { verifyHmac } from '../../secrets/hmac.ts';
 import type { JournalEntry } from '../telemetry/entry.ts';
+import {
+  type Explanation,
+  explainMalformed,
+  explainNonce,
+  explainSignature,
+  explainTimestamp,
+} from './explain.ts';
 import type { ReplayGuard } from './replay.ts';
 import type { DeviceRow } from './rows.ts';
-import type { DeviceSecret } from './secrets.ts';
+import type { SigningKey } from './secrets.ts';
 
 /** Twice what the MQTT listener lets through: a journal row must hold a block and one message. */
 const MAX_PAYLOAD_CHARS = 256 * 1024;
 
-export type DropReason = 'MALFORMED' | 'SIGNATURE' | 'TIMESTAMP' | 'NONCE';
+/** `TOPIC`: it was published where this device may not; its bridge says so. */
+export type DropReason = 'MALFORMED' | 'SIGNATURE' | 'TIMESTAMP' | 'NONCE' | 'TOPIC';
+
+/** A message that was dropped, and why. */
+export type Dropped = Explanation & { topic: string; reason: DropReason };
 
 type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
 type AckMessage = Extract<DeviceMessage, { topic: 'ack' }>;
@@ -30,8 +41,8 @@ export type Finding =
 /** What messages are judged by: who sent them, and what was sent before. */
 export interface Sender {
   device: DeviceRow;
-  /** Throws when it cannot be opened: then each message is refused on its own. */
-  secret: () => DeviceSecret;
+  /** Throws when one cannot be opened: then each message is refused on its own. */
+  keys: (now: number) => Iterable<SigningKey>;
   replay: ReplayGuard;
 }
 
@@ -39,11 +50,11 @@ export interface Sender {
 export class BatchFindings {
   readonly entries: Extract<Finding, { kind: 'entry' }>[] = [];
   readonly acks: { seq: number; ack: AckMessage }[] = [];
-  readonly dropped = new Map<DropReason, number>();
+  readonly dropped: Dropped[] = [];
   readonly stored: number[] = [];
   readonly refused: { seq: number; reason: string }[] = [];
-  /** The form of the secret that the batch proved, when it is another than before. */
-  secretForm: DeviceRow['secret_form'] | undefined;
+  /** What the last good message was signed with. */
+  proved: SigningKey | undefined;
   readonly #sender: Sender;
   readonly #nonces = new Map<string, string>();
 
@@ -74,7 +85,7 @@ export class BatchFindings {
     }
     try {
       const judged = this.#judge(frame, now);
-      if (!judged.ok) this.dropped.set(judged.refusal, (this.dropped.get(judged.refusal) ?? 0) + 1);
+      if (!judged.ok) this.drop(frame.topic, judged.refusal);
       else if (judged.value.kind === 'entry') this.#addEntry(judged.value);
       else if (judged.value.kind === 'ack') this.acks.push({ seq: frame.seq, ack: judged.value.ack });
       this.stored.push(frame.seq);
@@ -82,6 +93,11 @@ export class BatchFindings {
       console.error('frame refused', { deviceId: this.#sender.device.id, seq: frame.seq, error });
       this.refused.push({ seq: frame.seq, reason: 'could not be judged' });
     }
+  }
+
+  /** Keeps a drop to be told of; beyond what is kept of them they are only counted. */
+  drop(topic: string, { reason, ...explanation }: Omit<Dropped, 'topic'>): void {
+    this.dropped.push({ topic, reason, ...explanation });
   }
 
   /** The answers: what is stored, and what is not. */
@@ -101,13 +117,19 @@ export class BatchFindings {
     this.entries.push(finding);
   }
 
-  #judge(frame: PublishFrame, now: number): Result<Finding, DropReason> {
+  #judge(frame: PublishFrame, now: number): Result<Finding, Omit<Dropped, 'topic'>> {
     const { device, replay } = this.#sender;
     const parsed = parseDeviceMessage(device.id, frame.topic, frame.payload);
-    if (!parsed.ok) return refuse('MALFORMED');
+    if (!parsed.ok)
+      return refuse({ reason: 'MALFORMED', ...explainMalformed(parsed.refusal, frame.payload) });
     const message = parsed.value;
-    if (!this.#verify(message)) return refuse('SIGNATURE');
-    if (Math.abs(now - message.ts) > LIMIT.timestampToleranceMs) return refuse('TIMESTAMP');
+    if (!this.#verify(message, now)) {
+      const matches = (text: string) =>
+        [...this.#sender.keys(now)].some(({ key }) => verifyHmac(key, text, message.sig));
+      return refuse({ reason: 'SIGNATURE', ...explainSignature(message, frame.payload, matches) });
+    }
+    if (Math.abs(now - message.ts) > LIMIT.timestampToleranceMs)
+      return refuse({ reason: 'TIMESTAMP', ...explainTimestamp(message.ts, now) });
     if (message.topic === 'ack') return ok({ kind: 'ack', ack: message });
 
     const entry: JournalEntry = {
@@ -121,22 +143,20 @@ export class BatchFindings {
     };
     const inBatch = this.#nonces.get(entry.nonce);
     const seen = inBatch === undefined ? replay.judge(entry) : inBatch === entry.digest ? 'repeat' : 'replay';
-    if (seen === 'replay') return refuse('NONCE');
+    if (seen === 'replay') return refuse({ reason: 'NONCE', ...explainNonce(message.nonce) });
     if (seen === 'repeat') return ok({ kind: 'repeat' });
     return message.topic === 'telemetry'
       ? ok({ kind: 'entry', entry, data: message.data })
       : ok({ kind: 'entry', entry, status: message.status });
   }
 
-  /** The secret counts as its hex text, or as the bytes that it spells [C-3.7]. */
-  #verify(message: DeviceMessage): boolean {
-    const { device } = this.#sender;
-    const secret = this.#sender.secret();
-    const expected = this.secretForm ?? device.secret_form;
-    const other = expected === 'text' ? 'bytes' : 'text';
-    if (verifyHmac(secret[expected], message.signingString, message.sig)) return true;
-    if (!verifyHmac(secret[other], message.signingString, message.sig)) return false;
-    this.secretForm = other;
-    return true;
+  /** By any secret of the device that is good now, as its hex text or as the bytes that it spells [C-3.7]. */
+  #verify(message: DeviceMessage, now: number): boolean {
+    for (const key of this.#sender.keys(now)) {
+      if (!verifyHmac(key.key, message.signingString, message.sig)) continue;
+      this.proved = key;
+      return true;
+    }
+    return false;
   }
 }

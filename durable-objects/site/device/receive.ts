@@ -2,11 +2,15 @@
  * One batch of a device's frames (rule 3): each message is judged without a write, then all that is good is written
  * in one turn, and only what stands is answered.
  */
+import { LIMIT } from '../../../protocol/limits.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
+import type { Turn } from '../../object/turn.ts';
 import { applyAck, sendOpen } from '../dispatch/execution.ts';
 import type { SiteParts } from '../parts.ts';
-import { BatchFindings } from './messages.ts';
+import { explainTopic } from './explain.ts';
+import { BatchFindings, type Dropped } from './messages.ts';
 import type { DeviceRow } from './rows.ts';
+import { noteTokenAck } from './token-refresh.ts';
 
 type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
 
@@ -25,7 +29,7 @@ export function receiveFrames(
   // 1. judge each frame; nothing is written yet
   const findings = new BatchFindings({
     device,
-    secret: () => site.secrets.of(device),
+    keys: (at) => site.secrets.keys(device, at),
     replay: journal.replay,
   });
   const waiting: number[] = [];
@@ -34,6 +38,8 @@ export function receiveFrames(
   for (const frame of frames) {
     if (frame.kind === 'subscribed') sessions.setSubscribed(device.id, frame.commands);
     else if (frame.kind === 'quiet') sessions.setQuiet(device.id, frame.quiet, now);
+    else if (frame.kind === 'strayed')
+      findings.drop(frame.topic, { reason: 'TOPIC', ...explainTopic(frame, device.id) });
     else if (waiting.length === 0 && mayCome(site, device.id, frame, now)) findings.take(frame, now);
     else if (sessions.linkOf(device.id) >= 2) waiting.push(frame.seq);
     else findings.refuse(frame.seq, 'over its rate');
@@ -54,15 +60,13 @@ export function receiveFrames(
       }
     });
     journal.append(turn, findings.entries, isEventDue ? now : journal.eventAtMs);
-    for (const [reason, count] of findings.dropped) {
-      site.devices.countDropped(turn, device.id, reason, count);
-    }
-    if (findings.secretForm) site.devices.setSecretForm(turn, device.id, findings.secretForm);
+    noteDropped(turn, site, device.id, findings.dropped);
+    if (findings.proved) site.devices.setProved(turn, device, findings.proved);
     if (findings.reportedStatus) site.devices.setReportedStatus(turn, device.id, findings.reportedStatus);
     for (const { seq, ack } of findings.acks) {
-      const { cmdId, status } = ack;
-      if (!turn.step(() => applyAck(turn, site, { deviceId: device.id, cmdId, status })))
-        findings.refuseAck(seq);
+      const of = { deviceId: device.id, cmdId: ack.cmdId, status: ack.status };
+      if (noteTokenAck(site, of)) continue;
+      if (!turn.step(() => applyAck(turn, site, of))) findings.refuseAck(seq);
     }
     if (isBack) sendOpen(turn, site, device.id);
   });
@@ -73,6 +77,16 @@ export function receiveFrames(
   if (findings.entries.length === 0 && !isQuietOther) return;
   if (isQuietOther || !findings.hasData || presence.isStale(now))
     site.turns.run((turn) => presence.update(turn));
+}
+
+/** Counted all, by reason; of the last so many it is told why. */
+function noteDropped(turn: Turn, site: SiteParts, deviceId: string, dropped: readonly Dropped[]): void {
+  for (const [reason, of] of Map.groupBy(dropped, (one) => one.reason)) {
+    site.diagnostics.countDropped(turn, deviceId, reason, of.length);
+  }
+  for (const { topic, reason, detail, expected = null } of dropped.slice(-LIMIT.diagnosticsEntries)) {
+    site.diagnostics.addDrop(turn, deviceId, { topic, reason, detail, expected });
+  }
 }
 
 /** Judged before anything is looked at or stored: the device's rate, and room for its nonce. */

@@ -1,4 +1,4 @@
-/** The devices of a site, and the messages of theirs that were dropped. */
+/** The devices of a site. */
 import type { DeviceReportedStatus, DeviceType } from '../../../protocol/enums.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -7,8 +7,12 @@ export type DeviceRow = {
   id: string;
   type: DeviceType;
   status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED';
-  secret_sealed: string;
-  secret_form: 'text' | 'bytes';
+  /** The version of the secret that it last signed with. */
+  proved_version: number | null;
+  status_at_ms: number;
+  suspend_reason: string | null;
+  /** The move that takes it to another object. */
+  leaving: string | null;
   reported_status: DeviceReportedStatus | null;
   epoch: number;
   connection_id: string | null;
@@ -17,11 +21,13 @@ export type DeviceRow = {
   connected_at_ms: number | null;
   disconnected_at_ms: number | null;
   session_expires_at_ms: number | null;
+  /** Of the session's token; null for a certificate. */
+  session_issued_at_ms: number | null;
 };
 
 export type SessionColumns = Pick<
   DeviceRow,
-  'epoch' | 'connection_id' | 'bridge_id' | 'bridge_boot' | 'session_expires_at_ms'
+  'epoch' | 'connection_id' | 'bridge_id' | 'bridge_boot' | 'session_expires_at_ms' | 'session_issued_at_ms'
 >;
 
 export class DeviceRows {
@@ -35,30 +41,47 @@ export class DeviceRows {
     return this.#sql.all<DeviceRow>('SELECT * FROM device ORDER BY id');
   }
 
-  /** A device that is new, or has another secret or type; its status stays. */
-  put(turn: Turn, device: Pick<DeviceRow, 'id' | 'type' | 'secret_sealed' | 'secret_form'>): void {
+  /** A device that is new, or of another type; its status stays. */
+  put(turn: Turn, { id, type }: Pick<DeviceRow, 'id' | 'type'>): void {
     turn.write(
-      `INSERT INTO device (id, type, status, secret_sealed, secret_form) VALUES (?, ?, 'ACTIVE', ?, ?)
-       ON CONFLICT (id) DO UPDATE SET type = excluded.type, secret_sealed = excluded.secret_sealed,
-         secret_form = excluded.secret_form`,
-      device.id,
-      device.type,
-      device.secret_sealed,
-      device.secret_form,
+      `INSERT INTO device (id, type, status, status_at_ms) VALUES (?, ?, 'ACTIVE', ?)
+       ON CONFLICT (id) DO UPDATE SET type = excluded.type`,
+      id,
+      type,
+      turn.now,
     );
   }
 
-  setStatus(turn: Turn, id: string, status: DeviceRow['status']): void {
-    turn.write('UPDATE device SET status = ? WHERE id = ?', status, id);
+  setStatus(
+    turn: Turn,
+    id: string,
+    change: Pick<DeviceRow, 'status' | 'status_at_ms' | 'suspend_reason'>,
+  ): void {
+    turn.write(
+      'UPDATE device SET status = ?, status_at_ms = ?, suspend_reason = ? WHERE id = ?',
+      change.status,
+      change.status_at_ms,
+      change.suspend_reason,
+      id,
+    );
   }
 
-  /** Permanent: what it could sign with is gone. */
-  decommission(turn: Turn, id: string): void {
-    turn.write(`UPDATE device SET status = 'DECOMMISSIONED', secret_sealed = '' WHERE id = ?`, id);
+  setProved(turn: Turn, id: string, version: number): void {
+    turn.write('UPDATE device SET proved_version = ? WHERE id = ?', version, id);
   }
 
-  setSecretForm(turn: Turn, id: string, form: DeviceRow['secret_form']): void {
-    turn.write('UPDATE device SET secret_form = ? WHERE id = ?', form, id);
+  setLeaving(turn: Turn, id: string, move: string): void {
+    turn.write('UPDATE device SET leaving = ? WHERE id = ?', move, id);
+  }
+
+  /** The session is over at that moment, if it would have gone on. */
+  endSessionBy(turn: Turn, id: string, atMs: number): void {
+    turn.write(
+      'UPDATE device SET session_expires_at_ms = ? WHERE id = ? AND (session_expires_at_ms IS NULL OR session_expires_at_ms > ?)',
+      atMs,
+      id,
+      atMs,
+    );
   }
 
   setReportedStatus(turn: Turn, id: string, status: DeviceReportedStatus): void {
@@ -75,7 +98,7 @@ export class DeviceRows {
   openSession(turn: Turn, id: string, session: SessionColumns): void {
     turn.write(
       `UPDATE device SET epoch = ?, connection_id = ?, bridge_id = ?, bridge_boot = ?, connected_at_ms = ?,
-         session_expires_at_ms = ?, disconnected_at_ms = NULL,
+         session_expires_at_ms = ?, session_issued_at_ms = ?, disconnected_at_ms = NULL,
          reported_status = CASE reported_status WHEN 'OFFLINE' THEN NULL ELSE reported_status END WHERE id = ?`,
       session.epoch,
       session.connection_id,
@@ -83,6 +106,7 @@ export class DeviceRows {
       session.bridge_boot,
       turn.now,
       session.session_expires_at_ms,
+      session.session_issued_at_ms,
       id,
     );
   }
@@ -96,20 +120,5 @@ export class DeviceRows {
       id,
       epoch,
     );
-  }
-
-  countDropped(turn: Turn, deviceId: string, reason: string, count: number): void {
-    turn.write(
-      `INSERT INTO dropped_message (device_id, reason, count, last_at_ms) VALUES (?, ?, ?, ?)
-       ON CONFLICT (device_id, reason) DO UPDATE SET count = count + excluded.count, last_at_ms = excluded.last_at_ms`,
-      deviceId,
-      reason,
-      count,
-      turn.now,
-    );
-  }
-
-  dropped(deviceId: string): { reason: string; count: number }[] {
-    return this.#sql.all('SELECT reason, count FROM dropped_message WHERE device_id = ?', deviceId);
   }
 }

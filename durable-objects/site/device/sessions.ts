@@ -26,6 +26,8 @@ interface Attachment {
   handedOver?: boolean;
   /** Since when nothing, no ping either, came from the client [C-3.10]. */
   quietSinceMs?: number;
+  /** A newer token that it was sent: how often, and as which command; `taken` once it says so. */
+  refresh?: { tries: number; cmdId: string; taken?: boolean };
 }
 
 /** The socket of a device's newest epoch. */
@@ -73,6 +75,7 @@ export class DeviceSessions implements DueSource {
       bridge_id: dial.bridge,
       bridge_boot: dial.boot,
       session_expires_at_ms: dial.expiresAtMs,
+      session_issued_at_ms: dial.issuedAtMs ?? null,
     });
     turn.remember(() => {
       this.#ctx.acceptWebSocket(server, [dial.deviceId]);
@@ -119,6 +122,15 @@ export class DeviceSessions implements DueSource {
     const isFirst = this.#newest.get(deviceId)?.attachment.handedOver !== true;
     if (isFirst) this.#attach(deviceId, (attachment) => ({ ...attachment, handedOver: true }));
     return isFirst;
+  }
+
+  /** What of a newer token this session was sent. */
+  refreshOf(deviceId: string): Attachment['refresh'] {
+    return this.#newest.get(deviceId)?.attachment.refresh;
+  }
+
+  setRefresh(deviceId: string, refresh: NonNullable<Attachment['refresh']>): void {
+    this.#attach(deviceId, (attachment) => ({ ...attachment, refresh }));
   }
 
   /** Nothing came from the client for so long that its bridge says so, or something came again. */

@@ -4,7 +4,7 @@ import type { CommandOutcome, CommandRow } from '../command/rows.ts';
 import { droppedAlarm, type EventSubject, executionEvent, expiryAlarm } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { hasEnded, outcomeOf, targetsOf, wasTold } from './dispatch.ts';
-import { type DispatchRow, PLAN_OWN } from './rows.ts';
+import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 
 /** Its window is over. What was told and not acknowledged is no longer told; what was not, has expired. */
 export function expire(turn: Turn, site: SiteParts, row: DispatchRow): void {
@@ -12,7 +12,7 @@ export function expire(turn: Turn, site: SiteParts, row: DispatchRow): void {
     fail(turn, site, row, 'NO_ACK');
     return;
   }
-  if (row.command_sequence !== PLAN_OWN) raiseExpiry(turn, site, commandOf(site, row), row.device_id);
+  if (isOfCommand(row)) raiseExpiry(turn, site, commandOf(site, row), row.device_id);
   fail(turn, site, row, 'EXPIRED');
 }
 
@@ -34,7 +34,28 @@ export function fail(turn: Turn, site: SiteParts, row: DispatchRow, reason: stri
     site.dispatches.deleteOfCommand(turn, PLAN_OWN);
     return;
   }
+  if (row.command_sequence === OWN) {
+    endOwn(turn, site, row, 'FAILED', reason);
+    return;
+  }
   endDispatch(turn, site, commandOf(site, row), row, { state: 'FAILED', reason });
+}
+
+/** A command to a device over REST ends: its row says how. */
+export function endOwn(
+  turn: Turn,
+  site: SiteParts,
+  { cmd_id: cmdId }: DispatchRow,
+  status: 'COMPLETED' | 'FAILED',
+  reason: string | null,
+): void {
+  site.ownCommands.end(turn, cmdId, status, reason);
+  site.dispatches.delete(turn, cmdId);
+}
+
+/** Whether it is of a partner's command: neither the plan's own nor a device's. */
+export function isOfCommand({ command_sequence: sequence }: DispatchRow): boolean {
+  return sequence !== PLAN_OWN && sequence !== OWN;
 }
 
 /** All of a command that still waits ends, for that reason. */

@@ -9,13 +9,14 @@ import type { DueSource } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import { KINDS, kindOf } from '../command/kind/kinds.ts';
 import type { CommandRow } from '../command/rows.ts';
+import { removeDevice } from '../device/remove.ts';
 import { executionEvent } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { ackEntry } from '../plan/entry.ts';
 import { tellAgain } from '../plan/settle.ts';
 import { ackDue, advance, hasEnded, isExpired, isHeld, waitingDue } from './dispatch.ts';
-import { commandOf, endDispatch, expire, fail, failCommand, subjectOf } from './ends.ts';
-import { type DispatchRow, PLAN_OWN } from './rows.ts';
+import { commandOf, endDispatch, endOwn, expire, fail, failCommand, isOfCommand, subjectOf } from './ends.ts';
+import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 import { sendCommand } from './send-command.ts';
 import { findServing, makeRoom, readCommand, recheck } from './waiting.ts';
 
@@ -38,6 +39,11 @@ export function applyAck(turn: Turn, site: SiteParts, ack: DeviceAck): void {
   if (!state) return;
   if (row.command_sequence === PLAN_OWN) {
     if (hasEnded(state)) site.dispatches.deleteOfCommand(turn, PLAN_OWN);
+    else site.dispatches.update(turn, row, { state, due_at_ms: turn.now + LIMIT.noResultMs });
+    return;
+  }
+  if (row.command_sequence === OWN) {
+    if (state === 'COMPLETED' || state === 'FAILED') endOwn(turn, site, row, state, null);
     else site.dispatches.update(turn, row, { state, due_at_ms: turn.now + LIMIT.noResultMs });
     return;
   }
@@ -91,7 +97,7 @@ export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
   for (const row of site.dispatches.openFor(deviceId)) {
     if (isHeld(row.state)) {
       // What an emergency came after is not begun anew, nor what is over; what the plan says now is.
-      const isWanted = row.command_sequence === PLAN_OWN || row.command_sequence >= lastEmergency;
+      const isWanted = !isOfCommand(row) || row.command_sequence >= lastEmergency;
       if (isNewSession && isWanted && !isExpired(row, turn.now)) sendCommand(turn, site, row);
     }
     // Sent before and lost with its link: that was no try of the device's. Past its window only its ack is waited for.
@@ -105,7 +111,7 @@ export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
 /** Not past its window, and not behind an emergency: what was told before one is not told after it. */
 function mayBeToldAgain(row: DispatchRow, lastEmergency: number, now: number): boolean {
   const { action, command_sequence: sequence } = row;
-  const isOvertaken = sequence !== PLAN_OWN && sequence < lastEmergency && !action.startsWith('EMERGENCY_');
+  const isOvertaken = isOfCommand(row) && sequence < lastEmergency && !action.startsWith('EMERGENCY_');
   return !isOvertaken && !isExpired(row, now);
 }
 
@@ -116,8 +122,34 @@ function sendWaiting(turn: Turn, site: SiteParts, cmdId: string): void {
   if (!row) return;
   for (const one of findServing(turn, site, row)) {
     if (site.sessions.isLive(one.device_id, turn.now)) sendAgain(turn, site, one, one.tries + 1);
-    else if (!site.facts(turn).isActive(one.device_id)) fail(turn, site, one, 'DEVICE_GONE');
+    else if (isGone(site, one.device_id)) fail(turn, site, one, 'DEVICE_GONE');
   }
+}
+
+/**
+ * Its device is no more here: what waits for it goes to who serves in its place. So does what that one is to be told
+ * anyway, by the plan; anything else that it was told may have been obeyed, and ends.
+ */
+export function handOver(turn: Turn, site: SiteParts, cmdId: string): void {
+  const row = site.dispatches.find(cmdId);
+  if (!row) return;
+  const { gatewayId } = site.facts(turn);
+  if (row.state === 'WAITING') {
+    if (row.not_before_ms <= turn.now) sendWaiting(turn, site, cmdId);
+  } else if (row.command_sequence === PLAN_OWN) site.dispatches.delete(turn, cmdId);
+  else if (row.action.startsWith('EMERGENCY_')) {
+    wait(turn, site, row);
+    sendWaiting(turn, site, cmdId);
+  } else if (row.action === 'SITE_SETPOINT' && gatewayId !== undefined) {
+    site.dispatches.delete(turn, cmdId);
+    site.plan.forgetTold(turn);
+  } else fail(turn, site, row, 'DEVICE_GONE');
+}
+
+/** Not one that is suspended: it may be let in again. */
+function isGone({ devices }: SiteParts, deviceId: string): boolean {
+  const device = devices.find(deviceId);
+  return device === undefined || device.status === 'DECOMMISSIONED';
 }
 
 /** The agenda's work on dispatches: a window opens, one expires or is retried, one that is held ends. */
@@ -188,6 +220,10 @@ function sendAgain(turn: Turn, site: SiteParts, row: DispatchRow, tries: number)
 
 /** The registry says that the plant consists of other things: what waits for what it lost ends; or that it is no more. */
 export function plantChanged(turn: Turn, site: SiteParts, isGone: boolean): void {
+  const { deviceTypes = {} } = site.registry.record ?? {};
+  for (const id of site.devices.allLeaving()) if (!(id in deviceTypes)) removeDevice(turn, site, id);
+  for (const device of site.devices.all())
+    site.devices.setType(turn, device, deviceTypes[device.id] ?? device.type);
   const rows = isGone ? site.dispatches.all() : site.dispatches.waiting();
   for (const { cmd_id: cmdId } of rows) {
     const row = site.dispatches.find(cmdId);

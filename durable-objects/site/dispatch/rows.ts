@@ -6,6 +6,8 @@ import type { Turn } from '../../object/turn.ts';
 
 /** In the place of a command: what the plan tells by itself, a mode in force or an emergency once more. */
 export const PLAN_OWN = 0;
+/** In the place of a command: one to a device over REST, of the dispatch's own cmd_id [C-3.4]. */
+export const OWN = -1;
 
 export type DispatchState = 'WAITING' | 'SENT' | 'RECEIVED' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED';
 
@@ -56,6 +58,14 @@ export class DispatchRows {
     return this.#sql.all<DispatchRow>(
       `SELECT * FROM dispatch WHERE state = 'WAITING' OR (device_id = ? AND state IN ('SENT', 'RECEIVED', 'IN_PROGRESS'))
        ORDER BY command_sequence`,
+      deviceId,
+    );
+  }
+
+  /** All that is open for one device, oldest first. */
+  ofDevice(deviceId: string): DispatchRow[] {
+    return this.#sql.all<DispatchRow>(
+      'SELECT * FROM dispatch WHERE device_id = ? ORDER BY command_sequence',
       deviceId,
     );
   }
@@ -132,6 +142,11 @@ export class DispatchRows {
   deleteOfCommand(turn: Turn, commandSequence: number): void {
     this.#due = undefined;
     turn.write('DELETE FROM dispatch WHERE command_sequence = ?', commandSequence);
+  }
+
+  delete(turn: Turn, cmdId: string): void {
+    this.#due = undefined;
+    turn.write('DELETE FROM dispatch WHERE cmd_id = ?', cmdId);
   }
 
   #readDue(): number | undefined {

@@ -5,6 +5,7 @@ import { commandSigningString } from '../../../protocol/signing.ts';
 import type { Turn } from '../../object/turn.ts';
 import { hmacHex } from '../../secrets/hmac.ts';
 import type { PlannedDispatch } from '../command/kind/kind.ts';
+import type { DeviceRow } from '../device/rows.ts';
 import type { SiteParts } from '../parts.ts';
 import { ackDue, type DispatchWindow, isHeld, waitingDue } from './dispatch.ts';
 import { type DispatchRow, PLAN_OWN } from './rows.ts';
@@ -43,12 +44,22 @@ export function sendCommand(turn: Turn, site: SiteParts, row: DispatchRow): void
     const device = site.devices.find(row.device_id);
     if (!device) return;
     const { cmd_id: cmdId, action, payload: payloadText } = row;
-    const ts = site.clock.now();
-    const signingString = commandSigningString(device.id, cmdId, ts, action, payloadText);
-    const sig = hmacHex(site.secrets.commandKey(device), signingString);
-    const payload = commandMessage({ cmdId, ts, action, payloadText, sig });
-    site.sessions.send(device.id, [{ kind: 'command', payload }]);
+    sendSigned(site, device, { cmdId, action, payloadText });
   });
+}
+
+/** Signed as of now, with what the device last signed with itself. */
+export function sendSigned(
+  site: Pick<SiteParts, 'clock' | 'secrets' | 'sessions'>,
+  device: DeviceRow,
+  { cmdId, action, payloadText }: { cmdId: string; action: string; payloadText: string },
+): void {
+  const ts = site.clock.now();
+  const key = site.secrets.commandKey(device, ts);
+  if (key === undefined) return;
+  const sig = hmacHex(key, commandSigningString(device.id, cmdId, ts, action, payloadText));
+  const payload = commandMessage({ cmdId, ts, action, payloadText, sig });
+  site.sessions.send(device.id, [{ kind: 'command', payload }]);
 }
 
 /** A mode or an emergency of somebody's ends a setpoint at the gateway: if the plan goes on with it, it is told again. */

@@ -10,8 +10,8 @@ import { kindOf } from '../command/kind/kinds.ts';
 import type { CommandRow } from '../command/rows.ts';
 import type { SiteParts } from '../parts.ts';
 import { wasTold } from './dispatch.ts';
-import { commandOf, failWaiting } from './ends.ts';
-import { type DispatchRow, PLAN_OWN } from './rows.ts';
+import { commandOf, failWaiting, isOfCommand } from './ends.ts';
+import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 
 /** Beyond so many commands the oldest that is no emergency ends. */
 export function makeRoom(turn: Turn, site: SiteParts): void {
@@ -27,6 +27,7 @@ export function makeRoom(turn: Turn, site: SiteParts): void {
  * that its device was told may have been obeyed: it goes to no other, unless it is an emergency.
  */
 export function findServing(turn: Turn, site: SiteParts, row: DispatchRow): DispatchRow[] {
+  if (row.command_sequence === OWN) return [row];
   if (row.command_sequence === PLAN_OWN) {
     const { gatewayId = row.device_id } = site.facts(turn);
     return [gatewayId === row.device_id ? row : site.dispatches.update(turn, row, { device_id: gatewayId })];
@@ -47,7 +48,7 @@ export function findServing(turn: Turn, site: SiteParts, row: DispatchRow): Disp
 
 /** Why a command that waited may no longer go out, or undefined when it may. */
 export function recheck(turn: Turn, site: SiteParts, row: DispatchRow): string | undefined {
-  if (row.command_sequence === PLAN_OWN) return undefined;
+  if (!isOfCommand(row)) return undefined;
   const parsed = readCommand(commandOf(site, row));
   if (!parsed) return 'INVALID_PAYLOAD';
   return kindOf(parsed).recheck(parsed.payload, row, site.facts(turn))?.rejectionCode;

@@ -4,7 +4,7 @@ import type { CommandType, ExecutionStatus } from '../../../protocol/enums.ts';
 import type { Acknowledgement, Alarm, Execution } from '../../../protocol/event.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { EventKind } from '../../../protocol/routing-keys.ts';
-import type { StatusChange } from '../../registry/status-lane.ts';
+import type { AuditEntry, RegistryWrite, StatusChange } from '../../registry/entries.ts';
 import type { OutboxEvent, PassingEvent } from '../../rpc.ts';
 import { derivedUuid } from '../../secrets/hmac.ts';
 import { type Violation, violationText } from '../command/refusal.ts';
@@ -160,9 +160,12 @@ export function deviationAlarm(
   return alarmEvents(`deviation|${subject.commandId}`, alarm, subject, keyIds, now);
 }
 
-/** What is so now; `deviceId` is a sub-device's external id, absent where it is the site's own. */
+/**
+ * What is so now; `deviceId` is a sub-device's external id, or where it is about an MQTT device that serves more than
+ * one, that device's own; absent where it is the site's.
+ */
 export interface State {
-  type: Extract<Alarm['type'], 'SITE_OFFLINE' | 'DEVICE_OFFLINE' | 'DEVICE_FAULT'>;
+  type: Extract<Alarm['type'], 'SITE_OFFLINE' | 'DEVICE_OFFLINE' | 'DEVICE_FAULT' | 'DEVICE_SUSPENDED'>;
   deviceId?: string;
 }
 
@@ -173,6 +176,7 @@ const STATE_ALARMS: Record<State['type'], Pick<Alarm, 'severity'> & { what: stri
   SITE_OFFLINE: { severity: 'CRITICAL', what: 'the site has no live session' },
   DEVICE_OFFLINE: { severity: 'WARNING', what: 'sends nothing' },
   DEVICE_FAULT: { severity: 'CRITICAL', what: 'reports a fault' },
+  DEVICE_SUSPENDED: { severity: 'CRITICAL', what: 'is suspended: it is not let in' },
 };
 
 /** An alarm of a state, raised or, with the moment of its end, cleared. */
@@ -246,8 +250,21 @@ export function statusRow(
   };
 }
 
-export function toStatusChange(row: OutboxRow): StatusChange {
-  return { kind: row.kind as StatusChange['kind'], id: row.message_id, columns: JSON.parse(row.payload) };
+/** An audit row on its way to D1; `cause`: told once, however often it goes. */
+export function auditRow(cause: string, entry: AuditEntry, now: number): NewOutboxRow {
+  return {
+    lane: REGISTRY_LANE,
+    kind: 'audit',
+    message_id: cause,
+    correlation_id: null,
+    at_ms: now,
+    payload: JSON.stringify(entry),
+  };
+}
+
+export function toRegistryWrite({ kind, message_id: id, payload, at_ms: atMs }: NewOutboxRow): RegistryWrite {
+  if (kind === 'audit') return { kind, cause: id, entry: JSON.parse(payload) as AuditEntry, atMs };
+  return { kind: kind as StatusChange['kind'], id, columns: JSON.parse(payload) };
 }
 
 export function toEvent(row: OutboxRow): OutboxEvent {

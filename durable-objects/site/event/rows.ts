@@ -6,7 +6,7 @@ import type { Turn } from '../../object/turn.ts';
 export type OutboxRow = {
   sequence: number;
   lane: string;
-  kind: EventKind | 'device' | 'plant' | 'sub-device';
+  kind: EventKind | 'device' | 'plant' | 'sub-device' | 'audit';
   message_id: string;
   correlation_id: string | null;
   at_ms: number;

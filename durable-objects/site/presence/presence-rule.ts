@@ -12,6 +12,8 @@ export interface PresenceStatus {
   plant: PlantStatus;
   subDevices: Record<string, SubDeviceStatus>;
   devices: Record<string, DeviceConnectionStatus>;
+  /** When lists were last told that a device is there, by id. */
+  seenAtMs?: Record<string, number>;
 }
 
 export interface PresenceInput {

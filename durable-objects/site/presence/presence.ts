@@ -14,6 +14,8 @@ import { NO_PRESENCE, type PresenceInput, type PresenceStatus, presenceAt } from
 
 /** How often a busy plant's presence is looked at. */
 const CHECK_MS = 1_000;
+/** How old `lastSeenAt` may be of a device that is there: each time is a row here and one in D1. */
+const SEEN_MS = 15 * 60_000;
 
 export interface PresenceParts {
   facts: Facts<'presence'>;
@@ -79,11 +81,12 @@ export class Presence implements DueSource {
     const { presence, nextChangeMs } = presenceAt(input, turn.now);
     this.#checkedAtMs = turn.now;
     this.#nextChangeMs = nextChangeMs;
-    this.#parts.alarms.update(turn, statesOf(presence, input));
-    if (JSON.stringify(presence) === JSON.stringify(this.#status)) return;
-    this.#tell(turn, presence);
-    this.#parts.facts.set(turn, 'presence', presence);
-    this.#status = presence;
+    this.#parts.alarms.update(turn, [...statesOf(presence, input), ...this.#suspended()]);
+    const status = { ...presence, seenAtMs: this.#seen(input, turn.now) };
+    if (JSON.stringify(status) === JSON.stringify(this.#status)) return;
+    this.#tell(turn, status);
+    this.#parts.facts.set(turn, 'presence', status);
+    this.#status = status;
   }
 
   #input(): PresenceInput {
@@ -111,6 +114,27 @@ export class Presence implements DueSource {
     };
   }
 
+  /** When each device was there, as lists are to be told: to a quarter of an hour while it stays. */
+  #seen({ devices }: PresenceInput, now: number): Record<string, number> {
+    const known = this.#status.seenAtMs ?? {};
+    const here = devices.filter(({ connected }) => connected);
+    return Object.fromEntries(
+      here.map(({ id }) => [id, now - (known[id] ?? 0) >= SEEN_MS ? now : (known[id] ?? now)]),
+    );
+  }
+
+  /** By the sub-device that it serves alone, where it does. */
+  #suspended(): State[] {
+    const { devices, registry } = this.#parts;
+    return devices
+      .all()
+      .filter(({ status }) => status === 'SUSPENDED')
+      .map(({ id }) => {
+        const linked = registry.subDevices.find(({ linkedDeviceId }) => linkedDeviceId === id);
+        return { type: 'DEVICE_SUSPENDED', deviceId: linked?.externalId ?? id };
+      });
+  }
+
   #tell(turn: Turn, presence: PresenceStatus): void {
     const { registry, outbox, devices } = this.#parts;
     const plantId = registry.record?.plantId;
@@ -126,7 +150,9 @@ export class Presence implements DueSource {
     for (const device of devices.all()) {
       const { id } = device;
       const connectionStatus = presence.devices[id];
-      if (connectionStatus === undefined || connectionStatus === this.#status.devices[id]) continue;
+      const isSeenAnew = (presence.seenAtMs?.[id] ?? 0) > (this.#status.seenAtMs?.[id] ?? 0);
+      const isSame = connectionStatus === this.#status.devices[id] && !isSeenAnew;
+      if (connectionStatus === undefined || isSame) continue;
       const lastSeenAtMs = this.#lastSeenMs(device, turn.now);
       const columns = { connectionStatus, ...(lastSeenAtMs === null ? {} : { lastSeenAtMs }) };
       outbox.emit(turn, statusRow('device', id, columns, turn.now));

@@ -8,7 +8,7 @@ import type { Clock } from '../../object/clock.ts';
 import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
-import { REPLAY_HORIZON_MS, ReplayGuard } from '../device/replay.ts';
+import { type NonceUse, REPLAY_HORIZON_MS, ReplayGuard } from '../device/replay.ts';
 import { formatEntry, type JournalEntry, parseEntries } from './entry.ts';
 import type { JournalRows } from './rows.ts';
 import { type Sample, type SignalOrigin, Snapshot } from './snapshot.ts';
@@ -45,6 +45,8 @@ export interface JournalHost {
   origin(deviceId: string): SignalOrigin;
   /** Whether the site has a sub-device of that external id. */
   isSubDevice(externalId: string): boolean;
+  /** Nonces that no entry has. */
+  carried(): Iterable<NonceUse>;
 }
 
 export class Journal {
@@ -68,9 +70,28 @@ export class Journal {
     return this.#replay;
   }
 
+  /** They are read back from what is stored. */
+  forgetReplay(): void {
+    this.#replay = undefined;
+  }
+
+  /** The nonces of one device that may still count. */
+  *noncesOf(deviceId: string): Generator<NonceUse> {
+    for (const { deviceId: usedBy, nonce, digest, ts, receivedMs } of this.#nonceUses()) {
+      if (usedBy === deviceId) yield { deviceId, nonce, digest, ts, receivedMs };
+    }
+  }
+
   get snapshot(): Snapshot {
     this.#snapshot ??= this.#readSnapshot();
     return this.#snapshot;
+  }
+
+  /** What the latest values are is stored: what a device said stays as it was meant, whatever becomes of the device. */
+  settleSnapshot(turn: Turn): void {
+    if (this.isEmpty) return;
+    const stored: StoredSnapshot = { samples: this.snapshot.toJSON(), asOfMs: turn.now };
+    this.#facts.set(turn, 'snapshot', stored);
   }
 
   get isEmpty(): boolean {
@@ -193,10 +214,14 @@ export class Journal {
   #readNonces(): ReplayGuard {
     const replay = new ReplayGuard();
     const now = this.#host.clock.now();
-    for (const block of this.#rows.since(now - REPLAY_HORIZON_MS)) {
-      for (const entry of parseEntries(block)) replay.remember(entry, now);
-    }
+    for (const use of this.#nonceUses()) replay.remember(use, now);
     return replay;
+  }
+
+  *#nonceUses(): Generator<NonceUse> {
+    yield* this.#host.carried();
+    for (const block of this.#rows.since(this.#host.clock.now() - REPLAY_HORIZON_MS))
+      yield* parseEntries(block);
   }
 
   /** From the first block on, when there is none stored. */

@@ -55,11 +55,11 @@ describe('a SUBSCRIBE', () => {
     `${COMMANDS}/`,
     'constructor',
     '__proto__',
-  ])('to %s is answered 0x80, and the object hears nothing', async (filter) => {
+  ])('to %s is answered 0x80, and the object hears that it was tried [C-3.8]', async (filter) => {
     const client = await mqtt.open();
     client.peer.write(subscribePacket(9, filter));
     expect([...(await client.peer.take(PACKET.suback))]).toEqual([0, 9, 0x80]);
-    expect(await sentToObject(client)).toEqual([]);
+    expect(await sentToObject(client)).toEqual([{ kind: 'strayed', act: 'subscribe', topic: filter }]);
   });
 
   it('to several is answered for each', async () => {

@@ -25,6 +25,16 @@ restoreBounds();
 /** Brings the tables back to what they were at version 2, with all that is in them. */
 async function setBack(siteId: string): Promise<void> {
   const statements = [
+    "ALTER TABLE device ADD COLUMN secret_sealed TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE device ADD COLUMN secret_form TEXT NOT NULL DEFAULT 'text' CHECK (secret_form IN ('text', 'bytes'))",
+    `UPDATE device SET secret_form = coalesce(form, 'text'), secret_sealed = sealed
+       FROM device_secret WHERE device_secret.device_id = device.id`,
+    ...['device_secret', 'recent_drop', 'recent_connect', 'failed_login', 'own_command', 'carried_nonce'].map(
+      (table) => `DROP TABLE ${table}`,
+    ),
+    ...['proved_version', 'status_at_ms', 'suspend_reason', 'leaving', 'session_issued_at_ms'].map(
+      (column) => `ALTER TABLE device DROP COLUMN ${column}`,
+    ),
     'DROP TABLE plan_entry',
     'ALTER TABLE command DROP COLUMN decision',
     'ALTER TABLE journal_block DROP COLUMN starts_at',

@@ -71,6 +71,10 @@ interface DialOptions {
   boot?: string;
   connection?: string;
   expiresAtMs?: number | null;
+  /** Of a device's token. */
+  issuedAtMs?: number | null;
+  /** Of a device: where it comes from. */
+  address?: string;
   /** The version of the frames that the bridge speaks. */
   link?: number;
 }
@@ -89,6 +93,8 @@ export async function dialSite(
     bridge: options.bridge ?? 'bridge-1',
     boot: options.boot ?? 'boot-1',
     expiresAtMs: options.expiresAtMs ?? null,
+    ...(options.issuedAtMs === undefined ? {} : { issuedAtMs: options.issuedAtMs }),
+    ...(options.address === undefined ? {} : { address: options.address }),
     link: options.link ?? LINK_VERSION,
   };
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };

@@ -176,8 +176,7 @@ function isCommand(frame: { kind: string }): boolean {
 
 /** How many of a device's messages were dropped, by reason. */
 export async function droppedOf(siteId: string, deviceId: string): Promise<Record<string, number>> {
-  const { dropped } = await siteOf(siteId).diagnostics(deviceId);
-  return Object.fromEntries(dropped.map(({ reason, count }) => [reason, count]));
+  return (await siteOf(siteId).diagnostics(deviceId)).drops;
 }
 
 /**

@@ -68,7 +68,7 @@ describe('the tests’ own token', () => {
 describe('the signature', () => {
   it('is by our secret: none, and one by anything else, gets 401 (bad input: REST)', async () => {
     const other = 'another-secret-of-more-than-32-characters';
-    const secrets = [other, env.BRIDGE_SECRET, env.TOKEN_PUBLIC_KEY, env.DATA_KEYS, TOKEN_PRIVATE_KEY.x];
+    const secrets = [other, env.BRIDGE_SECRET, env.TOKEN_KEYS, env.DATA_KEYS, TOKEN_PRIVATE_KEY.x];
     for (const secret of secrets) await expectRefused(await sign(claims, secret));
     const [header, payload, signature = ''] = (await sign(claims)).split('.');
     const last = signature.endsWith('A') ? 'Q' : 'A';

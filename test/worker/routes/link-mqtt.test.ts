@@ -38,7 +38,7 @@ async function badTokens(id: string): Promise<Record<string, string>> {
     'no alg': unsignedToken({ typ: 'JWT' }, claims, signature),
     'HS256 under the public key as JWK text': signToken(claims, {
       ...hs256,
-      key: secretOf(env.TOKEN_PUBLIC_KEY),
+      key: secretOf(JSON.stringify(PUBLIC_KEY)),
     }),
     'HS256 under the public key’s coordinate': signToken(claims, { ...hs256, key: secretOf(PUBLIC_KEY.x) }),
     'another key': signToken(claims, forged),
@@ -100,19 +100,26 @@ describe('a device’s dial', () => {
     expect(await rowCounts(siteOf(device.id))).toMatchObject({ device: 1, seen_connection: 1 });
   });
 
-  it('with a token that does not hold gets one same 401, whatever is wrong, and changes nothing [C-3.6]', async () => {
+  it('with a token that does not hold gets one same 401, whatever is wrong, and leaves but a line of its log, counted [C-3.6]', async () => {
     const { organization, plant } = await newSite();
-    const tokens = await badTokens(plant.gateway.id);
-    const before = await rowCounts(siteOf(plant.id));
+    const titles = Object.keys(await badTokens(plant.gateway.id));
     const bodies = new Set<string>();
-    for (const [title, token] of Object.entries(tokens)) {
-      const response = await dialMqtt(plant.gateway.id, token);
+    for (const title of titles) {
+      // Ten of one device would suspend it [C-3.11].
+      const device = await createDevice(organization, plant.id, 'SENSOR');
+      const { [title]: token = '' } = await badTokens(device.id);
+      const before = await rowCounts(siteOf(plant.id));
+      const response = await dialMqtt(device.id, token);
       expect([title, response.status, response.webSocket]).toEqual([title, 401, null]);
       bodies.add(await response.clone().text());
       await expectError(response, 401, 'UNAUTHORIZED');
+      const { outbox: _told, ...after } = await rowCounts(siteOf(plant.id));
+      const kept = { recent_connect: expect.any(Number), failed_login: expect.any(Number) };
+      expect({ ...before, ...after }).toEqual({ ...before, ...kept });
+      expect(after.recent_connect).toBe((before.recent_connect ?? 0) + 1);
+      expect(after.failed_login).toBe((before.failed_login ?? 0) + 1);
     }
     expect(bodies.size).toBe(1);
-    expect(await rowCounts(siteOf(plant.id))).toEqual(before);
     expect(await auditRows(organization.id)).toEqual([]);
     expect((await dialMqtt(plant.gateway.id, await deviceToken(plant.gateway.id))).status).toBe(101);
   });

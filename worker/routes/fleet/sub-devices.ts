@@ -156,8 +156,12 @@ async function requireDevice(
   deviceId: string | null | undefined,
 ): Promise<void> {
   if (deviceId == null || (await isDeviceOf(c.env.DB, whose, deviceId))) return;
+  throw notItsDevice();
+}
+
+function notItsDevice(): ApiError {
   const details = ['linkedDeviceId: must be a device of this plant'];
-  throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details });
+  return new ApiError('VALIDATION_ERROR', 'Invalid body', { details });
 }
 
 function refusal(why: SubDeviceRefusal): ApiError {
@@ -171,6 +175,8 @@ function refusal(why: SubDeviceRefusal): ApiError {
       return new ApiError('CONFLICT', 'Another sub-device is linked to this device');
     case 'plant':
       return plantNotFound();
+    case 'device':
+      return notItsDevice();
     case 'gone':
       return notFound();
     case 'full':

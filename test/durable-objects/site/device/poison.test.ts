@@ -121,7 +121,7 @@ describe('a submission whose rows cannot be written', () => {
 describe('what cannot be used', () => {
   it('a secret that does not open has each message refused, and its device still listens [rule 3]', async () => {
     const { plant, link, gateway } = await newListeningSite();
-    await rowsOf(plant.id, `UPDATE device SET secret_sealed = '9:zzzz'`);
+    await rowsOf(plant.id, `UPDATE device_secret SET sealed = '9:zzzz'`);
     await evictSite(plant.id);
     const payload = telemetryMessage(gateway, '{"gridPowerKw":1}');
     link.send({ kind: 'publish', seq: 7_000, topic: 'telemetry', payload });

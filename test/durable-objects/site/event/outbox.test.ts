@@ -103,7 +103,8 @@ describe('an event whose Vhost does not take it', () => {
     const pauses = at.slice(1).map((time, index) => time - (at[index] ?? 0));
     expect(pauses.length).toBeGreaterThan(5);
     expect(pauses.length).toBeLessThan(20);
-    expect(Math.max(...pauses)).toBeLessThanOrEqual(MINUTE);
+    // From call to call: a call itself may take eight seconds.
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(MINUTE + 8 * SECOND);
     expect(pauses.at(-1)).toBeGreaterThan(pauses[2] ?? 0);
     expect(await waiting(plant.id, key.id)).toBeGreaterThanOrEqual(2);
 

@@ -1,0 +1,110 @@
+/**
+ * MQTT tokens of devices: EdDSA only, our issuer, audience `mqtt`, subject the device, its topics as claims [C-3.6].
+ * `TOKEN_KEYS` is a JWK set: the first of its private keys signs, every key verifies.
+ */
+import {
+  calculateJwkThumbprint,
+  createLocalJWKSet,
+  errors,
+  importJWK,
+  type JWK,
+  jwtVerify,
+  SignJWT,
+} from 'jose';
+import { isUuid } from '../../protocol/ids.ts';
+import { topicPermissions } from '../../protocol/topics.ts';
+
+const ALGORITHM = 'EdDSA';
+const ISSUER = 'sitewire';
+const AUDIENCE = 'mqtt';
+
+export interface DeviceToken {
+  deviceId: string;
+  issuedAtMs: number;
+  expiresAtMs: number;
+}
+
+/** `isOurs`: we signed it once, whatever is wrong with it now. */
+export type TokenVerdict = { ok: true; token: DeviceToken } | { ok: false; isOurs: boolean; reason: string };
+
+interface Keys {
+  signing: { key: Awaited<ReturnType<typeof importJWK>>; kid: string };
+  verifying: ReturnType<typeof createLocalJWKSet>;
+}
+
+/** One set is used for as long as it is the same: importing keys takes longer than using them. */
+let known: { tokenKeys: string; keys: Promise<Keys> } | undefined;
+
+/** The token, and when it ends: whole seconds. */
+export async function signDeviceToken(
+  tokenKeys: string,
+  deviceId: string,
+  lifetimeSeconds: number,
+  now: number,
+): Promise<{ token: string; expiresAtMs: number }> {
+  const { signing } = await keysOf(tokenKeys);
+  const issuedAt = Math.floor(now / 1_000);
+  const expiresAt = issuedAt + lifetimeSeconds;
+  const token = await new SignJWT({ ...topicPermissions(deviceId) })
+    .setProtectedHeader({ alg: ALGORITHM, kid: signing.kid })
+    .setIssuer(ISSUER)
+    .setAudience(AUDIENCE)
+    .setSubject(deviceId)
+    .setIssuedAt(issuedAt)
+    .setExpirationTime(expiresAt)
+    .sign(signing.key);
+  return { token, expiresAtMs: expiresAt * 1_000 };
+}
+
+export async function verifyDeviceToken(tokenKeys: string, token: string): Promise<TokenVerdict> {
+  const { verifying } = await keysOf(tokenKeys);
+  try {
+    const { payload } = await jwtVerify(token, verifying, {
+      algorithms: [ALGORITHM],
+      issuer: ISSUER,
+      audience: AUDIENCE,
+      requiredClaims: ['sub', 'exp', 'iat'],
+    });
+    const { sub = '', exp, iat } = payload;
+    if (!isUuid(sub) || typeof exp !== 'number' || typeof iat !== 'number')
+      return { ok: false, isOurs: true, reason: 'token without subject or time' };
+    return {
+      ok: true,
+      token: { deviceId: sub.toLowerCase(), issuedAtMs: iat * 1_000, expiresAtMs: exp * 1_000 },
+    };
+  } catch (error) {
+    if (error instanceof errors.JWTExpired) return { ok: false, isOurs: true, reason: 'token expired' };
+    // Claims are looked at behind the signature.
+    if (error instanceof errors.JWTClaimValidationFailed)
+      return { ok: false, isOurs: true, reason: `token of another kind: ${error.claim}` };
+    if (error instanceof errors.JOSEError)
+      return { ok: false, isOurs: false, reason: 'not a token of this platform' };
+    // A text that is no token at all.
+    if (error instanceof TypeError) return { ok: false, isOurs: false, reason: 'not a token' };
+    throw error;
+  }
+}
+
+async function keysOf(tokenKeys: string): Promise<Keys> {
+  if (known?.tokenKeys !== tokenKeys) known = { tokenKeys, keys: readKeys(tokenKeys) };
+  return await known.keys;
+}
+
+async function readKeys(tokenKeys: string): Promise<Keys> {
+  const { keys } = JSON.parse(tokenKeys) as { keys: JWK[] };
+  const named = await Promise.all(
+    keys.map(async (jwk) => ({
+      ...jwk,
+      alg: ALGORITHM,
+      kid: jwk.kid ?? (await calculateJwkThumbprint(jwk)),
+    })),
+  );
+  const first = named.find(({ d }) => d !== undefined);
+  if (!first) throw new Error('TOKEN_KEYS has no private key');
+  // Of every key only its public half verifies.
+  const publicKeys = named.map(({ d: _private, ...jwk }) => jwk);
+  return {
+    signing: { key: await importJWK(first, ALGORITHM), kid: first.kid },
+    verifying: createLocalJWKSet({ keys: publicKeys }),
+  };
+}

@@ -1,0 +1,56 @@
+/**
+ * Nonces that no entry of the journal has: of devices that came from another object, and of tokens that they asked for.
+ * Kept until they count no more [C-3.8].
+ */
+import type { DueSource } from '../../object/agenda.ts';
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+import { type NonceUse, REPLAY_HORIZON_MS } from './replay.ts';
+
+/** Of a row; the longest nonces take a third of what a row may hold. */
+const PER_ROW = 1_000;
+
+type Row = { until_ms: number; data: string };
+
+export class CarriedNonces implements DueSource {
+  readonly name = 'carried nonces';
+  readonly #sql: Sql;
+  /** Undefined until it was asked for; null: there are none. */
+  #dueMs: number | null | undefined;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  *all(): Generator<NonceUse> {
+    for (const { data } of this.#sql.each<Row>('SELECT until_ms, data FROM carried_nonce ORDER BY id')) {
+      yield* JSON.parse(data) as NonceUse[];
+    }
+  }
+
+  add(turn: Turn, nonces: readonly NonceUse[]): void {
+    this.#dueMs = undefined;
+    for (let start = 0; start < nonces.length; start += PER_ROW) {
+      const some = nonces.slice(start, start + PER_ROW);
+      const untilMs = Math.max(...some.map(({ ts, receivedMs }) => Math.max(ts, receivedMs)));
+      turn.write(
+        'INSERT INTO carried_nonce (until_ms, data) VALUES (?, ?)',
+        untilMs + REPLAY_HORIZON_MS,
+        JSON.stringify(some),
+      );
+    }
+  }
+
+  dueMs(): number | undefined {
+    if (this.#dueMs === undefined) {
+      const row = this.#sql.one<{ due: number | null }>('SELECT min(until_ms) AS due FROM carried_nonce');
+      this.#dueMs = row?.due ?? null;
+    }
+    return this.#dueMs ?? undefined;
+  }
+
+  run(turn: Turn): void {
+    this.#dueMs = undefined;
+    turn.write('DELETE FROM carried_nonce WHERE until_ms <= ?', turn.now);
+  }
+}

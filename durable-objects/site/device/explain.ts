@@ -1,0 +1,128 @@
+/**
+ * Why a device's message was dropped, in words for whoever makes the device [C-3.8]. Pure. What is often done wrong is
+ * tried here, after the fact: seconds for milliseconds, hex in upper case, JSON signed with its spaces.
+ */
+import { sliceMembers } from '../../../protocol/compact-json.ts';
+import type { DeviceMessage } from '../../../protocol/device.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { DEVICE_PUBLISH_TOPICS, deviceTopic } from '../../../protocol/topics.ts';
+
+/** What stays of a text: a message may be a hundred times longer. */
+const MAX_CHARS = 1_024;
+
+/** With the comma that it leaves over, wherever in its message it is. */
+const SIGNATURE_MEMBER = /,\s*"sig"\s*:\s*"[^"]*"|"sig"\s*:\s*"[^"]*"\s*,?\s*/;
+
+export interface Explanation {
+  detail: string;
+  /** The text that should have been signed; no key is in it. */
+  expected?: string;
+}
+
+export function explainMalformed(refusal: string, payload: string): Explanation {
+  const isUpperHex = refusal.startsWith('sig:') && /"sig"\s*:\s*"[0-9a-fA-F]{64}"/.test(payload);
+  if (isUpperHex) return { detail: 'sig: upper-case hex; it must be 64 lower-case hex characters' };
+  const isUnquoted = refusal.startsWith('ts:') && /"ts"\s*:\s*"/.test(payload);
+  if (isUnquoted) return { detail: 'ts: text; it must be an integer, without quotes' };
+  return { detail: cut(refusal) };
+}
+
+export function explainTimestamp(ts: number, now: number): Explanation {
+  const isNear = (ms: number) => Math.abs(now - ms) <= LIMIT.timestampToleranceMs;
+  if (isNear(ts * 1_000)) return { detail: `ts ${ts} is in seconds; it must be in milliseconds` };
+  if (isNear(ts / 1_000)) return { detail: `ts ${ts} is in microseconds; it must be in milliseconds` };
+  const seconds = Math.abs(now - ts) / 1_000;
+  const side = ts < now ? 'behind' : 'ahead of';
+  return {
+    detail: `ts ${ts} is ${seconds} s ${side} the platform's clock; ${LIMIT.timestampToleranceMs / 1_000} s are allowed`,
+  };
+}
+
+/** `act`: what its client tried there. */
+export function explainTopic(
+  { topic, act }: { topic: string; act: 'publish' | 'subscribe' },
+  deviceId: string,
+): Explanation {
+  const own =
+    act === 'publish'
+      ? DEVICE_PUBLISH_TOPICS.map((name) => deviceTopic(deviceId, name)).join(', ')
+      : deviceTopic(deviceId, 'commands');
+  return { detail: cut(`${act} to ${JSON.stringify(topic)}: this device may ${act} to ${own} alone`) };
+}
+
+export function explainNonce(nonce: string): Explanation {
+  return {
+    detail: cut(
+      `nonce ${JSON.stringify(nonce)} was used before, with another message; each message needs its own`,
+    ),
+  };
+}
+
+/** `matches`: whether the message's signature is that of a text, by any key of the device. */
+export function explainSignature(
+  message: DeviceMessage,
+  payload: string,
+  matches: (text: string) => boolean,
+): Explanation {
+  const { signingString } = message;
+  const expected = cut(signingString);
+  for (const [text, detail] of likelyMistakes(message, payload)) {
+    if (text !== signingString && matches(text)) return { detail, expected };
+  }
+  return {
+    detail: 'sig is not the HMAC-SHA256 of what should have been signed, by no secret of this device',
+    expected,
+  };
+}
+
+/** What may have been signed in its place. */
+function* likelyMistakes(message: DeviceMessage, payload: string): Generator<[text: string, detail: string]> {
+  const { signingString } = message;
+  const [deviceId = ''] = signingString.split('|', 1);
+  const rest = signingString.slice(deviceId.length + 1);
+  if (message.topic === 'telemetry') {
+    const head = signingString.slice(0, signingString.length - message.dataText.length);
+    const raw = rawData(payload);
+    if (raw !== undefined)
+      yield [`${head}${raw}`, 'data was signed with its whitespace; it is signed as compact JSON'];
+    yield [
+      `${head}${JSON.stringify(message.data)}`,
+      'data was signed as other text than was sent: sign the very text that goes out, without its whitespace',
+    ];
+    yield [
+      `${head}${JSON.stringify(sorted(message.data))}`,
+      'data was signed with its keys sorted, and sent in another order',
+    ];
+  }
+  if (message.topic === 'status') {
+    const head = signingString.slice(0, signingString.lastIndexOf('|') + 1);
+    yield [
+      `${head}${message.status}`,
+      'the bare status was signed; what is signed is {"status":"…"} as compact JSON',
+    ];
+    yield [
+      `${head}{"status": "${message.status}"}`,
+      'the status was signed with a space; it is signed as compact JSON',
+    ];
+  }
+  yield [rest, 'the device id is missing from what was signed'];
+  yield [
+    `${deviceId.toUpperCase()}|${rest}`,
+    'the device id was signed in upper case; it is signed in lower case',
+  ];
+  yield [payload.replace(SIGNATURE_MEMBER, ''), 'the whole message was signed'];
+}
+
+/** `data` as it was sent, whitespace and all. */
+function rawData(payload: string): string | undefined {
+  const members = sliceMembers(payload);
+  return members.ok ? members.value.get('data') : undefined;
+}
+
+function sorted(data: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(data).sort(([left], [right]) => (left < right ? -1 : 1)));
+}
+
+export function cut(text: string): string {
+  return text.length > MAX_CHARS ? `${text.slice(0, MAX_CHARS)}… (${text.length} characters)` : text;
+}

@@ -1,0 +1,210 @@
+/** Devices as admins have them (spec: Device fields, Provisioning package; [C-3.1] to [C-3.4]); what they send: `device.ts`. */
+import { z } from 'zod';
+import {
+  AUTH_METHODS,
+  DEVICE_COMMAND_STATUSES,
+  DEVICE_COMMAND_TYPES,
+  DEVICE_CONNECTION_STATUSES,
+  DEVICE_STATUSES,
+  DEVICE_TYPES,
+} from './enums.ts';
+import { instant, uuid } from './ids.ts';
+import { LIMIT } from './limits.ts';
+import { displayName } from './user.ts';
+
+const serialNumber = z.string().max(LIMIT.serialNumberCharacters).regex(/\S/, 'must not be blank');
+const jsonObject = (maxCharacters: number) =>
+  z
+    .record(z.string(), z.unknown())
+    .refine(
+      (value) => JSON.stringify(value).length <= maxCharacters,
+      `must be at most ${maxCharacters} characters`,
+    );
+
+/** What may be changed of a device. */
+const changeable = {
+  name: displayName,
+  type: z.enum(DEVICE_TYPES),
+  metadata: jsonObject(LIMIT.deviceMetadataCharacters),
+  plantId: uuid.nullable(),
+};
+
+export const deviceRequest = z.strictObject({
+  name: displayName,
+  serialNumber,
+  type: z.enum(DEVICE_TYPES),
+  authMethod: z.enum(AUTH_METHODS).default('MTLS'),
+  metadata: changeable.metadata.default({}),
+  plantId: changeable.plantId.default(null),
+});
+export type DeviceRequest = z.infer<typeof deviceRequest>;
+
+/** What it leaves out stays. */
+export const deviceChange = z.strictObject(changeable).partial();
+export type DeviceChange = z.infer<typeof deviceChange>;
+
+export const deviceRecord = z.strictObject({
+  id: z.string(),
+  organizationId: z.string(),
+  plantId: z.string().nullable(),
+  name: z.string(),
+  serialNumber: z.string(),
+  type: z.enum(DEVICE_TYPES),
+  authMethod: z.enum(AUTH_METHODS),
+  metadata: z.record(z.string(), z.unknown()),
+  status: z.enum(DEVICE_STATUSES),
+  connectionStatus: z.enum(DEVICE_CONNECTION_STATUSES),
+  lastSeenAt: z.string().nullable(),
+  provisionedAt: z.string().nullable(),
+  suspendedAt: z.string().nullable(),
+  suspendReason: z.string().nullable(),
+  /** Of the last token that was issued. */
+  tokenExpiresAt: z.string().nullable(),
+  /** While the secret of before is still good. */
+  hmacRotation: z.strictObject({ graceUntil: z.string() }).nullable(),
+  createdAt: z.string(),
+  updatedAt: z.string(),
+});
+export type DeviceRecord = z.infer<typeof deviceRecord>;
+
+/** PEM text of a certificate request; without one the platform makes the key. */
+export const certificateRequest = z.strictObject({
+  csr: z.string().max(LIMIT.csrCharacters).optional(),
+});
+
+const certificatePackage = z.strictObject({
+  /** PEM. */
+  certificate: z.string(),
+  /** PEM (PKCS #8); absent where the request brought its own key. */
+  privateKey: z.string().optional(),
+  certificateExpiresAt: z.string(),
+});
+
+/** What a device is told of itself, once (spec: Provisioning package; [C-3.3]). */
+export const provisioningPackage = z.strictObject({
+  deviceId: z.string(),
+  authMethod: z.enum(AUTH_METHODS),
+  mqtt: z.strictObject({
+    broker: z.string(),
+    port: z.int(),
+    topics: z.strictObject({
+      telemetry: z.string(),
+      status: z.string(),
+      commands: z.string(),
+      ack: z.string(),
+    }),
+  }),
+  security: z.strictObject({
+    hmacSecret: z.string(),
+    mqttToken: z.string().optional(),
+    tokenExpiresAt: z.string().optional(),
+    ...certificatePackage.partial().shape,
+    /** PEM of what the device must trust; absent where the listener's certificate is one that systems trust. */
+    caCertificate: z.string().optional(),
+  }),
+  protocol: z.strictObject({
+    version: z.literal('1.0'),
+    signatureAlgorithm: z.literal('HMAC-SHA256'),
+    timestampToleranceMs: z.literal(LIMIT.timestampToleranceMs),
+  }),
+});
+export type ProvisioningPackage = z.infer<typeof provisioningPackage>;
+
+export const certificateAnswer = z.strictObject({
+  deviceId: z.string(),
+  ...certificatePackage.shape,
+  caCertificate: z.string().optional(),
+  /** Until when the certificate of before is good; null: there was none. */
+  previousUntil: z.string().nullable(),
+});
+
+export const tokenRequest = z.strictObject({
+  /** Seconds. */
+  expiresIn: z
+    .int()
+    .min(LIMIT.mqttTokenSecondsMin)
+    .max(LIMIT.mqttTokenSecondsMax)
+    .default(LIMIT.mqttTokenSeconds),
+});
+export const tokenAnswer = z.strictObject({ token: z.string(), expiresAt: z.string() });
+export type TokenAnswer = z.infer<typeof tokenAnswer>;
+
+/** A device's own request for a token, signed with its secret [C-3.12]. */
+export const tokenRenewal = z.strictObject({
+  ts: z.int(),
+  nonce: z.string().min(1).max(LIMIT.nonceBytes),
+  sig: z.string().max(200),
+});
+export type TokenRenewal = z.infer<typeof tokenRenewal>;
+
+export const secretRotation = z.strictObject({
+  deviceId: z.string(),
+  hmacSecret: z.string(),
+  graceUntil: z.string(),
+  rotatedAt: z.string(),
+});
+
+export const reasonRequest = z.strictObject({
+  reason: z.string().max(LIMIT.commandReasonCharacters).optional(),
+});
+
+/** Actions with limits of their own that only a site's pipeline checks [C-3.4], [C-7.10]. */
+export const SITE_ACTIONS: readonly string[] = [
+  'SITE_SETPOINT',
+  'MODE_CHANGE',
+  'EMERGENCY_STOP',
+  'EMERGENCY_HOLD',
+  'SCHEDULE_SET',
+  'SCHEDULE_CANCEL',
+  'CONFIG_SET',
+  'TOKEN_REFRESH',
+  ...DEVICE_COMMAND_TYPES,
+];
+
+export const ownCommandRequest = z.strictObject({
+  action: z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'must be upper-case letters, digits and _, at most 64'),
+  payload: jsonObject(LIMIT.ownCommandPayloadCharacters).default({}),
+  validUntil: instant.optional(),
+  idempotencyKey: z.string().min(1).max(LIMIT.nameCharacters).optional(),
+});
+export type OwnCommandRequest = z.infer<typeof ownCommandRequest>;
+
+/** A command to a device over REST [C-3.4]. `reason`: why it failed. */
+export const ownCommand = z.strictObject({
+  cmdId: z.string(),
+  deviceId: z.string(),
+  action: z.string(),
+  status: z.enum(DEVICE_COMMAND_STATUSES),
+  reason: z.string().optional(),
+  createdAt: z.string(),
+});
+export type OwnCommand = z.infer<typeof ownCommand>;
+
+/** Why messages were dropped, and who connected or tried [C-3.8]. Newest first. */
+export const deviceDiagnostics = z.strictObject({
+  /** Since the device was registered, by reason. */
+  drops: z.record(z.string(), z.int()),
+  recent: z
+    .array(
+      z.strictObject({
+        at: z.string(),
+        topic: z.string(),
+        reason: z.string(),
+        detail: z.string(),
+        /** The text that should have been signed; to admins alone. */
+        expected: z.string().optional(),
+      }),
+    )
+    .max(LIMIT.diagnosticsEntries),
+  connects: z
+    .array(
+      z.strictObject({
+        at: z.string(),
+        address: z.string(),
+        outcome: z.enum(['ACCEPTED', 'REFUSED']),
+        reason: z.string().optional(),
+      }),
+    )
+    .max(LIMIT.diagnosticsEntries),
+});
+export type DeviceDiagnostics = z.infer<typeof deviceDiagnostics>;

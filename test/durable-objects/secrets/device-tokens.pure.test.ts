@@ -1,0 +1,200 @@
+/** MQTT tokens: which key signs, which are taken, and of a token that is not, whether it was ever ours [C-3.6], [C-3.11]. */
+import {
+  calculateJwkThumbprint,
+  decodeJwt,
+  decodeProtectedHeader,
+  exportJWK,
+  generateKeyPair,
+  importJWK,
+  type JWK,
+  SignJWT,
+} from 'jose';
+import { describe, expect, it } from 'vitest';
+import { signDeviceToken, verifyDeviceToken } from '../../../durable-objects/secrets/device-tokens.ts';
+
+const DEVICE_ID = '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11';
+const HOUR_SECONDS = 3_600;
+
+interface KeyPair {
+  private: JWK;
+  public: JWK;
+  kid: string;
+}
+
+async function newKey(kid?: string): Promise<KeyPair> {
+  const { privateKey, publicKey } = await generateKeyPair('EdDSA', { extractable: true });
+  const named = kid === undefined ? {} : { kid };
+  const open = { ...(await exportJWK(publicKey)), ...named };
+  return {
+    private: { ...(await exportJWK(privateKey)), ...named },
+    public: open,
+    kid: kid ?? (await calculateJwkThumbprint(open)),
+  };
+}
+
+function keySet(...keys: JWK[]): string {
+  return JSON.stringify({ keys });
+}
+
+const now = () => Math.floor(Date.now() / 1_000);
+
+/** A token over any claims, by any key, as whoever has that key could make it. */
+async function signed(
+  { private: jwk, kid }: KeyPair,
+  changes: Record<string, unknown> = {},
+  header: Record<string, unknown> = {},
+): Promise<string> {
+  const claims = { iss: 'sitewire', aud: 'mqtt', sub: DEVICE_ID, iat: now(), exp: now() + 60, ...changes };
+  return await new SignJWT(claims)
+    .setProtectedHeader({ alg: 'EdDSA', kid, ...header })
+    .sign(await importJWK(jwk, 'EdDSA'));
+}
+
+describe('a token', () => {
+  it('is of one device, for MQTT, for as long as was asked, and says its topics [C-3.6]', async () => {
+    const key = await newKey();
+    const at = Date.now();
+    const { token, expiresAtMs } = await signDeviceToken(keySet(key.private), DEVICE_ID, HOUR_SECONDS, at);
+    const issuedAt = Math.floor(at / 1_000);
+    expect(expiresAtMs).toBe((issuedAt + HOUR_SECONDS) * 1_000);
+    expect(decodeProtectedHeader(token)).toMatchObject({ alg: 'EdDSA', kid: key.kid });
+    expect(decodeJwt(token)).toEqual({
+      iss: 'sitewire',
+      aud: 'mqtt',
+      sub: DEVICE_ID,
+      iat: issuedAt,
+      exp: issuedAt + HOUR_SECONDS,
+      publish: ['telemetry', 'status', 'ack'].map((name) => `cpi/${DEVICE_ID}/${name}`),
+      subscribe: [`cpi/${DEVICE_ID}/commands`],
+    });
+    expect(await verifyDeviceToken(keySet(key.private), token)).toEqual({
+      ok: true,
+      token: { deviceId: DEVICE_ID, issuedAtMs: issuedAt * 1_000, expiresAtMs },
+    });
+  });
+
+  it('may name its device in upper case', async () => {
+    const key = await newKey();
+    const token = await signed(key, { sub: DEVICE_ID.toUpperCase() });
+    expect(await verifyDeviceToken(keySet(key.private), token)).toMatchObject({
+      ok: true,
+      token: { deviceId: DEVICE_ID },
+    });
+  });
+});
+
+describe('several keys', () => {
+  it('the first private one signs, also behind public ones', async () => {
+    const [old, first, second] = [await newKey(), await newKey('first'), await newKey('second')];
+    const set = keySet(old.public, first.private, second.private);
+    const { token } = await signDeviceToken(set, DEVICE_ID, 60, Date.now());
+    expect(decodeProtectedHeader(token).kid).toBe('first');
+    expect((await verifyDeviceToken(keySet(second.private, first.public), token)).ok).toBe(true);
+    expect((await verifyDeviceToken(keySet(second.private, old.public), token)).ok).toBe(false);
+  });
+
+  it('each verifies, named or not, private or public', async () => {
+    const keys = [await newKey(), await newKey('named'), await newKey()];
+    const set = keySet(keys[0]?.private ?? {}, keys[1]?.public ?? {}, keys[2]?.public ?? {});
+    for (const key of keys) expect((await verifyDeviceToken(set, await signed(key))).ok).toBe(true);
+  });
+
+  it('a key that was taken out is taken no more, and one that came in is', async () => {
+    const [before, after] = [await newKey(), await newKey()];
+    const { token } = await signDeviceToken(keySet(before.private), DEVICE_ID, 60, Date.now());
+    const both = keySet(after.private, before.public);
+    expect((await verifyDeviceToken(both, token)).ok).toBe(true);
+    expect(await verifyDeviceToken(keySet(after.private), token)).toMatchObject({ ok: false, isOurs: false });
+    const { token: newer } = await signDeviceToken(both, DEVICE_ID, 60, Date.now());
+    expect(decodeProtectedHeader(newer).kid).toBe(after.kid);
+  });
+
+  it('none of them private: nothing is signed', async () => {
+    const key = await newKey();
+    await expect(signDeviceToken(keySet(key.public), DEVICE_ID, 60, Date.now())).rejects.toThrow(
+      /private key/,
+    );
+  });
+
+  it('a token by none of them is refused, whatever its kid says, and is not ours', async () => {
+    const [ours, foreign] = [await newKey(), await newKey()];
+    for (const kid of [foreign.kid, ours.kid, 'x', '', '../key']) {
+      const token = await signed(foreign, {}, { kid });
+      expect(await verifyDeviceToken(keySet(ours.private), token)).toMatchObject({
+        ok: false,
+        isOurs: false,
+      });
+    }
+  });
+
+  it('a key that the token brings itself is not taken (bad input: MQTT)', async () => {
+    const [ours, foreign] = [await newKey(), await newKey()];
+    const token = await signed(foreign, {}, { jwk: foreign.public });
+    expect(await verifyDeviceToken(keySet(ours.private), token)).toMatchObject({ ok: false, isOurs: false });
+  });
+});
+
+describe('a token that we signed, and that does not hold, is told as ours [C-3.11]', () => {
+  it.each<[string, () => Record<string, unknown>]>([
+    ['expired', () => ({ iat: now() - 120, exp: now() - 60 })],
+    ['of another audience', () => ({ aud: 'rest' })],
+    ['of another issuer', () => ({ iss: 'other' })],
+    ['not good yet', () => ({ nbf: now() + 60 })],
+    ['without a subject', () => ({ sub: undefined })],
+    ['of a subject that is no device', () => ({ sub: 'gateway-1' })],
+    ['without an end', () => ({ exp: undefined })],
+    ['without its beginning', () => ({ iat: undefined })],
+    ['with its end as text', () => ({ exp: String(now() + 60) })],
+  ])('(%s)', async (_title, changes) => {
+    const key = await newKey();
+    const verdict = await verifyDeviceToken(keySet(key.private), await signed(key, changes()));
+    expect(verdict).toEqual({ ok: false, isOurs: true, reason: expect.stringMatching(/^token /) });
+  });
+});
+
+describe('what is no token of ours', () => {
+  it.each<[string, (token: string) => string]>([
+    ['nothing', () => ''],
+    ['a word', () => 'token'],
+    ['two dots', () => '..'],
+    ['dots alone', () => '.....'],
+    ['no signature', (token) => token.slice(0, token.lastIndexOf('.') + 1)],
+    ['half a signature', (token) => token.slice(0, -40)],
+    ['other claims under its signature', (token) => token.replace(/\.[^.]+\./, `.${btoa('{"sub":"x"}')}.`)],
+    ['a header that is no JSON', (token) => token.replace(/^[^.]+/, btoa('hello'))],
+    ['a header that is a list', (token) => token.replace(/^[^.]+/, btoa('[]'))],
+    ['a header without alg', (token) => token.replace(/^[^.]+/, btoa('{}').replaceAll('=', ''))],
+    ['alg none', (token) => `${btoa('{"alg":"none"}').replaceAll('=', '')}.${token.split('.')[1]}.`],
+    ['alg HS256', (token) => token.replace(/^[^.]+/, btoa('{"alg":"HS256"}').replaceAll('=', ''))],
+    [
+      'crit of an unknown kind',
+      (token) => token.replace(/^[^.]+/, btoa('{"alg":"EdDSA","crit":["x"],"x":1}')),
+    ],
+    ['NUL', () => '\0'],
+    ['a lone surrogate', () => '\ud800.\ud800.\ud800'],
+    ['100 000 characters', () => 'a'.repeat(100_000)],
+    ['100 000 dots', () => '.'.repeat(100_000)],
+    ['a second token behind it', (token) => `${token}.${token}`],
+    ['white space before it', (token) => ` ${token}`],
+  ])('(%s) is refused, not ours, and never throws (bad input: MQTT)', async (_title, change) => {
+    const key = await newKey();
+    const { token } = await signDeviceToken(keySet(key.private), DEVICE_ID, 60, Date.now());
+    const verdict = await verifyDeviceToken(keySet(key.private), change(token));
+    expect(verdict).toEqual({ ok: false, isOurs: false, reason: expect.stringMatching(/\S/) });
+  });
+
+  it('is not what is signed with a key of another kind by our kid', async () => {
+    const key = await newKey();
+    const secret = new TextEncoder().encode(JSON.stringify(key.public));
+    const token = await new SignJWT({
+      sub: DEVICE_ID,
+      iss: 'sitewire',
+      aud: 'mqtt',
+      iat: now(),
+      exp: now() + 60,
+    })
+      .setProtectedHeader({ alg: 'HS256', kid: key.kid })
+      .sign(secret);
+    expect(await verifyDeviceToken(keySet(key.private), token)).toMatchObject({ ok: false, isOurs: false });
+  });
+});

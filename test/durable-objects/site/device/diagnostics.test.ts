@@ -1,0 +1,286 @@
+/** What a device is never told, for who looks after it: what was dropped and why, who logged in or tried [C-3.8]. */
+import { describe, expect, it } from 'vitest';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import { type DeviceTestLink, dialSite, telemetryMessage } from '../../../support/workerd/links.ts';
+import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import {
+  connectTo,
+  publish,
+  publishAll,
+  rawTelemetry,
+  sendAck,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
+import { evictSite, rowsOf } from '../../../support/workerd/site-rows.ts';
+import { newConnectedSite, newSite } from '../../../support/workerd/site-scenes.ts';
+import { createDevice } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const KEPT = 100;
+const ADDRESS = '192.0.2.7';
+const OTHER_ADDRESS = '192.0.2.8';
+
+/** A login that was refused, and counts toward nothing unless told otherwise. */
+function refusal(
+  organizationId: string,
+  changes: { address?: string; reason?: string; counts?: boolean } = {},
+) {
+  return { address: ADDRESS, reason: 'token expired', counts: false, organizationId, ...changes };
+}
+
+/** Refused logins, each for a reason of its own: its number. */
+async function refuseLogins(scene: Awaited<ReturnType<typeof newSite>>, from: number, count: number) {
+  const { site, gateway, organization } = scene;
+  for (let at = from; at < from + count; at++)
+    await site.noteRefusedLogin(gateway.id, refusal(organization.id, { reason: `${at}` }));
+}
+
+/** Messages that are dropped as malformed, each with its number in it. */
+async function sendMalformed(link: DeviceTestLink, from: number, count: number): Promise<void> {
+  const payloads = Array.from({ length: count }, (_none, index) => `{"number${from + index}":`);
+  expect(await publishAll(link, payloads)).toEqual(Array(count).fill(true));
+}
+
+/** `last`, `last - 1`, … */
+function down(last: number, count: number): string[] {
+  return Array.from({ length: count }, (_none, index) => `${last - index}`);
+}
+
+describe('dropped messages', () => {
+  it('are counted by reason and told one by one, newest first, with what should have been signed [C-3.8]', async () => {
+    const { site, link, gateway } = await newConnectedSite();
+    const used = telemetryMessage(gateway, '{"a":1}', { nonce: 'used' });
+    await publish(link, used);
+    setClock(START_MS + SECOND);
+    await publish(link, 'hello', 'status');
+    setClock(START_MS + 2 * SECOND);
+    await publish(link, rawTelemetry(gateway, { data: '{"a":1}', nonce: 'n', sig: '0'.repeat(64) }));
+    await publish(link, rawTelemetry(gateway, { data: '{"a":1}', ts: Math.round(START_MS / 1_000) }));
+    await publish(link, telemetryMessage(gateway, '{"a":2}', { nonce: 'used' }));
+    const { drops, recent } = await site.diagnostics(gateway.id);
+    expect(drops).toEqual({ MALFORMED: 1, NONCE: 1, SIGNATURE: 1, TIMESTAMP: 1 });
+    const at = formatInstant(START_MS + 2 * SECOND);
+    expect(recent).toEqual([
+      { at, topic: 'telemetry', reason: 'NONCE', detail: expect.stringContaining('"used" was used before') },
+      { at, topic: 'telemetry', reason: 'TIMESTAMP', detail: expect.stringContaining('in seconds') },
+      {
+        at,
+        topic: 'telemetry',
+        reason: 'SIGNATURE',
+        detail: expect.stringContaining('HMAC-SHA256'),
+        expected: `${gateway.id}|${START_MS + 2 * SECOND}|n|{"a":1}`,
+      },
+      {
+        at: formatInstant(START_MS + SECOND),
+        topic: 'status',
+        reason: 'MALFORMED',
+        detail: expect.stringMatching(/\S/),
+      },
+    ]);
+    expect(JSON.stringify(recent)).not.toContain(gateway.hmacSecret);
+  });
+
+  it('say what was done wrong where it is tried [C-3.7]', async () => {
+    const { site, link, gateway } = await newConnectedSite();
+    await publish(link, rawTelemetry(gateway, { data: '{"a": 1}', signedData: '{"a":1.0}' }));
+    await publish(link, rawTelemetry(gateway, { data: '{"a":5.0}', signedData: '{"a":5}' }));
+    const { recent } = await site.diagnostics(gateway.id);
+    expect(recent.map(({ detail }) => detail)).toEqual([
+      expect.stringContaining('as other text than was sent'),
+      expect.stringContaining('sig is not the HMAC-SHA256'),
+    ]);
+  });
+
+  it('and re-sends that are none are not among them', async () => {
+    const { site, link, gateway } = await newConnectedSite();
+    const message = telemetryMessage(gateway, '{"a":1}');
+    for (let count = 0; count < 3; count++) await publish(link, message);
+    expect(await site.diagnostics(gateway.id)).toMatchObject({ drops: {}, recent: [] });
+  });
+
+  it('are kept a hundred, the last, while their count goes on, over evictions too [C-3.8]', async () => {
+    const { plant, site, link, gateway } = await newConnectedSite();
+    let sent = 0;
+    for (const count of [KEPT - 1, 2, KEPT, 3, 2 * KEPT + 7]) {
+      await sendMalformed(link, sent, count);
+      sent += count;
+      await evictSite(plant.id);
+      const { drops, recent } = await site.diagnostics(gateway.id);
+      expect(drops).toEqual({ MALFORMED: sent });
+      expect(recent).toHaveLength(Math.min(sent, KEPT));
+    }
+    expect(await rowsOf(plant.id, 'SELECT slot FROM recent_drop')).toHaveLength(KEPT);
+  });
+
+  it('of one batch that has more of them than are kept are all counted, and the last are kept', async () => {
+    const { site, link, gateway } = await newConnectedSite();
+    const stray = (index: number) => ({ kind: 'strayed', act: 'publish', topic: `topic/${index}` }) as const;
+    link.send(...Array.from({ length: KEPT + 20 }, (_none, index) => stray(index)));
+    await sendAck(link, gateway, 'none', 'RECEIVED');
+    const { drops, recent } = await site.diagnostics(gateway.id);
+    expect(drops).toEqual({ TOPIC: KEPT + 20 });
+    expect(recent.map(({ topic }) => topic.replace('topic/', ''))).toEqual(down(KEPT + 19, KEPT));
+  });
+
+  it('on a topic that is not its own are TOPIC drops, with those that are [C-3.8]', async () => {
+    const { site, link, gateway } = await newConnectedSite();
+    link.send({ kind: 'strayed', act: 'publish', topic: 'cpi/other/telemetry' });
+    link.send({ kind: 'strayed', act: 'subscribe', topic: '#' });
+    await sendAck(link, gateway, 'none', 'RECEIVED');
+    const { drops, recent } = await site.diagnostics(gateway.id);
+    expect(drops).toEqual({ TOPIC: 2 });
+    expect(recent).toMatchObject([
+      { topic: '#', reason: 'TOPIC', detail: expect.stringContaining(`cpi/${gateway.id}/commands alone`) },
+      {
+        topic: 'cpi/other/telemetry',
+        reason: 'TOPIC',
+        detail: expect.stringContaining(`cpi/${gateway.id}/ack`),
+      },
+    ]);
+    expect(await sendTelemetry(link, gateway, { a: 1 })).toBe(true);
+  });
+
+  it('of one device are not another’s', async () => {
+    const { organization, plant, site, link, gateway } = await newConnectedSite();
+    const other = await createDevice(organization, plant.id, 'SENSOR');
+    await publish(link, 'hello');
+    expect(await site.diagnostics(other.id)).toMatchObject({ drops: {}, recent: [], connects: [] });
+    expect((await site.diagnostics(gateway.id)).recent).toHaveLength(1);
+  });
+
+  it('by themselves are no proof of a secret, and store nothing else', async () => {
+    const { plant, link } = await newConnectedSite();
+    await sendMalformed(link, 0, 5);
+    expect(await rowsOf(plant.id, 'SELECT proved_version FROM device')).toEqual([{ proved_version: null }]);
+    expect(await rowsOf(plant.id, 'SELECT id FROM journal_block')).toEqual([]);
+  });
+});
+
+describe('logins', () => {
+  it('are told, accepted and refused, with their address and why, newest first [C-3.8]', async () => {
+    const { organization, plant, site, gateway } = await newSite();
+    await connectTo(plant.id, gateway.id, { address: ADDRESS });
+    setClock(START_MS + SECOND);
+    await site.noteRefusedLogin(
+      gateway.id,
+      refusal(organization.id, { address: OTHER_ADDRESS, counts: true }),
+    );
+    setClock(START_MS + 2 * SECOND);
+    await connectTo(plant.id, gateway.id, { address: OTHER_ADDRESS });
+    expect((await site.diagnostics(gateway.id)).connects).toEqual([
+      { at: formatInstant(START_MS + 2 * SECOND), address: OTHER_ADDRESS, outcome: 'ACCEPTED' },
+      {
+        at: formatInstant(START_MS + SECOND),
+        address: OTHER_ADDRESS,
+        outcome: 'REFUSED',
+        reason: 'token expired',
+      },
+      { at: formatInstant(START_MS), address: ADDRESS, outcome: 'ACCEPTED' },
+    ]);
+  });
+
+  it('are kept a hundred, the last, over evictions too [C-3.8]', async () => {
+    const scene = await newSite();
+    const { plant, site, gateway } = scene;
+    let sent = 0;
+    for (const count of [KEPT - 1, 2, KEPT + 9]) {
+      await refuseLogins(scene, sent, count);
+      sent += count;
+      await evictSite(plant.id);
+      const { connects } = await site.diagnostics(gateway.id);
+      expect(connects.map(({ reason }) => reason)).toEqual(down(sent - 1, Math.min(sent, KEPT)));
+    }
+  });
+
+  it('that are refused again for the same reason, and do not count, are written once a minute', async () => {
+    const { organization, plant, site, gateway } = await newSite();
+    const refuse = async (changes = {}) =>
+      await site.noteRefusedLogin(gateway.id, refusal(organization.id, changes));
+    const written = async () => (await rowsOf(plant.id, 'SELECT slot FROM recent_connect')).length;
+    await refuse();
+    const { rowsWritten } = await site.diagnostics(gateway.id);
+    for (const atMs of [0, SECOND, MINUTE - 1]) {
+      setClock(START_MS + atMs);
+      await refuse();
+    }
+    expect((await site.diagnostics(gateway.id)).rowsWritten).toBe(rowsWritten);
+    expect(await written()).toBe(1);
+    setClock(START_MS + MINUTE);
+    await refuse();
+    expect(await written()).toBe(2);
+    await refuse({ address: OTHER_ADDRESS });
+    await refuse({ address: OTHER_ADDRESS, reason: 'not a token' });
+    expect(await written()).toBe(4);
+  });
+
+  it('that count are written each, also where they repeat the last [C-3.11]', async () => {
+    const { organization, site, gateway } = await newSite();
+    for (let count = 0; count < 5; count++)
+      await site.noteRefusedLogin(gateway.id, refusal(organization.id, { counts: true }));
+    expect((await site.diagnostics(gateway.id)).connects).toHaveLength(5);
+  });
+
+  it('that were accepted meanwhile are between those that repeat: both are written', async () => {
+    const { organization, plant, site, gateway } = await newSite();
+    const refuse = () => site.noteRefusedLogin(gateway.id, refusal(organization.id));
+    await refuse();
+    await connectTo(plant.id, gateway.id, { address: ADDRESS });
+    await refuse();
+    const { connects } = await site.diagnostics(gateway.id);
+    expect(connects.map(({ outcome }) => outcome)).toEqual(['REFUSED', 'ACCEPTED', 'REFUSED']);
+  });
+
+  it('as a device that is not here leave nothing', async () => {
+    const { organization, plant, site } = await newSite();
+    const unknown = crypto.randomUUID();
+    await site.noteRefusedLogin(unknown, refusal(organization.id, { counts: true }));
+    expect((await dialSite(plant.id, unknown)).status).toBe(503);
+    expect((await site.diagnostics(unknown)).connects).toEqual([]);
+    expect(await rowsOf(plant.id, 'SELECT slot FROM recent_connect')).toEqual([]);
+  });
+});
+
+describe('ten logins that count, within five minutes [C-3.11]', () => {
+  async function fail(scene: Awaited<ReturnType<typeof newSite>>, count: number, counts = true) {
+    const { site, gateway, organization } = scene;
+    for (let at = 0; at < count; at++)
+      await site.noteRefusedLogin(gateway.id, refusal(organization.id, { counts, reason: `${counts}` }));
+  }
+  const statusOf = async ({ plant }: Awaited<ReturnType<typeof newSite>>) =>
+    (await rowsOf<{ status: string }>(plant.id, 'SELECT status FROM device'))[0]?.status;
+
+  it('suspend the device, over evictions too; nine, or uncounted ones, do not', async () => {
+    const scene = await newSite();
+    await fail(scene, 20, false);
+    await fail(scene, 9);
+    await evictSite(scene.plant.id);
+    expect(await statusOf(scene)).toBe('ACTIVE');
+    await fail(scene, 1);
+    expect(await statusOf(scene)).toBe('SUSPENDED');
+    expect((await dialSite(scene.plant.id, scene.gateway.id)).status).toBe(401);
+  });
+
+  it('are not so many where some are older', async () => {
+    const scene = await newSite();
+    await fail(scene, 9);
+    setClock(START_MS + 5 * MINUTE);
+    await fail(scene, 9);
+    expect(await statusOf(scene)).toBe('ACTIVE');
+    await fail(scene, 1);
+    expect(await statusOf(scene)).toBe('SUSPENDED');
+  });
+
+  it('begin anew with a reactivation, and while it is suspended none counts [C-3.3]', async () => {
+    const scene = await newSite();
+    await fail(scene, 10);
+    await fail(scene, 10);
+    setClock(START_MS + SECOND);
+    await scene.site.setDeviceStatus(scene.gateway.id, 'ACTIVE');
+    setClock(START_MS + 2 * SECOND);
+    await fail(scene, 9);
+    expect(await statusOf(scene)).toBe('ACTIVE');
+    await fail(scene, 1);
+    expect(await statusOf(scene)).toBe('SUSPENDED');
+  });
+});

@@ -1,0 +1,127 @@
+/** Which failed logins count toward a suspension, whatever else was refused between them [C-3.11]. */
+import { describe, expect, it } from 'vitest';
+import { holdClock, MINUTE, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { newMove, whole } from '../../../support/workerd/site-move.ts';
+import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
+import { newSite, type SiteScene } from '../../../support/workerd/site-scenes.ts';
+import { createDevice, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const FAILED = 'SELECT count(*) FROM failed_login';
+
+type Scene = Pick<SiteScene, 'organization' | 'gateway'> & { siteId: string };
+
+async function newScene(): Promise<Scene> {
+  const scene = await newSite();
+  return { ...scene, siteId: scene.plant.id };
+}
+
+async function refuse({ organization, gateway, siteId }: Scene, count: number, options = {}): Promise<void> {
+  const site = siteOf(siteId);
+  const refused = { address: '192.0.2.7', counts: true, organizationId: organization.id, ...options };
+  const reasons = Array.from({ length: count }, (_, at) => `reason ${at}`);
+  await Promise.all(reasons.map((reason) => site.noteRefusedLogin(gateway.id, { reason, ...refused })));
+}
+
+async function statusOf({ siteId, gateway }: Scene): Promise<string> {
+  const isActive = `SELECT count(*) FROM device WHERE id = '${gateway.id}' AND status = 'ACTIVE'`;
+  return (await numberOf(siteId, isActive)) === 1 ? 'ACTIVE' : 'SUSPENDED';
+}
+
+describe('nine that count', () => {
+  it.each([true])('stay counted behind a hundred others that do not (evicted: %s)', async (isEvicted) => {
+    const scene = await newScene();
+    await refuse(scene, 9);
+    await refuse(scene, 100, { counts: false, address: '192.0.2.9' });
+    if (isEvicted) await evictSite(scene.siteId);
+    expect(await statusOf(scene)).toBe('ACTIVE');
+    const { connects } = await siteOf(scene.siteId).diagnostics(scene.gateway.id);
+    expect(new Set(connects.map(({ address }) => address))).toEqual(new Set(['192.0.2.9']));
+    await refuse(scene, 1, { address: '192.0.2.8' });
+    expect(await statusOf(scene)).toBe('SUSPENDED');
+    const reason = `SELECT count(*) FROM device WHERE suspend_reason LIKE
+      '10 failed logins%192.0.2.7%192.0.2.8%' AND suspend_reason NOT LIKE '%192.0.2.9%'`;
+    expect(await numberOf(scene.siteId, reason)).toBe(1);
+  });
+
+  it('and others between each of them are ten with one more', async () => {
+    const scene = await newScene();
+    for (let count = 0; count < 9; count++) {
+      await refuse(scene, 1);
+      await refuse(scene, 15, { counts: false });
+    }
+    expect(await statusOf(scene)).toBe('ACTIVE');
+    await refuse(scene, 1);
+    expect(await statusOf(scene)).toBe('SUSPENDED');
+  });
+
+  it('of one device are not another’s', async () => {
+    const scene = await newScene();
+    const other = await createDevice(scene.organization, scene.siteId, 'SENSOR');
+    await refuse(scene, 9);
+    await refuse({ ...scene, gateway: other }, 9);
+    expect([await statusOf(scene), await statusOf({ ...scene, gateway: other })]).toEqual([
+      'ACTIVE',
+      'ACTIVE',
+    ]);
+    await refuse(scene, 1);
+    expect(await statusOf({ ...scene, gateway: other })).toBe('ACTIVE');
+  });
+
+  it('are forgotten as they grow old: no more than ten rows are kept', async () => {
+    const scene = await newScene();
+    for (let round = 0; round < 5; round++) {
+      setClock(START_MS + round * 5 * MINUTE);
+      await refuse(scene, 9);
+      expect(await statusOf(scene)).toBe('ACTIVE');
+    }
+    expect(await numberOf(scene.siteId, FAILED)).toBe(10);
+  });
+});
+
+describe('a reactivation', () => {
+  it.each(['in the same moment', 'and an eviction'])(
+    '%s clears what counted: nine more do not suspend',
+    async (how) => {
+      const scene = await newScene();
+      const site = siteOf(scene.siteId);
+      for (let round = 0; round < 3; round++) {
+        await refuse(scene, 10);
+        expect(await statusOf(scene)).toBe('SUSPENDED');
+        await refuse(scene, 10);
+        await site.setDeviceStatus(scene.gateway.id, 'ACTIVE');
+        expect(await numberOf(scene.siteId, FAILED)).toBe(0);
+        if (how === 'and an eviction') await evictSite(scene.siteId);
+        await refuse(scene, 9);
+        expect(await statusOf(scene)).toBe('ACTIVE');
+        await refuse(scene, 1);
+        expect(await statusOf(scene)).toBe('SUSPENDED');
+        await site.setDeviceStatus(scene.gateway.id, 'ACTIVE');
+      }
+    },
+  );
+
+  it('clears what counted before an admin’s suspension, too', async () => {
+    const scene = await newScene();
+    await refuse(scene, 9);
+    await siteOf(scene.siteId).setDeviceStatus(scene.gateway.id, 'SUSPENDED');
+    await siteOf(scene.siteId).setDeviceStatus(scene.gateway.id, 'ACTIVE');
+    await refuse(scene, 9);
+    expect(await statusOf(scene)).toBe('ACTIVE');
+  });
+
+  it('at the new place clears what came along [C-3.1]', async () => {
+    const { organization, gateway, fromId, toId, move } = await newMove();
+    await refuse({ organization, gateway, siteId: fromId }, 9);
+    await whole(move);
+    const there = { organization, gateway, siteId: toId };
+    expect([await numberOf(fromId, FAILED), await numberOf(toId, FAILED)]).toEqual([0, 9]);
+    await refuse(there, 100, { counts: false });
+    await refuse(there, 1);
+    expect(await statusOf(there)).toBe('SUSPENDED');
+    await siteOf(toId).setDeviceStatus(gateway.id, 'ACTIVE');
+    await refuse(there, 9);
+    expect(await statusOf(there)).toBe('ACTIVE');
+  });
+});

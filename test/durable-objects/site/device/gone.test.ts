@@ -1,0 +1,281 @@
+/** What a device that serves no more had under way: it goes to who serves in its place, or ends [C-3.1], [C-7.6]. */
+import { describe, expect, it } from 'vitest';
+import type { Submission } from '../../../../durable-objects/rpc.ts';
+import type { DeviceTestLink } from '../../../support/workerd/links.ts';
+import {
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import {
+  addLinkedSubDevice,
+  answerPings,
+  commandsOf,
+  connectListening,
+  nthCommand,
+  sendAck,
+} from '../../../support/workerd/site-devices.ts';
+import { endOf, executionsOf, newAwaySite, obey, planned, told } from '../../../support/workerd/site-plan.ts';
+import { numberOf } from '../../../support/workerd/site-rows.ts';
+import { newListeningSite, newSite, type SiteScene } from '../../../support/workerd/site-scenes.ts';
+import { batch, batteryCommand, charge, submission } from '../../../support/workerd/site-submissions.ts';
+import { createDevice, type Plant, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+/** How a device goes, and what its own commands are told of it. */
+const WAYS = {
+  revoked: {
+    why: 'DEVICE_GONE',
+    go: (id: string, siteId: string) => siteOf(siteId).setDeviceStatus(id, 'DECOMMISSIONED'),
+  },
+  deleted: { why: 'DEVICE_GONE', go: (id: string, siteId: string) => siteOf(siteId).forgetDevice(id) },
+  moved: {
+    why: 'MOVED',
+    go: (id: string, siteId: string) => siteOf(siteId).releaseDevice(id, crypto.randomUUID()),
+  },
+} as const;
+const NAMES = Object.keys(WAYS) as (keyof typeof WAYS)[];
+
+const DISPATCHES = 'SELECT count(*) FROM dispatch';
+
+/** The plant's gateway serves; another listens beside it. */
+async function newTwoGateways() {
+  const scene = await newAwaySite();
+  const { organization, plant } = scene;
+  const other = await createDevice(organization, plant.id, 'CONTROLLER');
+  const otherLink = await connectListening(plant, other);
+  setClock(START_MS + SECOND);
+  const link = await connectListening(plant);
+  const otherPlant: Plant = { ...plant, gateway: other };
+  return { ...scene, link, other, otherLink, otherTold: () => told(otherLink, otherPlant) };
+}
+
+/** A plant whose battery BESS-L is linked to a device that is away. */
+async function newLinkedSite() {
+  const scene = await newSite();
+  await answerPings(scene.plant.id);
+  const linked = await createDevice(scene.organization, scene.plant.id, 'ACTUATOR');
+  const battery = { externalId: 'BESS-L', assetType: 'BESS', ratedPowerKw: 40 } as const;
+  await addLinkedSubDevice(scene.plant.id, battery, linked.id);
+  const publish = submission('device', batch(batteryCommand(5, { deviceId: 'BESS-L' })));
+  return { ...scene, linked, publish };
+}
+
+async function ask({ site, gateway }: SiteScene, action = 'PING'): Promise<string> {
+  const asked = { action, payload: {}, validUntilMs: null, idempotencyKey: null };
+  const answer = await site.submitOwnCommand(gateway.id, asked);
+  if (!('command' in answer)) throw new Error(answer.refused);
+  return answer.command.cmdId;
+}
+
+/** Commands of a link by their action and their power. */
+function powers(link: DeviceTestLink): unknown[] {
+  return commandsOf(link).map(({ payload }) => {
+    const { targets } = payload as { targets?: { params?: { powerKw?: number } }[] };
+    return targets?.map(({ params }) => params?.powerKw);
+  });
+}
+
+describe.each(NAMES)('the gateway is %s, and another serves', (name) => {
+  const { go } = WAYS[name];
+
+  it.each([
+    ['that it obeys', ['RECEIVED'] as const],
+    ['that it has completed', ['RECEIVED', 'COMPLETED'] as const],
+    ['that it has not answered', [] as const],
+  ])('a standing setpoint %s is told to the other, and stands on [C-7.7]', async (_title, acks) => {
+    const scene = await newTwoGateways();
+    const { plant, gateway, partner, link, other, otherLink, otherTold } = scene;
+    const setpoint = planned(5, 'HIGH');
+    await partner.submit(setpoint);
+    const first = await nthCommand(link, 1);
+    for (const status of acks) await sendAck(link, gateway, first.cmdId, status);
+    const before = await endOf(plant, setpoint);
+    await go(gateway.id, plant.id);
+    expect(await otherTold()).toEqual([5]);
+    expect(await endOf(plant, setpoint)).toBe(before);
+    const again = await nthCommand(otherLink, 1);
+    expect(again.cmdId).not.toBe(first.cmdId);
+    await sendAck(otherLink, other, again.cmdId, 'RECEIVED');
+    expect(await endOf(plant, setpoint)).toBe('EXECUTING');
+  });
+
+  it('an emergency that it has not answered goes to the other, once, which ends it [C-7.7]', async () => {
+    const scene = await newTwoGateways();
+    const { plant, gateway, partner, link, other, otherLink, otherTold } = scene;
+    const publish = submission('emergency', { type: 'STOP' });
+    await partner.submit(publish);
+    await nthCommand(link, 1);
+    await go(gateway.id, plant.id);
+    expect(await otherTold()).toEqual(['EMERGENCY_STOP']);
+    await sendAck(otherLink, other, (await nthCommand(otherLink, 1)).cmdId, 'COMPLETED');
+    expect(await endOf(plant, publish)).toBe('COMPLETED');
+    expect(await executionsOf(scene, publish)).toMatchObject([
+      { status: 'EXECUTING' },
+      { status: 'COMPLETED' },
+    ]);
+    expect(await otherTold()).toEqual(['EMERGENCY_STOP']);
+  });
+
+  it('an emergency that it has completed is told to the other too: it holds [C-7.7]', async () => {
+    const scene = await newTwoGateways();
+    const { plant, gateway, partner, otherTold } = scene;
+    const publish = submission('emergency', { type: 'HOLD' });
+    await partner.submit(publish);
+    await obey(scene, 1, 'RECEIVED', 'COMPLETED');
+    await go(gateway.id, plant.id);
+    expect(await otherTold()).toEqual(['EMERGENCY_HOLD']);
+    expect(await endOf(plant, publish)).toBe('COMPLETED');
+  });
+
+  it('the mode in force is told to the other [C-7.7]', async () => {
+    const scene = await newTwoGateways();
+    const { plant, gateway, partner, otherTold } = scene;
+    await partner.submit(submission('mode', { mode: 'ZERO_EXPORT' }));
+    await obey(scene, 1, 'RECEIVED', 'COMPLETED');
+    await go(gateway.id, plant.id);
+    expect(await otherTold()).toEqual(['ZERO_EXPORT']);
+  });
+
+  it.each([['RECEIVED'], ['IN_PROGRESS'], [undefined]] as const)(
+    'a device command that it was told (%s) ends FAILED DEVICE_GONE: it may have been obeyed',
+    async (ack) => {
+      const scene = await newTwoGateways();
+      const { plant, gateway, partner, link, otherTold } = scene;
+      const publish = charge();
+      await partner.submit(publish);
+      const { cmdId } = await nthCommand(link, 1);
+      if (ack) await sendAck(link, gateway, cmdId, ack);
+      await go(gateway.id, plant.id);
+      expect(await endOf(plant, publish)).toBe('FAILED DEVICE_GONE: BESS-1');
+      expect((await executionsOf(scene, publish)).at(-1)).toMatchObject({
+        status: 'FAILED',
+        reason: 'DEVICE_GONE: BESS-1',
+      });
+      expect(await otherTold()).toEqual([]);
+      expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
+    },
+  );
+
+  it('a setpoint whose time is ahead goes to the other then [C-7.6]', async () => {
+    const { plant, gateway, partner, otherTold } = await newTwoGateways();
+    expect(await partner.acknowledge(planned(7, 'HIGH', { inMs: HOUR }))).toMatchObject({ status: 'QUEUED' });
+    await go(gateway.id, plant.id);
+    expect(await otherTold()).toEqual([]);
+    await passTime(plant.id, HOUR);
+    expect(await otherTold()).toEqual([7]);
+  });
+
+  it('twice, nothing more is told or ended', async () => {
+    const scene = await newTwoGateways();
+    const { plant, gateway, partner, link, otherTold } = scene;
+    const [setpoint, command] = [planned(5, 'HIGH'), charge()];
+    await partner.submit(setpoint, command);
+    await nthCommand(link, 2);
+    for (let count = 0; count < 2; count++) await go(gateway.id, plant.id);
+    expect(await otherTold()).toEqual([5]);
+    expect(await executionsOf(scene, command)).toMatchObject([{ status: 'FAILED' }]);
+  });
+});
+
+describe.each(NAMES)('a device with a battery of its own is %s', (name) => {
+  const { go } = WAYS[name];
+
+  it('what waits for it goes to the gateway at once [C-2.4, C-7.6]', async () => {
+    const { plant, linked, publish, partner } = await newLinkedSite();
+    const link = await connectListening(plant);
+    expect(await partner.acknowledge(publish)).toMatchObject({ status: 'QUEUED' });
+    await go(linked.id, plant.id);
+    expect((await nthCommand(link, 1)).payload).toMatchObject({ targets: [{ deviceId: 'BESS-L' }] });
+    await obey({ link, plant }, 1, 'COMPLETED');
+    expect(await endOf(plant, publish)).toBe('COMPLETED');
+  });
+
+  it('what waits for it waits for the gateway where that is away too', async () => {
+    const { plant, linked, publish, partner } = await newLinkedSite();
+    expect(await partner.acknowledge(publish)).toMatchObject({ status: 'QUEUED' });
+    await go(linked.id, plant.id);
+    expect(await endOf(plant, publish)).toBe('PENDING');
+    const link = await connectListening(plant);
+    await nthCommand(link, 1);
+    expect(powers(link)).toEqual([[5]]);
+  });
+
+  it('and so is the gateway: what waits ends FAILED DEVICE_GONE, for nobody serves', async () => {
+    const { plant, gateway, linked, publish, partner } = await newLinkedSite();
+    await partner.submit(publish);
+    for (const id of [linked.id, gateway.id]) await go(id, plant.id);
+    expect(await endOf(plant, publish)).toBe('FAILED DEVICE_GONE: BESS-L');
+    expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
+  });
+});
+
+describe.each(NAMES)('the only gateway is %s', (name) => {
+  const { go, why } = WAYS[name];
+
+  it('what waits for it ends FAILED DEVICE_GONE', async () => {
+    const { plant, gateway, partner } = await newSite();
+    const waiting: Submission[] = [charge(), submission('emergency', { type: 'STOP' })];
+    await partner.submit(...waiting);
+    await go(gateway.id, plant.id);
+    expect(await endOf(plant, waiting[1] ?? charge())).toMatch(/^FAILED DEVICE_GONE/);
+    expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
+  });
+
+  it(`its own commands end FAILED ${why}, whether told or not; what has ended stays as it was`, async () => {
+    const scene = await newListeningSite();
+    const { plant, gateway, site, link } = scene;
+    const ids = [await ask(scene, 'A'), await ask(scene, 'B'), await ask(scene, 'C')];
+    await nthCommand(link, 3);
+    await sendAck(link, gateway, ids[0] ?? '', 'COMPLETED');
+    await sendAck(link, gateway, ids[1] ?? '', 'IN_PROGRESS');
+    link.send({ kind: 'subscribed', commands: false });
+    await sendAck(link, gateway, 'none', 'RECEIVED');
+    ids.push(await ask(scene, 'D'));
+    const left = await go(gateway.id, plant.id);
+    expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
+    const { commands } = await site.pageOwnCommands(gateway.id, 1, 10);
+    const told = commands.map(({ action, status, reason }) => [action, status, reason]);
+    const ended = ['D', 'C', 'B'].map((action) => [action, 'FAILED', why]);
+    expect(told).toEqual(name === 'deleted' ? [] : [...ended, ['A', 'COMPLETED', undefined]]);
+    if (name === 'moved') expect(left).toMatchObject({ tables: { own_command: expect.any(Array) } });
+  });
+
+  it('it takes no more of them', async () => {
+    const { plant, gateway, site } = await newSite();
+    await go(gateway.id, plant.id);
+    const asked = { action: 'PING', payload: {}, validUntilMs: null, idempotencyKey: null };
+    expect(await site.submitOwnCommand(gateway.id, asked)).toEqual({ refused: 'inactive' });
+  });
+});
+
+describe('a device that is suspended', () => {
+  it('has its own commands wait: they go out when it is there again', async () => {
+    const scene = await newSite();
+    const { plant, gateway, site } = scene;
+    const cmdId = await ask(scene);
+    await site.setDeviceStatus(gateway.id, 'SUSPENDED');
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await site.findOwnCommand(gateway.id, cmdId)).toMatchObject({ status: 'PENDING' });
+    await site.setDeviceStatus(gateway.id, 'ACTIVE');
+    const link = await connectListening(plant);
+    expect((await nthCommand(link, 1)).cmdId).toBe(cmdId);
+    expect(await site.findOwnCommand(gateway.id, cmdId)).toMatchObject({ status: 'SENT' });
+  });
+
+  it('has the plant’s commands wait where nobody serves in its place', async () => {
+    const { plant, gateway, site, partner } = await newSite();
+    const publish = charge();
+    await partner.submit(publish);
+    await site.setDeviceStatus(gateway.id, 'SUSPENDED');
+    await passTime(plant.id, 10 * MINUTE);
+    expect(await endOf(plant, publish)).toBe('PENDING');
+    await site.setDeviceStatus(gateway.id, 'ACTIVE');
+    expect(powers(await connectListening(plant))).toEqual([[5]]);
+  });
+});

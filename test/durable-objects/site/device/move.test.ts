@@ -1,0 +1,171 @@
+/** A device changes objects, step by step, each as often as a crash makes it: it is in one of them at most [C-3.1]. */
+import { describe, expect, it, vi } from 'vitest';
+import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
+import { dialSite } from '../../../support/workerd/links.ts';
+import { HOUR, holdClock, passTime, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import {
+  connectListening,
+  connectTo,
+  nthCommand,
+  publish,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
+import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '../../../support/workerd/site-move.ts';
+import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
+import { breakWrites, evictSite, openSessions, repair } from '../../../support/workerd/site-rows.ts';
+import { dropOf } from '../../../support/workerd/site-secrets.ts';
+import { randomHex, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+describe('a device that moves', () => {
+  it('is cut at once where it leaves, and is let in where it comes to [C-3.1]', async () => {
+    const { fromId, toId, id, gateway, move } = await newMove();
+    const link = await connectTo(fromId, id);
+    await sendTelemetry(link, gateway, { gridPowerKw: 5 });
+    await move.release();
+    expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.takenOver });
+    expect(await openSessions(fromId)).toBe(0);
+    await move.take();
+    await move.drop();
+    const again = await connectTo(toId, id);
+    expect(await sendTelemetry(again, gateway, { gridPowerKw: 7 })).toBe(true);
+  });
+
+  it('is in neither in between: its dials are trouble, which comes again, and count nothing [C-3.11]', async () => {
+    const { organization, fromId, toId, id, move, evict } = await newMove();
+    await move.release();
+    for (let round = 0; round < 2; round++) {
+      for (const siteId of [fromId, toId]) {
+        const response = await dialSite(siteId, id);
+        expect(response.status).toBe(503);
+        expect(await response.json()).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+      }
+      await evict();
+    }
+    const refused = { address: '192.0.2.7', reason: 'r', counts: true, organizationId: organization.id };
+    await siteOf(fromId).noteRefusedLogin(id, refused);
+    await move.take();
+    expect((await siteOf(toId).diagnostics(id)).connects).toEqual([]);
+    expect(await statusOfDial(fromId, id)).toBe(503);
+    expect(await statusOfDial(toId, id)).toBe(101);
+  });
+
+  it('leaves its measurements, and nothing else [C-3.1]', async () => {
+    const { fromId, toId, id, gateway, plant, move } = await newMove();
+    const link = await connectListening(plant);
+    await siteOf(fromId).submitOwnCommand(id, PING);
+    await nthCommand(link, 1);
+    await sendTelemetry(link, gateway, { gridPowerKw: 5 });
+    await publish(link, 'hello');
+    expect(Object.values(await leftOf(fromId, id))).not.toContain(0);
+    await whole(move);
+    expect(await leftOf(fromId, id)).toEqual(NOTHING);
+    expect(await leftOf(toId, id)).toMatchObject({
+      device: 1,
+      device_secret: 1,
+      own_command: 1,
+      dispatch: 0,
+    });
+    expect(await gridPowerKw(plant)).toBe(5);
+    await evictSite(fromId);
+    expect(await leftOf(fromId, id)).toEqual(NOTHING);
+  });
+
+  it('may be on its way for a day', async () => {
+    const { fromId, toId, id, move } = await newMove();
+    await move.release();
+    await passTime(fromId, HOUR);
+    setClock(START_MS + 24 * HOUR);
+    await move.take();
+    await move.drop();
+    expect(await statusOfDial(toId, id)).toBe(101);
+  });
+});
+
+describe('the steps of a move, as a crash repeats them', () => {
+  const ORDERS = [
+    ['release', 'take', 'drop'],
+    ['release', 'release', 'take', 'take', 'drop', 'drop'],
+    ['release', 'take', 'release', 'take', 'drop', 'drop'],
+    ['release', 'take', 'drop', 'release', 'take', 'drop'],
+    ['release', 'take', 'drop', 'take', 'take', 'drop'],
+    ['drop', 'release', 'take', 'drop', 'release'],
+  ] as const;
+
+  it.each(
+    ORDERS.flatMap((order) => [false, true].map((evicted) => [order.join(', '), order, evicted] as const)),
+  )(
+    '(%s) end with the device in its new object alone, evicted in between: %s %s',
+    async (_title, order, isEvicted) => {
+      const { plant, toId, fromId, id, gateway, move, evict } = await newMove();
+      const link = await connectListening(plant);
+      expect(await dropOf(fromId, link, gateway, 'used')).toBeUndefined();
+      await publish(link, 'hello');
+      await siteOf(fromId).submitOwnCommand(id, PING);
+      for (const step of order) {
+        await move[step]();
+        if (isEvicted) await evict();
+      }
+      expect(await leftOf(fromId, id)).toEqual(NOTHING);
+      expect(await statusOfDial(fromId, id)).toBe(503);
+      expect(await siteOf(toId).diagnostics(id)).toMatchObject({ drops: { MALFORMED: 1 } });
+      expect(await siteOf(toId).pageOwnCommands(id, 1, 10)).toMatchObject({ total: 1 });
+      const again = await connectTo(toId, id);
+      expect(await dropOf(toId, again, gateway, 'used', '{"gridPowerKw":2}')).toBe('NONCE');
+      expect(await dropOf(toId, again, gateway, 'new')).toBeUndefined();
+    },
+  );
+
+  it('release gives the same each time, until it has left', async () => {
+    const { plant, move, evict, gateway } = await newMove();
+    await sendTelemetry(await connectListening(plant), gateway, { gridPowerKw: 1 });
+    const first = await move.release();
+    expect(first?.nonces).toHaveLength(1);
+    await evict();
+    expect(await move.release()).toEqual(first);
+    await move.drop();
+    expect(await move.release()).toBeUndefined();
+  });
+
+  it('take, once more when the device has gone on, changes nothing of it', async () => {
+    const { toId, id, gateway, move } = await newMove();
+    await whole(move);
+    const link = await connectTo(toId, id);
+    await publish(link, 'hello');
+    await siteOf(toId).rotateSecret(id, randomHex(32));
+    expect(await dropOf(toId, link, gateway, 'later')).toBeUndefined();
+    await move.take();
+    expect(await siteOf(toId).diagnostics(id)).toMatchObject({ drops: { MALFORMED: 1 } });
+    expect(await leftOf(toId, id)).toMatchObject({ device: 1, device_secret: 2 });
+    expect(link.closed).toBeUndefined();
+    expect(await dropOf(toId, link, gateway, 'later', '{"a":2}')).toBe('NONCE');
+  });
+
+  it('drop takes nothing of a device that is here', async () => {
+    const { fromId, id } = await newMove();
+    await siteOf(fromId).dropDevice(id);
+    expect(await statusOfDial(fromId, id)).toBe(101);
+  });
+
+  it('take that cannot be written leaves nothing, and is done when it comes again [rule 3]', async () => {
+    const { toId, id, move } = await newMove();
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    await move.release();
+    await breakWrites(toId, 'INSERT ON device_secret');
+    await expect(move.take()).rejects.toThrow();
+    expect(await leftOf(toId, id)).toEqual(NOTHING);
+    expect(await statusOfDial(toId, id)).toBe(503);
+    await repair(toId);
+    await move.take();
+    expect(await statusOfDial(toId, id)).toBe(101);
+  });
+
+  it('of a device that is not here are nothing', async () => {
+    const { fromId, move } = await newMove();
+    const unknown = crypto.randomUUID();
+    expect(await siteOf(fromId).releaseDevice(unknown, 'move-1')).toBeUndefined();
+    await siteOf(fromId).dropDevice(unknown);
+    expect(await move.release()).toBeDefined();
+  });
+});

@@ -1,0 +1,196 @@
+/** What a device takes along to another object, and what it finds when it comes back [C-3.1]. */
+import { describe, expect, it } from 'vitest';
+import {
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import {
+  connectListening,
+  connectTo,
+  nthCommand,
+  publish,
+  sendAck,
+  sendStatus,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
+import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '../../../support/workerd/site-move.ts';
+import { evictSite, numberOf, openSessions, rowsOf } from '../../../support/workerd/site-rows.ts';
+import { ackWith, dropOf, isSignedWith } from '../../../support/workerd/site-secrets.ts';
+import { randomHex, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+describe('what goes along', () => {
+  it('are the nonces that count: none is good again, until their time is over [C-3.8]', async () => {
+    const { plant, fromId, toId, gateway, move } = await newMove();
+    const link = await connectListening(plant);
+    expect(await dropOf(fromId, link, gateway, 'n-1')).toBeUndefined();
+    setClock(START_MS + MINUTE);
+    await whole(move);
+    for (const isEvicted of [false, true]) {
+      if (isEvicted) await evictSite(toId);
+      const again = await connectTo(toId, gateway.id);
+      expect(await dropOf(toId, again, gateway, 'n-1', '{"a":2}')).toBe('NONCE');
+    }
+    await passTime(toId, 10 * MINUTE);
+    expect(await numberOf(toId, 'SELECT count(*) FROM carried_nonce')).toBe(0);
+    const late = await connectTo(toId, gateway.id);
+    expect(await dropOf(toId, late, gateway, 'n-1', '{"a":2}')).toBeUndefined();
+  });
+
+  it('are its own nonces alone, and those of others where it comes to still count', async () => {
+    const { plant, target, toId, gateway, move, pack } = await newMove();
+    await sendTelemetry(await connectListening(plant), gateway, { a: 1 });
+    const there = await connectListening(target);
+    expect(await dropOf(toId, there, target.gateway, 'theirs')).toBeUndefined();
+    await whole(move);
+    expect(pack()?.nonces.map(({ deviceId }) => deviceId)).toEqual([gateway.id]);
+    expect(await dropOf(toId, there, target.gateway, 'theirs', '{"a":2}')).toBe('NONCE');
+  });
+
+  it('are both secrets while the grace lasts, and which it proved, in which form [C-3.7]', async () => {
+    const { plant, fromId, toId, id, gateway, move } = await newMove();
+    const next = randomHex(32);
+    await siteOf(fromId).rotateSecret(id, next);
+    await ackWith(fromId, await connectTo(plant.id, id), id, gateway.hmacSecret, 'bytes');
+    await whole(move);
+    const link = await connectTo(toId, id);
+    link.send({ kind: 'subscribed', commands: true });
+    await siteOf(toId).submitOwnCommand(id, PING);
+    expect(isSignedWith(id, await nthCommand(link, 1), gateway.hmacSecret, 'bytes')).toBe(true);
+    expect(await ackWith(toId, link, id, next)).toBe(true);
+    await passTime(toId, HOUR);
+    expect(await ackWith(toId, link, id, gateway.hmacSecret)).toBe(false);
+    expect(await numberOf(toId, `SELECT count(*) FROM device_secret WHERE device_id = '${id}'`)).toBe(1);
+  });
+
+  it('is its history: what was dropped, who logged in, and counting and numbering go on [C-3.8]', async () => {
+    const { fromId, toId, id, move } = await newMove();
+    const link = await connectTo(fromId, id, { address: '192.0.2.7' });
+    await publish(link, 'hello');
+    const { rowsWritten: _here, ...before } = await siteOf(fromId).diagnostics(id);
+    await whole(move);
+    const { rowsWritten: _there, ...after } = await siteOf(toId).diagnostics(id);
+    expect(after).toEqual(before);
+    setClock(START_MS + SECOND);
+    await publish(await connectTo(toId, id, { address: '192.0.2.8' }), 'hello again');
+    const { drops, recent, connects } = await siteOf(toId).diagnostics(id);
+    expect(drops).toEqual({ MALFORMED: 2 });
+    expect(recent.slice(1)).toEqual(before.recent);
+    expect(connects.map(({ address }) => address)).toEqual(['192.0.2.8', '192.0.2.7']);
+  });
+
+  it('are its own commands, in order, how each ended, and their keys [C-3.4]', async () => {
+    const { plant, fromId, toId, id, gateway, move } = await newMove();
+    const link = await connectListening(plant);
+    const site = siteOf(fromId);
+    await site.submitOwnCommand(id, PING);
+    await sendAck(link, gateway, (await nthCommand(link, 1)).cmdId, 'COMPLETED');
+    for (const action of ['B', 'C'])
+      await site.submitOwnCommand(id, { ...PING, action, idempotencyKey: action });
+    await whole(move);
+    const { commands } = await siteOf(toId).pageOwnCommands(id, 1, 10);
+    expect(commands.map(({ action, status, reason }) => [action, status, reason])).toEqual([
+      ['C', 'FAILED', 'MOVED'],
+      ['B', 'FAILED', 'MOVED'],
+      ['PING', 'COMPLETED', undefined],
+    ]);
+    expect(await siteOf(toId).submitOwnCommand(id, PING)).toEqual({ command: commands[2] });
+    expect(await siteOf(toId).submitOwnCommand(id, { ...PING, action: 'X' })).toEqual({ refused: 'reused' });
+  });
+
+  it('is its suspension, and what counts toward one [C-3.11]', async () => {
+    const { organization, fromId, toId, id, move } = await newMove();
+    const refused = { address: '192.0.2.7', reason: 'r', counts: true, organizationId: organization.id };
+    for (let count = 0; count < 9; count++) await siteOf(fromId).noteRefusedLogin(id, refused);
+    await whole(move);
+    await siteOf(toId).noteRefusedLogin(id, refused);
+    expect(await statusOfDial(toId, id)).toBe(401);
+    const pack = await siteOf(toId).releaseDevice(id, 'move-2');
+    if (pack) await siteOf(fromId).takeDevice(fromId, id, pack);
+    expect(await statusOfDial(fromId, id)).toBe(401);
+    const [row] = await rowsOf(fromId, `SELECT suspend_reason FROM device WHERE id = '${id}'`);
+    expect(row).toEqual({ suspend_reason: expect.stringContaining('10 failed logins') });
+  });
+
+  it('is what it said of itself', async () => {
+    const { plant, toId, id, gateway, move } = await newMove();
+    await sendStatus(await connectListening(plant), gateway, 'MAINTENANCE');
+    await whole(move);
+    const [row] = await rowsOf(toId, `SELECT reported_status, leaving FROM device WHERE id = '${id}'`);
+    expect(row).toEqual({ reported_status: 'MAINTENANCE', leaving: null });
+  });
+});
+
+describe('a device that comes back to where it was', () => {
+  it.each([
+    ['its leaving was over', true],
+    ['that was not over', false],
+  ])('where %s, is whole there again, and what it used elsewhere counts [C-3.8]', async (_title, isOver) => {
+    const { fromId, toId, id, gateway, move, evict } = await newMove();
+    await dropOf(fromId, await connectTo(fromId, id), gateway, 'first');
+    await move.release();
+    await move.take();
+    if (isOver) await move.drop();
+    await dropOf(toId, await connectTo(toId, id), gateway, 'second');
+    await evict();
+    const back = await siteOf(toId).releaseDevice(id, 'move-2');
+    for (let count = 0; count < 2; count++) if (back) await siteOf(fromId).takeDevice(fromId, id, back);
+    for (let count = 0; count < 2; count++) await siteOf(toId).dropDevice(id);
+    // What the first move had left to do comes late.
+    await move.drop();
+    expect(await leftOf(toId, id)).toEqual(NOTHING);
+    expect(await leftOf(fromId, id)).toMatchObject({ device: 1, device_secret: 1 });
+    const link = await connectTo(fromId, id);
+    for (const nonce of ['first', 'second'])
+      expect(await dropOf(fromId, link, gateway, nonce, '{"a":2}')).toBe('NONCE');
+    expect(await dropOf(fromId, link, gateway, 'third')).toBeUndefined();
+  });
+
+  it('without an eviction goes on with its rings in order, and as far as they reach [C-3.8]', async () => {
+    const { fromId, toId, id, gateway, move } = await newMove();
+    const [most, each] = [100, 40];
+    let last = 0;
+    const stray = async (siteId: string) => {
+      const link = await connectTo(siteId, id, { address: `192.0.2.${last}` });
+      for (let end = last + each; last < end; )
+        link.send({ kind: 'strayed', act: 'publish', topic: `${++last}` });
+      await sendAck(link, gateway, 'none', 'RECEIVED');
+      const { recent, drops, connects } = await siteOf(siteId).diagnostics(id);
+      expect(drops).toEqual({ TOPIC: last });
+      expect(recent.map(({ topic }) => Number(topic))).toEqual(
+        Array.from({ length: Math.min(last, most) }, (_none, index) => last - index),
+      );
+      return connects.map(({ address }) => address);
+    };
+    await stray(fromId);
+    await whole(move);
+    await stray(toId);
+    for (const [from, to, name] of [
+      [toId, fromId, 'move-2'],
+      [fromId, toId, 'move-3'],
+    ] as const) {
+      const pack = await siteOf(from).releaseDevice(id, name);
+      if (pack) await siteOf(to).takeDevice(to, id, pack);
+      await siteOf(from).dropDevice(id);
+      await stray(to);
+    }
+    const connects = await stray(toId);
+    expect(connects).toEqual([160, 120, 80, 40, 0].map((number) => `192.0.2.${number}`));
+  });
+
+  it('without ever having been taken is as it was, and its session is over', async () => {
+    const { fromId, id, gateway, move } = await newMove();
+    const before = await connectTo(fromId, id);
+    const pack = await move.release();
+    await before.untilClosed();
+    if (pack) await siteOf(fromId).takeDevice(fromId, id, pack);
+    expect(await openSessions(fromId)).toBe(0);
+    expect(await sendTelemetry(await connectTo(fromId, id), gateway, { a: 1 })).toBe(true);
+  });
+});

@@ -1,0 +1,110 @@
+/** What a device was told and had not acknowledged when it was suspended: it may be let in again, so that waits [C-3.3]. */
+import { describe, expect, it } from 'vitest';
+import type { Submission } from '../../../../durable-objects/rpc.ts';
+import { holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
+import {
+  endOf,
+  executionsOf,
+  newPlannedSite,
+  type PlannedScene,
+  planned,
+  told,
+} from '../../../support/workerd/site-plan.ts';
+import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
+import { charge, submission } from '../../../support/workerd/site-submissions.ts';
+
+holdClock();
+
+const DISPATCHES = 'SELECT count(*) FROM dispatch';
+
+const KINDS: [string, () => Submission][] = [
+  ['a device command', () => charge()],
+  ['a setpoint', () => planned(5, 'HIGH')],
+  ['an emergency', () => submission('emergency', { type: 'STOP' })],
+  ['a mode', () => submission('mode', { mode: 'ZERO_EXPORT' })],
+];
+
+/** The only gateway was told, has not answered, and is suspended. */
+async function newSuspended(publish: Submission, tries = 1): Promise<PlannedScene> {
+  const scene = await newPlannedSite();
+  await scene.partner.submit(publish);
+  await nthCommand(scene.link, 1);
+  if (tries > 1) await passTime(scene.plant.id, (tries - 1) * 30 * SECOND);
+  await scene.site.setDeviceStatus(scene.gateway.id, 'SUSPENDED');
+  return scene;
+}
+
+describe.each(KINDS)('%s that the only gateway was told and has not answered', (_title, publishOf) => {
+  it.each([2])('waits while that is suspended, past each next try (told %i times) [C-7.8]', async (tries) => {
+    const publish = publishOf();
+    const scene = await newSuspended(publish, tries);
+    for (const ms of [29 * SECOND, SECOND, SECOND, 30 * SECOND, 5 * MINUTE]) {
+      await passTime(scene.plant.id, ms);
+      expect([ms, await endOf(scene.plant, publish)]).toEqual([ms, 'PENDING']);
+    }
+  });
+
+  it.each([true])('goes out after its reactivation, and is ended by it (evicted: %s)', async (isEvicted) => {
+    const publish = publishOf();
+    const scene = await newSuspended(publish);
+    const { plant, gateway, site } = scene;
+    await passTime(plant.id, 2 * MINUTE);
+    if (isEvicted) await evictSite(plant.id);
+    await site.setDeviceStatus(gateway.id, 'ACTIVE');
+    await passTime(plant.id, 31 * SECOND);
+    expect(await endOf(plant, publish)).toBe('PENDING');
+    const link = await connectListening(plant);
+    expect(await told(link, plant)).toHaveLength(1);
+    await sendAck(link, gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
+    expect(await endOf(plant, publish)).toBe('EXECUTING');
+  });
+
+  it('ends DEVICE_GONE once that is deleted [C-3.2]', async () => {
+    const publish = publishOf();
+    const { plant, gateway, site } = await newSuspended(publish);
+    await passTime(plant.id, MINUTE);
+    await site.forgetDevice(gateway.id);
+    await passTime(plant.id, MINUTE);
+    expect(await endOf(plant, publish)).toMatch(/^FAILED DEVICE_GONE/);
+  });
+});
+
+describe('what waits for a suspended gateway', () => {
+  it('ends when its time is over, once [C-7.6]', async () => {
+    const publish = charge();
+    const scene = await newSuspended(publish);
+    await passTime(scene.plant.id, 20 * MINUTE);
+    expect(await endOf(scene.plant, publish)).toMatch(/^FAILED (NO_ACK|EXPIRED)/);
+    expect(await executionsOf(scene, publish)).toMatchObject([{ status: 'FAILED' }]);
+    expect(await numberOf(scene.plant.id, DISPATCHES)).toBe(0);
+    await scene.site.setDeviceStatus(scene.gateway.id, 'ACTIVE');
+    expect(await told(await connectListening(scene.plant), scene.plant)).toEqual([]);
+  });
+
+  it('and is its own, goes out after the reactivation, or ends when its time is over [C-3.4]', async () => {
+    const { plant, site, gateway, link } = await newPlannedSite();
+    const ask = async (idempotencyKey: string, validUntilMs: number | null) => {
+      const asked = { action: 'PING', payload: {}, validUntilMs, idempotencyKey };
+      const answer = await site.submitOwnCommand(gateway.id, asked);
+      if (!('command' in answer)) throw new Error(answer.refused);
+      return answer.command.cmdId;
+    };
+    const [short, long] = [await ask('a', Date.now() + MINUTE), await ask('b', null)];
+    await nthCommand(link, 2);
+    await site.setDeviceStatus(gateway.id, 'SUSPENDED');
+    await passTime(plant.id, 31 * SECOND);
+    for (const cmdId of [short, long]) {
+      expect(await site.findOwnCommand(gateway.id, cmdId)).not.toHaveProperty('reason');
+    }
+    await passTime(plant.id, 5 * MINUTE);
+    const ended = await site.findOwnCommand(gateway.id, short);
+    expect(ended).toMatchObject({ status: 'FAILED', reason: expect.stringMatching(/^(NO_ACK|EXPIRED)$/) });
+    expect(await site.findOwnCommand(gateway.id, long)).toMatchObject({ status: 'PENDING' });
+    await site.setDeviceStatus(gateway.id, 'ACTIVE');
+    const again = await connectListening(plant);
+    expect((await nthCommand(again, 1)).cmdId).toBe(long);
+    await sendAck(again, gateway, long, 'COMPLETED');
+    expect(await site.findOwnCommand(gateway.id, long)).toMatchObject({ status: 'COMPLETED' });
+  });
+});

@@ -1,0 +1,251 @@
+/** Newer tokens for devices that are connected: when one is pushed, what it is, and how often it is tried [C-3.12]. */
+import { env } from 'cloudflare:workers';
+import { describe, expect, it } from 'vitest';
+import { verifyDeviceToken } from '../../../../durable-objects/secrets/device-tokens.ts';
+import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
+import type { DeviceTestLink } from '../../../support/workerd/links.ts';
+import {
+  alarmAt,
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import {
+  answerPings,
+  commandsOf,
+  connectListening,
+  connectTo,
+  nthCommand,
+  type ReceivedCommand,
+  sendAck,
+  subscribe,
+} from '../../../support/workerd/site-devices.ts';
+import { readCommands } from '../../../support/workerd/site-reads.ts';
+import { evictSite, numberOf, untilRegistered } from '../../../support/workerd/site-rows.ts';
+import { newSite } from '../../../support/workerd/site-scenes.ts';
+import { isSignedWith } from '../../../support/workerd/site-secrets.ts';
+import { createDevice } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const LIFE_MS = HOUR;
+const DUE_MS = 0.8 * LIFE_MS;
+/** Between tries: a third of what is left of the token's life. */
+const AGAIN_MS = 4 * MINUTE;
+const TOKEN = { issuedAtMs: START_MS, expiresAtMs: START_MS + LIFE_MS };
+
+/** A gateway that shows life by itself and listens, in a session of that token; none: of a certificate. */
+async function newTokenSite(token: Parameters<typeof connectTo>[2] = TOKEN) {
+  const scene = await newSite();
+  await answerPings(scene.plant.id);
+  return { ...scene, link: await connectListening(scene.plant, scene.gateway, token) };
+}
+
+/** All tokens that a link was sent so far: what its site signs is sent when it is signed. */
+async function tokensOf(siteId: string, link: DeviceTestLink, expected: number): Promise<ReceivedCommand[]> {
+  const refreshes = () => commandsOf(link).filter(({ action }) => action === 'TOKEN_REFRESH');
+  for (let looks = 0; looks < 200 && refreshes().length < expected; looks++) await alarmAt(siteId);
+  for (let looks = 0; looks < 20; looks++) await alarmAt(siteId);
+  return refreshes();
+}
+
+async function expectTokens(siteId: string, link: DeviceTestLink, expected: number): Promise<void> {
+  expect(await tokensOf(siteId, link, expected)).toHaveLength(expected);
+}
+
+describe('a token at 80 % of its life', () => {
+  it('is followed by another, not before, of the same life, signed and good [C-3.12]', async () => {
+    const { plant, gateway, link } = await newTokenSite();
+    await passTime(plant.id, DUE_MS - 1);
+    await expectTokens(plant.id, link, 0);
+    await passTime(plant.id, 1);
+    const command = await nthCommand(link, 1);
+    expect(command.action).toBe('TOKEN_REFRESH');
+    expect(command.ts).toBe(START_MS + DUE_MS);
+    expect(isSignedWith(gateway.id, command, gateway.hmacSecret)).toBe(true);
+    const { token, expiresAt, ...rest } = command.payload;
+    expect(rest).toEqual({});
+    const verdict = await verifyDeviceToken(env.TOKEN_KEYS, String(token));
+    const expiresAtMs = START_MS + DUE_MS + LIFE_MS;
+    expect(verdict).toEqual({
+      ok: true,
+      token: { deviceId: gateway.id, issuedAtMs: START_MS + DUE_MS, expiresAtMs },
+    });
+    expect(Date.parse(String(expiresAt))).toBe(expiresAtMs);
+    await passTime(plant.id, SECOND);
+    await untilRegistered('devices', gateway.id, { token_expires_at_ms: expiresAtMs });
+  });
+
+  it.each([60 * SECOND, 24 * HOUR])('of %d ms has one of that life, at its own 80 %', async (lifeMs) => {
+    const { plant, link } = await newTokenSite({ issuedAtMs: START_MS, expiresAtMs: START_MS + lifeMs });
+    setClock(START_MS + 0.8 * lifeMs - SECOND);
+    await passTime(plant.id, SECOND);
+    const { payload } = await nthCommand(link, 1);
+    const verdict = await verifyDeviceToken(env.TOKEN_KEYS, String(payload.token));
+    expect(verdict).toMatchObject({ ok: true, token: { expiresAtMs: START_MS + 1.8 * lifeMs } });
+  });
+
+  it('counts from when it was issued, not from when it was used: an old one is followed at once', async () => {
+    const token = { issuedAtMs: START_MS - 50 * MINUTE, expiresAtMs: START_MS + 10 * MINUTE };
+    const { plant, link } = await newTokenSite(token);
+    await passTime(plant.id, SECOND);
+    await expectTokens(plant.id, link, 1);
+  });
+
+  it('of each device by itself', async () => {
+    const { organization, plant, link } = await newTokenSite();
+    const other = await createDevice(organization, plant.id, 'SENSOR');
+    const otherLink = await connectListening(plant, other, {
+      issuedAtMs: START_MS,
+      expiresAtMs: START_MS + 2 * LIFE_MS,
+    });
+    await passTime(plant.id, DUE_MS);
+    await expectTokens(plant.id, link, 1);
+    await expectTokens(plant.id, otherLink, 0);
+    await passTime(plant.id, DUE_MS);
+    const [command] = await tokensOf(plant.id, otherLink, 1);
+    const verdict = await verifyDeviceToken(env.TOKEN_KEYS, String(command?.payload.token));
+    expect(verdict).toMatchObject({ ok: true, token: { deviceId: other.id } });
+  });
+});
+
+describe('a token that was pushed', () => {
+  it.each(['RECEIVED', 'COMPLETED'] as const)(
+    'and acknowledged %s is not pushed again [C-3.12]',
+    async (status) => {
+      const { plant, gateway, link } = await newTokenSite();
+      await passTime(plant.id, DUE_MS);
+      const { cmdId } = await nthCommand(link, 1);
+      expect(await sendAck(link, gateway, cmdId, status)).toBe(true);
+      await evictSite(plant.id);
+      await passTime(plant.id, LIFE_MS - DUE_MS - 1);
+      await expectTokens(plant.id, link, 1);
+    },
+  );
+
+  it('and acknowledged FAILED is pushed again, whatever was said of it before [C-3.12]', async () => {
+    const { plant, gateway, link } = await newTokenSite();
+    await passTime(plant.id, DUE_MS);
+    const { cmdId } = await nthCommand(link, 1);
+    for (const status of ['RECEIVED', 'FAILED'] as const) await sendAck(link, gateway, cmdId, status);
+    await evictSite(plant.id);
+    await passTime(plant.id, LIFE_MS - DUE_MS - 1);
+    await expectTokens(plant.id, link, 3);
+  });
+
+  it('and not acknowledged is pushed three times, each a token and a command of its own [C-3.12]', async () => {
+    const { plant, link } = await newTokenSite();
+    await passTime(plant.id, DUE_MS);
+    for (const count of [1, 2, 3]) {
+      await expectTokens(plant.id, link, count);
+      await passTime(plant.id, AGAIN_MS - 1);
+      await expectTokens(plant.id, link, count);
+      if (count < 3) await passTime(plant.id, 1);
+    }
+    const sent = await tokensOf(plant.id, link, 3);
+    expect(new Set(sent.map(({ cmdId }) => cmdId)).size).toBe(3);
+    for (const { payload } of sent)
+      expect((await verifyDeviceToken(env.TOKEN_KEYS, String(payload.token))).ok).toBe(true);
+    await passTime(plant.id, 1);
+    expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.expired });
+  });
+
+  it('is not acknowledged by the ack of another command, nor by that of a try before', async () => {
+    const { plant, gateway, link } = await newTokenSite();
+    await passTime(plant.id, DUE_MS);
+    const first = await nthCommand(link, 1);
+    await sendAck(link, gateway, crypto.randomUUID(), 'COMPLETED');
+    await passTime(plant.id, AGAIN_MS);
+    await expectTokens(plant.id, link, 2);
+    await sendAck(link, gateway, first.cmdId, 'COMPLETED');
+    await passTime(plant.id, AGAIN_MS);
+    await expectTokens(plant.id, link, 3);
+  });
+
+  it('is remembered over evictions: how often, and that it was taken', async () => {
+    const { plant, gateway, link } = await newTokenSite();
+    await evictSite(plant.id);
+    await passTime(plant.id, DUE_MS);
+    await expectTokens(plant.id, link, 1);
+    await evictSite(plant.id);
+    await passTime(plant.id, AGAIN_MS);
+    const [, second] = await tokensOf(plant.id, link, 2);
+    await evictSite(plant.id);
+    await sendAck(link, gateway, second?.cmdId ?? '', 'COMPLETED');
+    await evictSite(plant.id);
+    await passTime(plant.id, AGAIN_MS);
+    await expectTokens(plant.id, link, 2);
+  });
+
+  it('begins anew with a session of a newer token', async () => {
+    const { plant, gateway } = await newTokenSite();
+    await passTime(plant.id, DUE_MS);
+    const token = { issuedAtMs: START_MS + DUE_MS, expiresAtMs: START_MS + DUE_MS + LIFE_MS };
+    const link = await connectListening(plant, gateway, token);
+    await passTime(plant.id, DUE_MS - 1);
+    await expectTokens(plant.id, link, 0);
+    await passTime(plant.id, 1);
+    await expectTokens(plant.id, link, 1);
+  });
+
+  it('is in no list of commands, neither a partner’s nor the device’s own [C-7.10]', async () => {
+    const { plant, gateway, site, link } = await newTokenSite();
+    await passTime(plant.id, DUE_MS);
+    await expectTokens(plant.id, link, 1);
+    expect((await readCommands(plant.id)).total).toBe(0);
+    expect(await site.pageOwnCommands(gateway.id, 1, 10)).toEqual({ commands: [], total: 0 });
+    expect(await site.findOwnCommand(gateway.id, (await nthCommand(link, 1)).cmdId)).toBeUndefined();
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(0);
+  });
+});
+
+describe('no token is pushed', () => {
+  it('to a device that does not listen, until it does [C-3.12]', async () => {
+    const scene = await newSite();
+    const { plant, gateway } = scene;
+    await answerPings(plant.id);
+    const link = await connectTo(plant.id, gateway.id, TOKEN);
+    await passTime(plant.id, DUE_MS + MINUTE);
+    await expectTokens(plant.id, link, 0);
+    await subscribe(link, gateway);
+    await passTime(plant.id, SECOND);
+    await expectTokens(plant.id, link, 1);
+  });
+
+  it('to one that listens no more, nor to one that is quiet', async () => {
+    const unsubscribed = await newTokenSite();
+    unsubscribed.link.send({ kind: 'subscribed', commands: false });
+    const quiet = await newTokenSite();
+    quiet.link.send({ kind: 'quiet', quiet: true });
+    for (const { plant, gateway, link } of [unsubscribed, quiet]) {
+      await sendAck(link, gateway, 'none', 'RECEIVED');
+      setClock(START_MS);
+      await passTime(plant.id, LIFE_MS - 1);
+      await expectTokens(plant.id, link, 0);
+    }
+  });
+
+  it('to a session of a certificate, or of a bridge that does not say when its token was issued', async () => {
+    for (const token of [
+      { issuedAtMs: null, expiresAtMs: START_MS + LIFE_MS },
+      { expiresAtMs: START_MS + LIFE_MS },
+    ]) {
+      setClock(START_MS);
+      const { plant, link } = await newTokenSite(token);
+      await passTime(plant.id, LIFE_MS - 1);
+      await expectTokens(plant.id, link, 0);
+    }
+  });
+
+  it('to a device that was suspended meanwhile', async () => {
+    const { plant, gateway, site, link } = await newTokenSite();
+    await passTime(plant.id, DUE_MS - 1);
+    await site.setDeviceStatus(gateway.id, 'SUSPENDED');
+    await passTime(plant.id, LIFE_MS);
+    await expectTokens(plant.id, link, 0);
+  });
+});

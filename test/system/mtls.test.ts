@@ -1,0 +1,120 @@
+/** Devices with certificates on the whole stack, as a stock client meets them: mqtt.js on the listener of 8883 [C-3.3]. */
+import { createHmac, randomUUID } from 'node:crypto';
+import { connectAsync, type MqttClient } from 'mqtt';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { DeviceDiagnostics, DeviceRecord, ProvisioningPackage } from '../../protocol/device-record.ts';
+import { telemetrySigningString } from '../../protocol/signing.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+
+let stack: TestStack;
+const clients: MqttClient[] = [];
+
+beforeAll(async () => {
+  stack = await TestStack.start({ bridgeProcess: true });
+});
+afterEach(async () => {
+  for (const client of clients.splice(0)) await client.endAsync(true);
+});
+afterAll(async () => {
+  await stack.stop();
+});
+
+async function provision(): Promise<ProvisioningPackage> {
+  const { plantId } = stack.credentials;
+  const fields = { name: 'Certified', serialNumber: randomUUID(), type: 'SENSOR', plantId };
+  const { id } = await stack.admin.call<DeviceRecord>('POST', '/devices', fields);
+  return await stack.admin.call<ProvisioningPackage>('POST', `/devices/${id}/provision`);
+}
+
+type Identity = { certificate: string; privateKey: string };
+
+function identityOf({ security }: ProvisioningPackage): Identity {
+  return { certificate: security.certificate ?? '', privateKey: security.privateKey ?? '' };
+}
+
+/** With nothing but what the package says; rejects with the CONNACK's error. */
+async function logIn(
+  device: ProvisioningPackage,
+  identity = identityOf(device),
+  username?: string,
+): Promise<MqttClient> {
+  const client = await connectAsync({
+    protocol: 'mqtts',
+    host: 'localhost',
+    port: device.mqtt.port,
+    ca: device.security.caCertificate ?? '',
+    cert: identity.certificate,
+    key: identity.privateKey,
+    clientId: 'any',
+    reconnectPeriod: 0,
+    ...(username === undefined ? {} : { username, password: 'ignored' }),
+  });
+  clients.push(client);
+  return client;
+}
+
+async function publish(client: MqttClient, { deviceId, security, mqtt }: ProvisioningPackage): Promise<void> {
+  const [ts, nonce, data] = [Date.now(), randomUUID(), '{"powerKw":1.5}'];
+  const text = telemetrySigningString(deviceId, ts, nonce, data);
+  const sig = createHmac('sha256', security.hmacSecret).update(text).digest('hex');
+  const payload = `{"ts":${ts},"nonce":"${nonce}","data":${data},"sig":"${sig}"}`;
+  await client.publishAsync(mqtt.topics.telemetry, payload, { qos: 1 });
+}
+
+async function diagnosticsOf(device: ProvisioningPackage): Promise<DeviceDiagnostics> {
+  return await stack.admin.call<DeviceDiagnostics>('GET', `/devices/${device.deviceId}/diagnostics`);
+}
+
+describe('a device with a certificate', () => {
+  it('is let in by it alone, with its own user name or none, and is heard', async () => {
+    const device = await provision();
+    for (const username of [undefined, device.deviceId]) {
+      await publish(await logIn(device, identityOf(device), username), device);
+    }
+    const { drops, connects } = await diagnosticsOf(device);
+    expect(drops).toEqual({});
+    expect(connects.map(({ outcome }) => outcome)).toEqual(['ACCEPTED', 'ACCEPTED']);
+  });
+
+  it('is no other device, whatever its user name says', async () => {
+    const [device, other] = [await provision(), await provision()];
+    await expect(logIn(device, identityOf(device), other.deviceId)).rejects.toMatchObject({ code: 5 });
+    expect((await diagnosticsOf(other)).connects).toEqual([]);
+  });
+
+  it('has no way in on the listener of tokens', async () => {
+    const device = await provision();
+    const token = await stack.deviceToken(device.deviceId);
+    await expect(stack.mqtt(device.deviceId, token)).rejects.toMatchObject({ code: 5 });
+  });
+
+  it('is cut at once when it is revoked, and its certificate is good for nothing', async () => {
+    const device = await provision();
+    const client = await logIn(device);
+    const closed = new Promise<void>((resolve) => client.once('close', () => resolve()));
+    await stack.admin.call('POST', `/devices/${device.deviceId}/revoke`);
+    await closed;
+    await expect(logIn(device)).rejects.toMatchObject({ code: 5 });
+  });
+
+  it('changes to another certificate, while the one before is still good', async () => {
+    const device = await provision();
+    const next = await stack.admin.call<Identity>('POST', `/devices/${device.deviceId}/certificate`);
+    await publish(await logIn(device, next), device);
+    await publish(await logIn(device), device);
+  });
+
+  it('comes back by it after a kill -9 of the bridge, and of the edge', async () => {
+    const device = await provision();
+    await logIn(device);
+    await stack.bridge.kill();
+    await stack.restartBridge();
+    await publish(await logIn(device), device);
+    await stack.killEdge();
+    await eventually(async () => {
+      const client = await logIn(device).catch(() => undefined);
+      if (client) await publish(client, device);
+      return client !== undefined;
+    });
+  });
+});

@@ -1,0 +1,257 @@
+/** A device whose token is gone asks for one by its secret alone, without a session [C-3.12]. */
+import { env } from 'cloudflare:workers';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
+import { renewalSigningString } from '../../../protocol/signing.ts';
+import {
+  connect,
+  createTeamAtStart,
+  diagnosticsOf,
+  newDeviceIn,
+  newTokenDevice,
+  operate,
+  readDevice,
+  type TokenDevice,
+} from '../../support/workerd/devices.ts';
+import { postPlant } from '../../support/workerd/fleet.ts';
+import { bodyOf, call, type Team } from '../../support/workerd/people.ts';
+import { expectError } from '../../support/workerd/rest.ts';
+import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '../../support/workerd/site-clock.ts';
+import {
+  type DeviceCredential,
+  publish,
+  rawTelemetry,
+  sendTelemetry,
+} from '../../support/workerd/site-devices.ts';
+import { gridPowerKw } from '../../support/workerd/site-reads.ts';
+import { evictSite } from '../../support/workerd/site-rows.ts';
+
+interface Renewal {
+  ts: number;
+  nonce: string;
+  sig: string;
+}
+
+let team: Team;
+
+beforeAll(async () => {
+  team = await createTeamAtStart();
+});
+
+holdClock();
+
+/** A good request, but for what is changed before it is signed. */
+function renewal(device: DeviceCredential, changes: Partial<Renewal> = {}): Renewal {
+  const { ts = Date.now(), nonce = crypto.randomUUID() } = changes;
+  const sig = hmacHex(device.hmacSecret, renewalSigningString(device.id, ts, nonce));
+  return { ts, nonce, sig, ...changes };
+}
+
+function renew(id: string, body: unknown): Promise<Response> {
+  return call(`/devices/${id}/mqtt-token/renew`, { method: 'POST', body });
+}
+
+async function expectRefused(id: string, body: unknown): Promise<string> {
+  const response = await renew(id, body);
+  const text = await response.clone().text();
+  await expectError(response, 401, 'UNAUTHORIZED');
+  return text;
+}
+
+async function newPlantDevice(): Promise<TokenDevice> {
+  const { id: plantId } = await postPlant(team.operator);
+  return await newTokenDevice(team, { plantId });
+}
+
+describe('POST /devices/{id}/mqtt-token/renew', () => {
+  it('answers a token of 3600 s that opens the door, long after the last has ended [C-3.12]', async () => {
+    const device = await newPlantDevice();
+    setClock(START_MS + 10 * 24 * HOUR);
+    const answer = await bodyOf<{ token: string }>(await renew(device.id, renewal(device)), 200);
+    const expiresAt = new Date(Date.now() + HOUR).toISOString();
+    expect(answer).toEqual({ token: expect.any(String), expiresAt });
+    const link = await connect({ id: device.id, token: answer.token });
+    expect(await sendTelemetry(link, device, { gridPowerKw: 4 })).toBe(true);
+    expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(4);
+    const row = env.DB.prepare('SELECT token_expires_at_ms FROM devices WHERE id = ?').bind(device.id);
+    expect(await row.first('token_expires_at_ms')).toBe(Date.now() + HOUR);
+  });
+
+  it('takes either form of the secret, and either secret in the hour of a rotation [C-3.7]', async () => {
+    const device = await newTokenDevice(team);
+    const bytes = Uint8Array.from(device.hmacSecret.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+    const signed = renewalSigningString(device.id, Date.now(), 'as bytes');
+    const asBytes = { ts: Date.now(), nonce: 'as bytes', sig: hmacHex(bytes, signed) };
+    expect((await renew(device.id, asBytes)).status).toBe(200);
+    const rotated = (await (
+      await operate(team.admin, device.id, 'rotate-secret')
+    ).json()) as DeviceCredential;
+    const next = { id: device.id, hmacSecret: rotated.hmacSecret };
+    expect((await renew(device.id, renewal(device))).status).toBe(200);
+    expect((await renew(device.id, renewal(next))).status).toBe(200);
+    await passTime(device.siteId, HOUR);
+    await expectRefused(device.id, renewal(device));
+    expect((await renew(device.id, renewal(next))).status).toBe(200);
+  });
+
+  it('is good once: the same again is 401, after an eviction too [C-3.12]', async () => {
+    const device = await newTokenDevice(team);
+    const request = renewal(device);
+    expect((await renew(device.id, request)).status).toBe(200);
+    await expectRefused(device.id, request);
+    await evictSite(device.siteId);
+    await expectRefused(device.id, request);
+    await expectRefused(device.id, renewal(device, { nonce: request.nonce, ts: request.ts + 1 }));
+    expect((await renew(device.id, renewal(device))).status).toBe(200);
+  });
+
+  it('shares its nonces with the device’s messages [C-3.8]', async () => {
+    const device = await newPlantDevice();
+    const link = await connect(device);
+    await publish(link, rawTelemetry(device, { nonce: 'telemetry first', data: '{"gridPowerKw":1}' }));
+    await expectRefused(device.id, renewal(device, { nonce: 'telemetry first' }));
+    expect((await renew(device.id, renewal(device, { nonce: 'renewal first' }))).status).toBe(200);
+    await publish(link, rawTelemetry(device, { nonce: 'renewal first', data: '{"gridPowerKw":2}' }));
+    expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(1);
+  });
+
+  it('is let through once of several at once [C-3.12]', async () => {
+    const device = await newTokenDevice(team);
+    const request = renewal(device);
+    const answers = await Promise.all([1, 2, 3, 4].map(() => renew(device.id, request)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401]);
+  });
+
+  it('answers all that does not hold with one same 401, whoever asks for whom [C-3.12]', async () => {
+    const device = await newTokenDevice(team);
+    const sibling = await newTokenDevice(team);
+    const { id } = device;
+    const good = renewal(device);
+    const suspended = await newTokenDevice(team);
+    await operate(team.admin, suspended.id, 'suspend');
+    const revoked = await newTokenDevice(team);
+    await operate(team.admin, revoked.id, 'revoke');
+    const certified = await newDeviceIn(team, 'ACTIVE', { authMethod: 'MTLS' });
+    const pending = await newDeviceIn(team, 'PENDING');
+    const secretOf = (other: string) => ({ id: other, hmacSecret: device.hmacSecret });
+    const nobody = crypto.randomUUID();
+    const bare = `${id}|${good.ts}|${good.nonce}`;
+    const cases: [string, string, Renewal][] = [
+      ['another secret', id, renewal({ id, hmacSecret: sibling.hmacSecret })],
+      ['another device', sibling.id, good],
+      ['no signature', id, { ...good, sig: '' }],
+      ['upper-case hex', id, { ...good, sig: good.sig.toUpperCase() }],
+      ['a signature cut short', id, { ...good, sig: good.sig.slice(0, 63) }],
+      ['another nonce', id, { ...good, nonce: `${good.nonce}0` }],
+      ['another ts', id, { ...good, ts: good.ts + 1 }],
+      ['no RENEW', id, { ...good, sig: hmacHex(device.hmacSecret, bare) }],
+      ['too old', id, renewal(device, { ts: START_MS - 5 * MINUTE - 1 })],
+      ['too far ahead', id, renewal(device, { ts: START_MS + 5 * MINUTE + 1 })],
+      ['seconds', id, renewal(device, { ts: START_MS / 1_000 })],
+      ['an unknown device', nobody, renewal(secretOf(nobody))],
+      ['a SUSPENDED device', suspended.id, renewal(suspended)],
+      ['a DECOMMISSIONED device', revoked.id, renewal(revoked)],
+      ['a PENDING device', pending, renewal(secretOf(pending))],
+      ['a device with a certificate', certified, renewal(secretOf(certified))],
+    ];
+    const bodies = new Set<string>();
+    for (const [, to, request] of cases) bodies.add(await expectRefused(to, request));
+    expect(bodies.size).toBe(1);
+    expect((await renew(id, good)).status).toBe(200);
+    for (const ts of [START_MS - 5 * MINUTE, START_MS + 5 * MINUTE]) {
+      expect((await renew(id, renewal(device, { ts }))).status).toBe(200);
+    }
+  });
+
+  it('tells by no header whether there is such a device [C-3.12]', async () => {
+    const device = await newTokenDevice(team);
+    const [known, unknown] = [device.id, crypto.randomUUID()];
+    const seen: unknown[] = [];
+    for (const id of [known, unknown, known, unknown]) {
+      const response = await renew(id, renewal({ id, hmacSecret: '0'.repeat(64) }));
+      const headers = [...response.headers].filter(([name]) => name !== 'x-request-id');
+      expect(headers.map(([name]) => name).filter((name) => /ratelimit|retry/.test(name))).toEqual([]);
+      seen.push({ status: response.status, text: await response.text(), headers });
+    }
+    expect(seen).toEqual(Array(4).fill(seen[0]));
+    expect(seen[0]).toMatchObject({ status: 401 });
+  });
+
+  it('is not kept from the true device by those who ask without its secret, however many [C-3.12]', async () => {
+    const device = await newPlantDevice();
+    const { id } = device;
+    const mallory = { id, hmacSecret: '0'.repeat(64) };
+    for (let count = 0; count < 100; count++) {
+      setClock(START_MS + count * 10);
+      await expectRefused(id, renewal(mallory));
+    }
+    expect((await renew(id, renewal(device))).status).toBe(200);
+    const { recent, drops } = await diagnosticsOf(team, id);
+    expect([recent.map(({ reason }) => reason), drops]).toEqual([['SIGNATURE'], { SIGNATURE: 1 }]);
+    expect((await readDevice(team, id)).status).toBe('ACTIVE');
+  });
+
+  it('without proof is kept for who looks once a minute at most, after an eviction too [C-3.8]', async () => {
+    const device = await newTokenDevice(team);
+    const { id } = device;
+    const kept = async (atMs: number) => {
+      setClock(START_MS + atMs);
+      await expectRefused(id, renewal({ id, hmacSecret: '0'.repeat(64) }));
+      return (await diagnosticsOf(team, id)).recent.length;
+    };
+    expect([await kept(0), await kept(0), await kept(MINUTE - 1)]).toEqual([1, 1, 1]);
+    await evictSite(id);
+    expect(await kept(MINUTE - 1)).toBe(1);
+    expect([await kept(MINUTE), await kept(MINUTE), await kept(2 * MINUTE - 1)]).toEqual([2, 2, 2]);
+    expect(await kept(2 * MINUTE)).toBe(3);
+  });
+
+  it('of a device with a certificate is refused by its own secret, too [C-3.12]', async () => {
+    const id = await newDeviceIn(team, 'PENDING', { authMethod: 'MTLS' });
+    const answer = await bodyOf<{ security: DeviceCredential }>(
+      await operate(team.admin, id, 'provision'),
+      200,
+    );
+    await expectRefused(id, renewal({ id, hmacSecret: answer.security.hmacSecret }));
+  });
+
+  it('refuses what is no request: 400 (bad input: REST)', async () => {
+    const device = await newTokenDevice(team);
+    const good = renewal(device);
+    const bad = [
+      undefined,
+      [],
+      {},
+      { ...good, ts: undefined },
+      { ...good, ts: String(good.ts) },
+      { ...good, ts: 1.5 },
+      { ...good, nonce: '' },
+      { ...good, nonce: 'x'.repeat(129) },
+      { ...good, nonce: 1 },
+      { ...good, sig: undefined },
+      { ...good, sig: 'x'.repeat(201) },
+      { ...good, deviceId: device.id },
+    ];
+    for (const body of bad) await expectError(await renew(device.id, body), 400, 'VALIDATION_ERROR');
+    await expectError(await renew('x', good), 400, 'VALIDATION_ERROR');
+    expect((await renew(device.id, good)).status).toBe(200);
+  });
+
+  it('tells an admin why one was refused, and the device nothing [C-3.8]', async () => {
+    const device = await newTokenDevice(team);
+    const { id, hmacSecret } = device;
+    const wrong = renewal({ id, hmacSecret: '0'.repeat(64) });
+    await renew(id, wrong);
+    await renew(id, renewal(device, { ts: START_MS / 1_000 }));
+    const { drops, recent } = await diagnosticsOf(team, id);
+    expect(drops).toEqual({ SIGNATURE: 1, TIMESTAMP: 1 });
+    expect(recent.map(({ reason, topic }) => [reason, topic])).toEqual([
+      ['TIMESTAMP', 'mqtt-token/renew'],
+      ['SIGNATURE', 'mqtt-token/renew'],
+    ]);
+    expect(recent[0]?.detail).toContain('in seconds');
+    expect(recent[1]?.expected).toBe(renewalSigningString(id, wrong.ts, wrong.nonce));
+    expect(JSON.stringify(recent)).not.toContain(hmacSecret);
+    expect((await readDevice(team, id)).status).toBe('ACTIVE');
+  });
+});

@@ -1,0 +1,108 @@
+/** Certificates of devices, by our own authority [C-3.3]: CN is the device's id, whatever a request says of itself. */
+import 'reflect-metadata';
+import * as x509 from '@peculiar/x509';
+import { LIMIT } from '../../protocol/limits.ts';
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+/** A device's clock may be behind. */
+const BACKDATED_MS = 60 * 60_000;
+const DAY_MS = 86_400_000;
+const MIN_RSA_BITS = 2_048;
+
+export interface Authority {
+  /** PEM. */
+  certificate: string;
+  /** PEM, PKCS #8. */
+  key: string;
+}
+
+export interface IssuedCertificate {
+  /** PEM. */
+  certificate: string;
+  /** PEM, PKCS #8; absent where the request brought its own key. */
+  privateKey?: string;
+  /** SHA-256 in lower-case hex. */
+  fingerprint: string;
+  expiresAtMs: number;
+}
+
+/** A text of the request that is wrong, for who sent it. */
+export class CertificateRequestError extends Error {}
+
+/** `csr`: PEM of a request; without one a key is made. Throws CertificateRequestError for one that does not hold. */
+export async function issueCertificate(
+  authority: Authority,
+  deviceId: string,
+  csr: string | undefined,
+  now: number,
+): Promise<IssuedCertificate> {
+  const pair =
+    csr === undefined ? await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']) : undefined;
+  const publicKey = pair ? (pair as CryptoKeyPair).publicKey : await publicKeyOf(csr ?? '');
+  const issuer = new x509.X509Certificate(authority.certificate);
+  const signingKey = await crypto.subtle.importKey(
+    'pkcs8',
+    x509.PemConverter.decodeFirst(authority.key),
+    ALGORITHM,
+    false,
+    ['sign'],
+  );
+  // Whole seconds are what a certificate knows.
+  const notAfter = new Date(Math.floor((now + LIMIT.certificateDays * DAY_MS) / 1_000) * 1_000);
+  const certificate = await x509.X509CertificateGenerator.create({
+    serialNumber: serialNumber(),
+    subject: `CN=${deviceId}`,
+    issuer: issuer.subject,
+    notBefore: new Date(now - BACKDATED_MS),
+    notAfter,
+    signingAlgorithm: ALGORITHM,
+    publicKey,
+    signingKey,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.clientAuth]),
+      await x509.AuthorityKeyIdentifierExtension.create(issuer),
+    ],
+  });
+  return {
+    certificate: `${certificate.toString('pem')}\n`,
+    ...(pair ? { privateKey: await pemOf((pair as CryptoKeyPair).privateKey) } : {}),
+    fingerprint: hex(await certificate.getThumbprint('SHA-256')),
+    expiresAtMs: notAfter.getTime(),
+  };
+}
+
+/** Of a request that is signed with its own key. */
+async function publicKeyOf(csr: string): Promise<x509.PublicKey> {
+  let request: x509.Pkcs10CertificateRequest;
+  try {
+    request = new x509.Pkcs10CertificateRequest(csr);
+  } catch {
+    throw new CertificateRequestError('csr: not a certificate request (PKCS #10) in PEM');
+  }
+  const { publicKey } = request;
+  const algorithm = publicKey.algorithm as { name: string; modulusLength?: number; namedCurve?: string };
+  const isStrong =
+    (algorithm.name === 'ECDSA' && ['P-256', 'P-384'].includes(algorithm.namedCurve ?? '')) ||
+    (algorithm.name.startsWith('RSA') && (algorithm.modulusLength ?? 0) >= MIN_RSA_BITS);
+  if (!isStrong)
+    throw new CertificateRequestError('csr: the key must be EC P-256 or P-384, or RSA of 2048 bits or more');
+  const isSigned = await request.verify().catch(() => false);
+  if (!isSigned) throw new CertificateRequestError('csr: not signed with its own key');
+  return publicKey;
+}
+
+async function pemOf(key: CryptoKey): Promise<string> {
+  const exported = (await crypto.subtle.exportKey('pkcs8', key)) as ArrayBuffer;
+  return `${x509.PemConverter.encode(exported, 'PRIVATE KEY')}\n`;
+}
+
+/** Positive, twenty bytes at most. */
+function serialNumber(): string {
+  return hex(crypto.getRandomValues(new Uint8Array(16)).map((byte, at) => (at === 0 ? byte & 0x7f : byte)));
+}
+
+function hex(bytes: ArrayBuffer | Uint8Array): string {
+  return [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}

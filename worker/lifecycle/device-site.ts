@@ -1,0 +1,16 @@
+/** The object that serves a device: its plant's Site, or for a device without a plant one of its own. */
+import type { SiteStub } from '../../durable-objects/env.ts';
+import type { Env } from '../env.ts';
+import type { DeviceRow } from '../registry/devices.ts';
+
+export function siteIdOf({ id, plantId }: Pick<DeviceRow, 'id' | 'plantId'>): string {
+  return plantId ?? id;
+}
+
+export function siteOf(env: Env, device: Pick<DeviceRow, 'id' | 'plantId'>): SiteStub {
+  return siteById(env, siteIdOf(device));
+}
+
+export function siteById(env: Env, siteId: string): SiteStub {
+  return env.SITE.get(env.SITE.idFromName(siteId));
+}

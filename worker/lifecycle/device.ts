@@ -1,0 +1,149 @@
+/**
+ * The life of a device (spec: Device lifecycle; [C-3.3]): what takes something away takes effect in the object that
+ * serves it first, and D1 follows, from there too; what gives something is in D1 before anybody is told of it.
+ */
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { writeRegistry } from '../../durable-objects/registry/status-lane.ts';
+import { signDeviceToken } from '../../durable-objects/secrets/device-tokens.ts';
+import type { ProvisioningPackage } from '../../protocol/device-record.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import type { Env } from '../env.ts';
+import {
+  type CredentialColumns,
+  claimProvisioning,
+  finishProvisioning,
+  noteCredentials,
+  releaseClaim,
+} from '../registry/device-credentials.ts';
+import { type DeviceRow, findDevice } from '../registry/devices.ts';
+import { type IssuedCertificate, issueCertificate } from './device-certificate.ts';
+import { packageOf } from './device-package.ts';
+import { siteIdOf, siteOf } from './device-site.ts';
+
+/** Once in a device's life; undefined when that was before, or somebody else is at it. */
+export async function provisionDevice(
+  env: Env,
+  device: DeviceRow,
+  csr: string | undefined,
+  audit: AuditEntry,
+  now: number,
+): Promise<ProvisioningPackage | undefined> {
+  const { id, organizationId, plantId, type, authMethod } = device;
+  // What can be wrong with the request is found before anything is done.
+  const proof =
+    authMethod === 'TOKEN'
+      ? { token: await signDeviceToken(env.TOKEN_KEYS, id, LIMIT.mqttTokenSeconds, now) }
+      : { certificate: await certify(env, id, csr, now) };
+  const claim = await claimProvisioning(env.DB, id, now);
+  if (claim === undefined) return undefined;
+  try {
+    const hmacSecret = newSecret();
+    const siteId = siteIdOf(device);
+    await siteOf(env, device).adoptDevice({
+      siteId,
+      plantId,
+      deviceId: id,
+      type,
+      hmacSecret,
+      version: claim,
+    });
+    const credentials: CredentialColumns = {
+      tokenExpiresAtMs: proof.token?.expiresAtMs ?? null,
+      certificateFingerprint: proof.certificate?.fingerprint ?? null,
+      certificateExpiresAtMs: proof.certificate?.expiresAtMs ?? null,
+    };
+    const done = await finishProvisioning(env.DB, { id, claim }, credentials, audit, now);
+    // Deleted meanwhile: what its object has of it is nobody's.
+    if (!done && !(await findDevice(env.DB, organizationId, id))) await siteOf(env, device).forgetDevice(id);
+    return done && packageOf(env, id, authMethod, hmacSecret, proof);
+  } catch (error) {
+    // It lapses by itself where this fails, too.
+    await releaseClaim(env.DB, id, claim).catch(() => {});
+    throw error;
+  }
+}
+
+/** Whether it came about: the device may be decommissioned meanwhile. */
+export async function setDeviceStatus(
+  env: Env,
+  device: DeviceRow,
+  status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED',
+  reason: string | null,
+  audit: AuditEntry,
+): Promise<boolean> {
+  const told = await siteOf(env, device).setDeviceStatus(device.id, status, reason, audit);
+  if (!told) return false;
+  // The object tells the registry the same, until it has it; here for whoever reads next.
+  await writeRegistry(env.DB, told);
+  return true;
+}
+
+/** The new secret; undefined where the device is not ACTIVE any more. */
+export async function rotateSecret(
+  env: Env,
+  device: DeviceRow,
+  audit: AuditEntry,
+): Promise<{ hmacSecret: string; graceUntilMs: number; rotatedAtMs: number } | undefined> {
+  const hmacSecret = newSecret();
+  const rotated = await siteOf(env, device).rotateSecret(device.id, hmacSecret, audit);
+  if (!rotated) return undefined;
+  const { told, graceUntilMs, rotatedAtMs } = rotated;
+  await writeRegistry(env.DB, told);
+  return { hmacSecret, graceUntilMs, rotatedAtMs };
+}
+
+/** A token of so many seconds; undefined where the device is not ACTIVE any more. */
+export async function issueToken(
+  env: Env,
+  device: DeviceRow,
+  lifetimeSeconds: number,
+  audit: AuditEntry | undefined,
+  now: number,
+): Promise<{ token: string; expiresAtMs: number } | undefined> {
+  const issued = await signDeviceToken(env.TOKEN_KEYS, device.id, lifetimeSeconds, now);
+  const noted = await noteCredentials(
+    env.DB,
+    device.id,
+    { tokenExpiresAtMs: issued.expiresAtMs },
+    audit,
+    now,
+  );
+  return noted && issued;
+}
+
+/** Another certificate; the one before is good for a while. */
+export async function reissueCertificate(
+  env: Env,
+  device: DeviceRow,
+  csr: string | undefined,
+  audit: AuditEntry,
+  now: number,
+): Promise<{ issued: IssuedCertificate; previousUntilMs: number | null } | undefined> {
+  const issued = await certify(env, device.id, csr, now);
+  const { certificateFingerprint, certificateExpiresAtMs } = device;
+  const graceMs = now + LIMIT.certificateGraceMs;
+  const previousUntilMs =
+    certificateFingerprint === null ? null : Math.min(graceMs, certificateExpiresAtMs ?? graceMs);
+  const columns: CredentialColumns = {
+    certificateFingerprint: issued.fingerprint,
+    certificateExpiresAtMs: issued.expiresAtMs,
+    previousFingerprint: certificateFingerprint,
+    previousUntilMs,
+  };
+  const noted = await noteCredentials(env.DB, device.id, columns, audit, now);
+  if (!noted) return undefined;
+  // Whoever is in by the old one is out when that is over.
+  if (previousUntilMs !== null) await siteOf(env, device).endSessionBy(device.id, previousUntilMs);
+  return { issued, previousUntilMs };
+}
+
+async function certify(env: Env, deviceId: string, csr: string | undefined, now: number) {
+  const authority = { certificate: env.DEVICE_CA_CERTIFICATE ?? '', key: env.DEVICE_CA_KEY ?? '' };
+  return await issueCertificate(authority, deviceId, csr, now);
+}
+
+/** 64 hex characters. */
+function newSecret(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(32));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}

@@ -1,0 +1,74 @@
+/** Devices on their way to another plant [C-3.1]: where to is in the registry until they are there. */
+import { and, eq, isNotNull, isNull, sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { devices, subDevices } from '../../migrations/schema.ts';
+import { brokeForeignKey } from './broken.ts';
+import { commitChange, type RegistryChange } from './changes.ts';
+import { isUnclaimed } from './device-credentials.ts';
+import type { DeviceRow } from './devices.ts';
+
+/** A device is on its way from here on. `linked`: a sub-device holds it; `busy`: it goes elsewhere, or is being provisioned. */
+export async function beginMove(
+  database: D1Database,
+  { id, organizationId }: DeviceRow,
+  toSiteId: string,
+  audit: AuditEntry,
+  now: number,
+): Promise<'linked' | 'begun' | 'busy'> {
+  const db = drizzle(database);
+  // It will be there, whatever becomes of who asked: its audit row is of now.
+  const [links, moved] = await db.batch([
+    db.select({ id: subDevices.id }).from(subDevices).where(eq(subDevices.linkedDeviceId, id)),
+    db
+      .update(devices)
+      .set({ movingTo: toSiteId })
+      .where(
+        and(
+          eq(devices.id, id),
+          eq(devices.organizationId, organizationId),
+          isNull(devices.movingTo),
+          isUnclaimed(now),
+          sql`NOT EXISTS (SELECT 1 FROM sub_devices WHERE linked_device_id = ${id})`,
+        ),
+      )
+      .returning({ id: devices.id }),
+    auditRowIfChanged(db, audit, now),
+  ]);
+  if (links.length > 0) return 'linked';
+  return moved.length > 0 ? 'begun' : 'busy';
+}
+
+/** It has arrived, unless it is on another way by now: both plants are told. `plant`: that has gone meanwhile. */
+export async function finishMove(
+  database: D1Database,
+  { id, organizationId, plantId: from, movingTo }: DeviceRow,
+  to: string | null,
+  now: number,
+): Promise<RegistryChange | 'plant'> {
+  const sites = [from, to].filter((site) => site !== null);
+  try {
+    const { results: _rows, ...change } = await commitChange(
+      database,
+      organizationId,
+      { sites },
+      now,
+      (db) => [
+        db
+          .update(devices)
+          .set({ plantId: to, movingTo: null, updatedAtMs: now })
+          .where(and(eq(devices.id, id), eq(devices.movingTo, movingTo ?? ''))),
+      ],
+    );
+    return change;
+  } catch (error) {
+    if (brokeForeignKey(error)) return 'plant';
+    throw error;
+  }
+}
+
+/** Devices whose move has not ended, so many. */
+export async function devicesOnTheWay(database: D1Database, most: number): Promise<DeviceRow[]> {
+  return await drizzle(database).select().from(devices).where(isNotNull(devices.movingTo)).limit(most);
+}

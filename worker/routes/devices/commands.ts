@@ -1,0 +1,95 @@
+/** Commands to a device by members [C-3.4]: no partner sees them, and what a site's pipeline checks is refused. */
+import { z } from 'zod';
+import {
+  type OwnCommand,
+  ownCommand,
+  ownCommandRequest,
+  SITE_ACTIONS,
+} from '../../../protocol/device-record.ts';
+import { parseInstant, uuid } from '../../../protocol/ids.ts';
+import { pageOf, pageSchema } from '../../../protocol/page.ts';
+import { auditEntry } from '../../auth/audit-entry.ts';
+import { requireSettledDevice } from '../../auth/device-access.ts';
+import type { Who } from '../../auth/door.ts';
+import { ApiError } from '../../http/error-response.ts';
+import { idParameter, noParameters, pageParameters } from '../../http/query.ts';
+import { siteOf } from '../../lifecycle/device-site.ts';
+import { route } from '../../route.ts';
+
+const READS_COMMANDS: Who = { door: 'member', role: 'VIEWER', scope: 'commands:read' };
+const SENDS_COMMANDS: Who = { door: 'member', role: 'OPERATOR', scope: 'commands:execute' };
+
+export const postDeviceCommand = route({
+  method: 'POST',
+  path: '/api/v1/devices/{id}/commands',
+  summary: 'Send a command to a device: at least once, until it answers or the command expires',
+  who: SENDS_COMMANDS,
+  params: idParameter,
+  query: noParameters,
+  body: ownCommandRequest,
+  examples: { body: { action: 'REBOOT', payload: { delaySeconds: 5 }, idempotencyKey: 'reboot-2026-01-15' } },
+  answer: { status: 202, description: 'The command', body: ownCommand },
+  errors: ['NOT_FOUND', 'CONFLICT', 'COMMAND_ACTION_NOT_IN_TEMPLATE'],
+  handler: async (c, { params, body }) => {
+    const { action, payload, validUntil, idempotencyKey = null } = body;
+    if (SITE_ACTIONS.includes(action)) {
+      throw new ApiError(
+        'COMMAND_ACTION_NOT_IN_TEMPLATE',
+        `${action} is for partners: it has limits that only a site's pipeline checks`,
+      );
+    }
+    const validUntilMs = validUntil === undefined ? null : (parseInstant(validUntil) ?? 0);
+    const device = await requireSettledDevice(c, params.id);
+    const audit = auditEntry(c, 'device.command_sent', { type: 'DEVICE', id: device.id }, { action });
+    const submission = { action, payload, validUntilMs, idempotencyKey };
+    const answer = await siteOf(c.env, device).submitOwnCommand(device.id, submission, audit);
+    if ('command' in answer) return answer.command;
+    switch (answer.refused) {
+      case 'reused':
+        throw new ApiError('CONFLICT', 'The idempotencyKey came before with another command');
+      case 'full':
+        throw new ApiError('CONFLICT', 'Too many commands of this device are open');
+      case 'inactive':
+        throw new ApiError('CONFLICT', 'Only a device that is ACTIVE takes commands');
+      case 'expired':
+        throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: ['validUntil: must be ahead'] });
+    }
+  },
+});
+
+export const getDeviceCommands = route({
+  method: 'GET',
+  path: '/api/v1/devices/{id}/commands',
+  summary: 'Commands to a device',
+  who: READS_COMMANDS,
+  params: idParameter,
+  query: z.object(pageParameters),
+  answer: { status: 200, description: 'A page, newest first', body: pageSchema<OwnCommand>(ownCommand) },
+  errors: ['NOT_FOUND'],
+  handler: async (c, { params, query }) => {
+    const device = await requireSettledDevice(c, params.id);
+    const { commands, total } = await siteOf(c.env, device).pageOwnCommands(
+      device.id,
+      query.page,
+      query.limit,
+    );
+    return pageOf(commands, total, query);
+  },
+});
+
+export const getDeviceCommand = route({
+  method: 'GET',
+  path: '/api/v1/devices/{id}/commands/{cmdId}',
+  summary: 'A command to a device',
+  who: READS_COMMANDS,
+  params: z.object({ id: uuid, cmdId: uuid }),
+  query: noParameters,
+  answer: { status: 200, description: 'The command', body: ownCommand },
+  errors: ['NOT_FOUND'],
+  handler: async (c, { params }) => {
+    const device = await requireSettledDevice(c, params.id);
+    const command = await siteOf(c.env, device).findOwnCommand(device.id, params.cmdId);
+    if (!command) throw new ApiError('NOT_FOUND', 'Command not found');
+    return command;
+  },
+});
