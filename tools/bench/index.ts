@@ -3,10 +3,12 @@
  * figures. A number behind an id is how many minutes it runs, where it has a length.
  */
 import { assertQuiet } from './bench-stack.ts';
+import { benchDeviceList } from './device-list.ts';
 import { benchFlood } from './flood.ts';
 import { benchIdentity } from './identity.ts';
 import { benchCommands } from './p1-command.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
+import { benchIdle } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
 import { benchCost } from './p8-cost.ts';
 import { benchSoak } from './soak.ts';
@@ -14,11 +16,13 @@ import { benchSoak } from './soak.ts';
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
   p1: benchCommands,
   p2: benchTelemetry,
+  p5: benchIdle,
   p6: benchGrowth,
   p8: benchCost,
   soak: benchSoak,
   flood: benchFlood,
   identity: benchIdentity,
+  devices: benchDeviceList,
 };
 /** Without an argument: those that take minutes, not an hour. */
 const SHORT = ['p1', 'p2'];
