@@ -1,0 +1,162 @@
+#!/usr/bin/env node
+/**
+ * A device in Node.js with the package `mqtt`.
+ *
+ *     device.mjs PACKAGE.json
+ *
+ * PACKAGE.json is the device's provisioning package. Where it is not there yet it is fetched, once, with SITEWIRE_URL,
+ * SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN. It then sends telemetry each SITEWIRE_INTERVAL seconds, obeys signed commands,
+ * takes the tokens that it is sent, and asks for one by its secret where it has none that is good. It runs until it is stopped.
+ */
+import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { connect } from 'mqtt';
+
+const [, , FILE] = process.argv;
+const URL_BASE = process.env.SITEWIRE_URL ?? 'http://127.0.0.1:8787';
+const INTERVAL_MS = 1_000 * Number(process.env.SITEWIRE_INTERVAL ?? 5);
+const TOLERANCE_MS = 300_000;
+const REFUSED = 5;
+
+const say = (event, details = {}) => console.log(JSON.stringify({ event, ...details }));
+
+async function post(path, body, headers = {}) {
+  const response = await fetch(`${URL_BASE}/api/v1${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);
+  return await response.json();
+}
+
+/** Whole or not at all, and nobody else's: it holds the secret. */
+function keep(device) {
+  writeFileSync(`${FILE}.new`, JSON.stringify(device), { mode: 0o600 });
+  renameSync(`${FILE}.new`, FILE);
+}
+
+if (!existsSync(FILE)) {
+  const { SITEWIRE_DEVICE_ID: id, SITEWIRE_ADMIN_TOKEN: token } = process.env;
+  keep(await post(`/devices/${id}/provision`, {}, { authorization: `Bearer ${token}` }));
+}
+const own = JSON.parse(readFileSync(FILE, 'utf8'));
+const { deviceId, security } = own;
+const { topics } = own.mqtt;
+/** By cmdId: a command comes at least once and is done once. */
+const outcomes = new Map();
+
+function sign(...fields) {
+  return createHmac('sha256', security.hmacSecret).update(fields.join('|')).digest('hex');
+}
+
+/** The characters of a member as they came, without the whitespace outside strings: what is signed. */
+function member(text, name) {
+  let out = '';
+  let depth = 0;
+  let quoted = false;
+  for (let at = text.indexOf(`"${name}":`) + name.length + 3; at < text.length; at++) {
+    const char = text[at];
+    if (quoted && char === '\\') {
+      out += char + text[++at];
+      continue;
+    }
+    if (char === '"') quoted = !quoted;
+    if (!quoted && '{['.includes(char)) depth += 1;
+    if (!quoted && '}]'.includes(char)) depth -= 1;
+    if (quoted || !/\s/.test(char)) out += char;
+    if (depth === 0 && !quoted && out) return out;
+  }
+  throw new Error(`no ${name}`);
+}
+
+/** Sent again, the very same characters, until the platform has stored it. */
+function publish(name, payload) {
+  const send = () =>
+    client.publish(topics[name], payload, { qos: 1 }, (error) => {
+      if (!error) say('stored', { topic: name });
+      else if (!client.disconnecting) client.once('connect', send);
+    });
+  say('sent', { topic: name });
+  send();
+}
+
+function acknowledge(cmdId, status) {
+  const ts = Date.now();
+  publish('ack', JSON.stringify({ cmdId, status, ts, sig: sign(deviceId, cmdId, ts, status) }));
+}
+
+/** What this device does; false: it cannot. */
+function obey({ action, payload }) {
+  if (action === 'TOKEN_REFRESH') {
+    Object.assign(security, { mqttToken: payload.token, tokenExpiresAt: payload.expiresAt });
+    keep(own);
+    // From the next connect on.
+    client.options.password = payload.token;
+    say('refreshed', { expiresAt: payload.expiresAt });
+  }
+  return true;
+}
+
+function onCommand(text) {
+  const command = JSON.parse(text);
+  const { cmdId, ts, action, sig } = command;
+  const expected = sign(deviceId, cmdId, ts, action, member(text, 'payload'));
+  const isSigned = sig.length === expected.length && timingSafeEqual(Buffer.from(sig), Buffer.from(expected));
+  if (!isSigned || Math.abs(Date.now() - ts) > TOLERANCE_MS) {
+    say('ignored', { cmdId });
+    return;
+  }
+  say('command', { action, cmdId });
+  if (!outcomes.has(cmdId)) {
+    acknowledge(cmdId, 'RECEIVED');
+    outcomes.set(cmdId, obey(command) ? 'COMPLETED' : 'FAILED');
+  }
+  acknowledge(cmdId, outcomes.get(cmdId));
+}
+
+/** The token is gone: another one, by the secret alone. */
+async function renew() {
+  const ts = Date.now();
+  const nonce = randomUUID();
+  try {
+    const body = { ts, nonce, sig: sign(deviceId, ts, nonce, 'RENEW') };
+    obey({ action: 'TOKEN_REFRESH', payload: await post(`/devices/${deviceId}/mqtt-token/renew`, body) });
+  } catch (error) {
+    say('not renewed', { error: error.message });
+  }
+}
+
+function sendTelemetry() {
+  if (!client.connected) return;
+  const ts = Date.now();
+  const nonce = randomUUID();
+  const data = JSON.stringify({ powerKw: Math.round(Math.random() * 1e4) / 1e3, temperatureCelsius: 21.5 });
+  const sig = sign(deviceId, ts, nonce, data);
+  publish('telemetry', `{"ts":${ts},"nonce":"${nonce}","data":${data},"sig":"${sig}"}`);
+}
+
+const client = connect({
+  protocol: 'mqtts',
+  host: new URL(own.mqtt.broker).hostname,
+  port: own.mqtt.port,
+  ...(security.caCertificate ? { ca: security.caCertificate } : {}),
+  clientId: deviceId,
+  username: deviceId,
+  password: security.mqttToken,
+  clean: true,
+  keepalive: 60,
+  reconnectPeriod: 1_000,
+  // CONNACK 3 means: try again.
+  reconnectOnConnackError: true,
+});
+client.on('connect', () => {
+  say('connected', { code: 0 });
+  client.subscribe(topics.commands, { qos: 1 });
+});
+client.on('message', (_topic, payload) => onCommand(payload.toString('utf8')));
+client.on('error', (error) => {
+  say('refused', { code: error.code, message: error.message });
+  if (error.code === REFUSED) void renew();
+});
+setInterval(sendTelemetry, INTERVAL_MS);

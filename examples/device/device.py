@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""A device in Python with paho-mqtt (Debian: python3-paho-mqtt, 1.6).
+
+    device.py PACKAGE.json
+
+PACKAGE.json is the device's provisioning package. Where it is not there yet it is fetched, once, with SITEWIRE_URL,
+SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN. It then sends telemetry each SITEWIRE_INTERVAL seconds, obeys signed commands, takes the
+tokens that it is sent, and asks for one by its secret where it has none that is good. It runs until it is stopped.
+"""
+import hashlib
+import hmac
+import json
+import os
+import random
+import ssl
+import sys
+import threading
+import time
+import urllib.request
+import uuid
+
+import paho.mqtt.client as mqtt
+
+FILE = sys.argv[1]
+URL = os.environ.get("SITEWIRE_URL", "http://127.0.0.1:8787")
+INTERVAL = float(os.environ.get("SITEWIRE_INTERVAL", "5"))
+TOLERANCE_MS = 300_000
+
+
+def say(what, **details):
+    print(json.dumps({"event": what, **details}), flush=True)
+
+
+def post(path, body, headers=None):
+    headers = {"content-type": "application/json", **(headers or {})}
+    request = urllib.request.Request(f"{URL}/api/v1{path}", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
+
+
+def keep(package):
+    """Whole or not at all, and nobody else's: it holds the secret."""
+    with open(os.open(FILE + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(package, file)
+    os.replace(FILE + ".new", FILE)
+
+
+def load():
+    if not os.path.exists(FILE):
+        bearer = {"authorization": f"Bearer {os.environ['SITEWIRE_ADMIN_TOKEN']}"}
+        keep(post(f"/devices/{os.environ['SITEWIRE_DEVICE_ID']}/provision", {}, bearer))
+    with open(FILE) as file:
+        return json.load(file)
+
+
+package = load()
+device = package["deviceId"]
+security = package["security"]
+topics = package["mqtt"]["topics"]
+outcomes = {}  # by cmdId: a command comes at least once and is done once
+
+
+def now():
+    return int(time.time() * 1000)
+
+
+def sign(*fields):
+    text = "|".join(str(field) for field in fields)
+    return hmac.new(security["hmacSecret"].encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":"))
+
+
+def member(text, name):
+    """The characters of a member as they came, without the whitespace outside strings: what is signed."""
+    start = text.index(f'"{name}":') + len(name) + 3
+    out, depth, quoted, at = [], 0, False, start
+    while at < len(text):
+        char = text[at]
+        if quoted and char == "\\":
+            out.append(text[at : at + 2])
+            at += 2
+            continue
+        if char == '"':
+            quoted = not quoted
+        if not quoted and char in "{[":
+            depth += 1
+        if not quoted and char in "}]":
+            depth -= 1
+        if quoted or not char.isspace():
+            out.append(char)
+        at += 1
+        if depth == 0 and not quoted and out:
+            return "".join(out)
+    raise ValueError(f"no {name}")
+
+
+def publish(name, payload):
+    """paho sends it again, the very same characters, where no PUBACK came."""
+    say("sent", topic=name, mid=client.publish(topics[name], payload, qos=1).mid)
+
+
+def acknowledge(command, status):
+    ts = now()
+    message = {"cmdId": command["cmdId"], "status": status, "ts": ts}
+    publish("ack", compact({**message, "sig": sign(device, command["cmdId"], ts, status)}))
+
+
+def obey(command):
+    """What this device does; False: it cannot."""
+    if command["action"] == "TOKEN_REFRESH":
+        security["mqttToken"] = command["payload"]["token"]
+        security["tokenExpiresAt"] = command["payload"]["expiresAt"]
+        keep(package)
+        client.username_pw_set(device, security["mqttToken"])  # from the next connect on
+        say("refreshed", expiresAt=security["tokenExpiresAt"])
+    return True
+
+
+def on_message(_client, _userdata, message):
+    text = message.payload.decode()
+    command = json.loads(text)
+    expected = sign(device, command["cmdId"], command["ts"], command["action"], member(text, "payload"))
+    is_fresh = abs(now() - command["ts"]) <= TOLERANCE_MS
+    if not (hmac.compare_digest(expected, command["sig"]) and is_fresh):
+        say("ignored", cmdId=command["cmdId"])
+        return
+    say("command", action=command["action"], cmdId=command["cmdId"])
+    if command["cmdId"] not in outcomes:
+        acknowledge(command, "RECEIVED")
+        outcomes[command["cmdId"]] = "COMPLETED" if obey(command) else "FAILED"
+    acknowledge(command, outcomes[command["cmdId"]])
+
+
+def on_connect(_client, _userdata, _flags, code):
+    say("connected" if code == 0 else "refused", code=code)
+    if code == 0:
+        client.subscribe(topics["commands"], qos=1)
+    if code == 5:
+        threading.Thread(target=renew).start()
+
+
+def renew():
+    """The token is gone: another one, by the secret alone."""
+    ts, nonce = now(), str(uuid.uuid4())
+    body = {"ts": ts, "nonce": nonce, "sig": sign(device, ts, nonce, "RENEW")}
+    try:
+        answer = post(f"/devices/{device}/mqtt-token/renew", body)
+        obey({"action": "TOKEN_REFRESH", "payload": answer})
+    except OSError as error:
+        say("not renewed", error=str(error))
+
+
+def telemetry():
+    ts, nonce = now(), str(uuid.uuid4())
+    data = compact({"powerKw": round(random.uniform(-5, 5), 3), "temperatureCelsius": 21.5})
+    sig = sign(device, ts, nonce, data)
+    # The very characters that were signed.
+    return '{"ts":%d,"nonce":"%s","data":%s,"sig":"%s"}' % (ts, nonce, data, sig)
+
+
+client = mqtt.Client(client_id=device, clean_session=True)
+client.username_pw_set(device, security.get("mqttToken"))
+client.tls_set_context(ssl.create_default_context(cadata=security.get("caCertificate")))
+client.on_connect = on_connect
+client.on_message = on_message
+client.on_publish = lambda _client, _userdata, mid: say("stored", mid=mid)
+client.reconnect_delay_set(1, 30)
+client.connect_async(package["mqtt"]["broker"].split("//")[1].split(":")[0], package["mqtt"]["port"], keepalive=60)
+client.loop_start()
+while True:
+    time.sleep(INTERVAL)
+    if client.is_connected():
+        publish("telemetry", telemetry())

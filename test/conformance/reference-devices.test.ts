@@ -1,0 +1,185 @@
+/** The devices of examples/device, as their makers would run them, against a whole stack (spec: Device MQTT; [C-3.12]). */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { DeviceRecord, OwnCommand, ProvisioningPackage } from '../../protocol/device-record.ts';
+import type { LoginAnswer } from '../../protocol/user.ts';
+import { freePort } from '../../tools/ports.ts';
+import { eventually, TestStack } from '../support/stack.ts';
+
+const FOLDER = join(import.meta.dirname, '..', '..', 'examples', 'device');
+const PYTHON = '/usr/bin/python3';
+/** Long enough to connect by, short enough to wait for its end. */
+const LIFE_S = 8;
+
+let stack: TestStack;
+let folder: string;
+let adminToken: string;
+const running: ChildProcess[] = [];
+
+beforeAll(async () => {
+  stack = await TestStack.start();
+  folder = mkdtempSync(join(tmpdir(), 'sitewire-devices-'));
+  const login = await fetch(`${stack.edge.url}/api/v1/auth/login`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(stack.credentials.admin),
+  });
+  adminToken = ((await login.json()) as LoginAnswer).accessToken;
+});
+afterAll(async () => {
+  for (const child of running) child.kill('SIGTERM');
+  await stack.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function has(command: string, ...given: string[]): boolean {
+  return spawnSync(command, given, { stdio: 'ignore' }).status === 0;
+}
+
+/** What each needs beside the project, and how it is run; undefined: this machine does not have it. */
+const RUNTIMES: Record<string, () => [command: string, ...given: string[]] | undefined> = {
+  'Python (python3-paho-mqtt)': () =>
+    has(PYTHON, '-c', 'import paho.mqtt.client') ? [PYTHON, join(FOLDER, 'device.py')] : undefined,
+  'Node (mqtt)': () => [process.execPath, join(FOLDER, 'device.mjs')],
+  'C (libmosquitto-dev, libcjson-dev, libcurl4-openssl-dev, libssl-dev)': () => {
+    const binary = join(tmpdir(), `sitewire-device-${process.pid}`);
+    const libraries = ['-lmosquitto', '-lcjson', '-lcurl', '-lcrypto'];
+    const isBuilt = has('cc', '-O1', '-o', binary, join(FOLDER, 'device.c'), ...libraries);
+    process.once('exit', () => rmSync(binary, { force: true }));
+    return isBuilt ? [binary] : undefined;
+  },
+  'bash (mosquitto, mosquitto-clients, curl, openssl)': () => {
+    const isThere = ['mosquitto', 'mosquitto_sub', 'curl', 'openssl'].every((name) =>
+      has('bash', '-c', `command -v ${name}`),
+    );
+    return isThere ? ['bash', join(FOLDER, 'gateway.sh')] : undefined;
+  },
+};
+
+interface Running {
+  child: ChildProcess;
+  /** What it said so far. */
+  said: () => { event: string; [name: string]: unknown }[];
+}
+
+async function run(command: readonly string[], file: string, deviceId: string): Promise<Running> {
+  const [program = '', ...given] = command;
+  const child = spawn(program, [...given, file], {
+    env: {
+      ...process.env,
+      SITEWIRE_URL: stack.edge.url,
+      SITEWIRE_DEVICE_ID: deviceId,
+      SITEWIRE_ADMIN_TOKEN: adminToken,
+      SITEWIRE_INTERVAL: '0.3',
+      SITEWIRE_LOCAL_PORT: String(await freePort()),
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  running.push(child);
+  let out = '';
+  let errors = '';
+  child.stdout?.on('data', (part: Buffer) => (out += part));
+  child.stderr?.on('data', (part: Buffer) => (errors += part));
+  const said = () => {
+    if (child.exitCode !== null) throw new Error(`it ended: ${errors}`);
+    const lines = out.split('\n').slice(0, -1);
+    return lines.map((line) => JSON.parse(line) as { event: string });
+  };
+  return { child, said };
+}
+
+async function until(device: Running, event: string, most = 20_000): Promise<void> {
+  await eventually(() => device.said().some((one) => one.event === event), most);
+}
+
+async function register(): Promise<string> {
+  const { plantId } = stack.credentials;
+  const serialNumber = randomUUID();
+  const fields = { name: 'Reference', serialNumber, type: 'SENSOR', authMethod: 'TOKEN', plantId };
+  return (await stack.admin.call<DeviceRecord>('POST', '/devices', fields)).id;
+}
+
+/** Gives a device that is not running another token. */
+async function giveToken(file: string, token: string): Promise<void> {
+  const own = JSON.parse(readFileSync(file, 'utf8')) as ProvisioningPackage;
+  own.security.mqttToken = token;
+  writeFileSync(file, JSON.stringify(own));
+}
+
+async function end({ child }: Running): Promise<void> {
+  if (child.exitCode !== null) return;
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGTERM');
+  await ended;
+}
+
+const FOUND = Object.entries(RUNTIMES).map(([name, find]) => ({ name, command: find() }));
+
+for (const { name, command } of FOUND) if (!command) console.warn(`skipped: ${name} is not on this machine`);
+
+describe.concurrent('the reference device in', () => {
+  for (const { name, command = [] } of FOUND.filter((one) => one.command)) {
+    it(`${name} provisions itself, is heard, obeys, and lives on the tokens that it is sent`, async () => {
+      const id = await register();
+      const file = join(folder, `${id}.json`);
+
+      // 1. provisioned by itself, it sends and obeys
+      const first = await run(command, file, id);
+      await until(first, 'connected');
+      await until(first, 'sent');
+      const payload = { note: 'č | "5"', list: [1, { a: 2.5 }] };
+      const sent = await stack.admin.call<OwnCommand>('POST', `/devices/${id}/commands`, {
+        action: 'REBOOT',
+        payload,
+      });
+      await eventually(async () => {
+        const path = `/devices/${id}/commands/${sent.cmdId}`;
+        return (await stack.admin.call<OwnCommand>('GET', path)).status === 'COMPLETED';
+      }, 20_000);
+      await end(first);
+
+      // 2. a token that ends soon: it is sent another, and is in by that one when the first is over
+      await giveToken(file, await stack.deviceToken(id, LIFE_S));
+      const second = await run(command, file, id);
+      await until(second, 'refreshed');
+      await eventually(() => second.said().filter(({ event }) => event === 'connected').length >= 2, 20_000);
+      const own = JSON.parse(readFileSync(file, 'utf8')) as ProvisioningPackage;
+      expect(own.security.mqttToken).not.toBe('');
+
+      // 3. nothing of all that was dropped
+      const { drops } = await stack.admin.call<{ drops: object }>('GET', `/devices/${id}/diagnostics`);
+      expect(drops).toEqual({});
+      await end(second);
+    }, 60_000);
+  }
+
+  for (const { name, command = [] } of FOUND.filter((one) => one.command && !one.name.startsWith('bash'))) {
+    it(`${name} asks for a token by its secret when the one that it has is refused`, async () => {
+      const id = await register();
+      const file = join(folder, `${id}.json`);
+      const first = await run(command, file, id);
+      await until(first, 'connected');
+      await end(first);
+      await giveToken(file, 'no token');
+      const device = await run(command, file, id);
+      await until(device, 'refused');
+      await until(device, 'refreshed');
+      await until(device, 'connected');
+      await end(device);
+    }, 60_000);
+  }
+});
+
+describe('the reference devices', () => {
+  it('are under 200 lines each, and need nothing of this project [C-3.12]', () => {
+    for (const name of ['device.py', 'device.mjs', 'device.c', 'gateway.sh']) {
+      const text = readFileSync(join(FOLDER, name), 'utf8');
+      expect([name, text.split('\n').length - 1 < 200]).toEqual([name, true]);
+      expect(text).not.toMatch(/from '\.|import '\.|\.\.\//);
+    }
+  });
+});

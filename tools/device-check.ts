@@ -1,0 +1,127 @@
+/**
+ * `npm run device:check -- --device <id>`: listens while a maker's own firmware talks to a running stack, and says, step by
+ * step, what is right and what is not. Another stack than the one of this folder: `--url`, `--email`, `--password`.
+ */
+import { parseArgs } from 'node:util';
+import type { DeviceDiagnostics, DeviceRecord, OwnCommand } from '../protocol/device-record.ts';
+import { AdminClient } from './admin-client.ts';
+import { readStack } from './stack-file.ts';
+
+const { values } = parseArgs({
+  options: {
+    device: { type: 'string' },
+    url: { type: 'string' },
+    email: { type: 'string' },
+    password: { type: 'string' },
+    seconds: { type: 'string', default: '120' },
+  },
+});
+const LOOK_MS = 500;
+/** Of a device that is in and of which nothing was dropped for so long, the messages are right. */
+const QUIET_MS = 15_000;
+
+/** A step, and how it went when it is known. */
+interface Step {
+  name: string;
+  hint: string;
+  isDone: boolean;
+}
+
+const STEPS = {
+  provisioned: {
+    name: 'is provisioned',
+    hint: 'POST /api/v1/devices/<id>/provision, and give the device what it answers',
+  },
+  connected: { name: 'connects', hint: 'broker, port, CA, user name = device id, password = token' },
+  listens: { name: 'listens for commands', hint: 'subscribe to cpi/<id>/commands at QoS 1' },
+  obeys: {
+    name: 'verifies and acknowledges a command',
+    hint: 'ack with RECEIVED, then COMPLETED, each signed over deviceId|cmdId|ts|status',
+  },
+  signs: { name: 'sends nothing that is dropped', hint: 'see what was dropped above' },
+} as const;
+
+const steps = new Map<keyof typeof STEPS, Step>(
+  Object.entries(STEPS).map(([key, step]) => [key as keyof typeof STEPS, { ...step, isDone: false }]),
+);
+
+async function enter(): Promise<AdminClient> {
+  const { url, email, password } = values;
+  if (url && email && password) return await AdminClient.enter(url, { email, password }, 'Device check');
+  const stack = readStack();
+  const admin = await AdminClient.enter(stack.baseUrl, stack.admin, 'Acme Admin');
+  admin.organizationId = stack.organization.id;
+  return admin;
+}
+
+function done(key: keyof typeof STEPS): void {
+  const step = steps.get(key);
+  if (!step || step.isDone) return;
+  step.isDone = true;
+  console.log(`ok    ${step.name}`);
+}
+
+/** What is new in a list whose newest comes first. */
+function newer<Entry extends { at: string }>(entries: readonly Entry[], sinceMs: number): Entry[] {
+  return entries.filter(({ at }) => Date.parse(at) > sinceMs).reverse();
+}
+
+async function check(id: string): Promise<boolean> {
+  const admin = await enter();
+  const device = await admin.call<DeviceRecord>('GET', `/devices/${id}`);
+  console.log(
+    `${device.name} (${device.type}, ${device.authMethod}) is ${device.status}; waiting for it to talk`,
+  );
+  const endsAtMs = Date.now() + 1_000 * Number(values.seconds);
+  let seenMs = Date.now();
+  let droppedMs = 0;
+  let ping: string | undefined;
+  while (Date.now() < endsAtMs) {
+    const { status, connectionStatus } = await admin.call<DeviceRecord>('GET', `/devices/${id}`);
+    if (status === 'SUSPENDED') console.log('it is SUSPENDED: too many refused logins; reactivate it');
+    if (status === 'ACTIVE') done('provisioned');
+    const { recent, connects } = await admin.call<DeviceDiagnostics>('GET', `/devices/${id}/diagnostics`);
+    for (const { at, address, outcome, reason } of newer(connects, seenMs)) {
+      console.log(`      ${at} login from ${address}: ${outcome}${reason ? `, ${reason}` : ''}`);
+    }
+    for (const { at, topic, reason, detail, expected } of newer(recent, seenMs)) {
+      droppedMs = Date.now();
+      console.log(`WRONG ${at} ${topic}: ${reason}: ${detail}`);
+      if (expected) console.log(`      should have been signed: ${expected}`);
+    }
+    seenMs = Math.max(seenMs, ...[...recent, ...connects].map(({ at }) => Date.parse(at)));
+    const isIn = !['OFFLINE', 'UNKNOWN'].includes(connectionStatus);
+    if (isIn) done('connected');
+    if (isIn) ping ??= await sendPing(admin, id);
+    if (ping) await lookAt(admin, id, ping);
+    const quietSinceMs = Math.max(droppedMs, endsAtMs - 1_000 * Number(values.seconds));
+    if (isIn && Date.now() - quietSinceMs > QUIET_MS) done('signs');
+    if ([...steps.values()].every(({ isDone }) => isDone)) return true;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+  return false;
+}
+
+async function sendPing(admin: AdminClient, id: string): Promise<string> {
+  const { cmdId } = await admin.call<OwnCommand>('POST', `/devices/${id}/commands`, { action: 'PING' });
+  console.log('      sent it the command PING');
+  return cmdId;
+}
+
+async function lookAt(admin: AdminClient, id: string, cmdId: string): Promise<void> {
+  const { status } = await admin.call<OwnCommand>('GET', `/devices/${id}/commands/${cmdId}`);
+  if (status !== 'PENDING') done('listens');
+  // It knows no PING: that, too, is an answer that was signed.
+  if (status === 'COMPLETED' || status === 'FAILED') done('obeys');
+}
+
+if (!values.device) {
+  console.error('npm run device:check -- --device <id> [--seconds 120] [--url … --email … --password …]');
+  process.exit(2);
+}
+const isRight = await check(values.device).catch((error: unknown) => {
+  console.error(String(error));
+  process.exit(2);
+});
+for (const { name, hint, isDone } of steps.values()) if (!isDone) console.log(`open  ${name}: ${hint}`);
+process.exit(isRight ? 0 : 1);
