@@ -72,7 +72,7 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     // By default a machine of two cores gets one: most of the suites wait for sockets, not for the processor.
-    maxWorkers: 4,
+    maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     // How far the model of the plan is walked, and where it begins: `npm run model` takes another walk each time.
     provide: {

@@ -94,7 +94,12 @@ async function request<Body>(
 ): Promise<RestAnswer<Body>> {
   const response = await fetch(`${baseUrl}/api/v1${path}`, {
     method,
-    headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+    // An edge that is started again has closed what was kept open.
+    headers: {
+      connection: 'close',
+      ...headers,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   return { status: response.status, body: (await response.json()) as Body };

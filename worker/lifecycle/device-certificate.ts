@@ -1,6 +1,5 @@
 /** Certificates of devices, by our own authority [C-3.3]: CN is the device's id, whatever a request says of itself. */
-import 'reflect-metadata';
-import * as x509 from '@peculiar/x509';
+import type { PublicKey } from '@peculiar/x509';
 import { LIMIT } from '../../protocol/limits.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
@@ -8,6 +7,14 @@ const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as con
 const BACKDATED_MS = 60 * 60_000;
 const DAY_MS = 86_400_000;
 const MIN_RSA_BITS = 2_048;
+
+/** With the first certificate: no object, and hardly a request, ever needs it, and it takes its time to start. */
+async function library() {
+  await import('reflect-metadata');
+  return await import('@peculiar/x509');
+}
+
+type Library = Awaited<ReturnType<typeof library>>;
 
 export interface Authority {
   /** PEM. */
@@ -36,9 +43,10 @@ export async function issueCertificate(
   csr: string | undefined,
   now: number,
 ): Promise<IssuedCertificate> {
+  const x509 = await library();
   const pair =
     csr === undefined ? await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']) : undefined;
-  const publicKey = pair ? (pair as CryptoKeyPair).publicKey : await publicKeyOf(csr ?? '');
+  const publicKey = pair ? (pair as CryptoKeyPair).publicKey : await publicKeyOf(x509, csr ?? '');
   const issuer = new x509.X509Certificate(authority.certificate);
   const signingKey = await crypto.subtle.importKey(
     'pkcs8',
@@ -67,15 +75,15 @@ export async function issueCertificate(
   });
   return {
     certificate: `${certificate.toString('pem')}\n`,
-    ...(pair ? { privateKey: await pemOf((pair as CryptoKeyPair).privateKey) } : {}),
+    ...(pair ? { privateKey: await pemOf(x509, (pair as CryptoKeyPair).privateKey) } : {}),
     fingerprint: hex(await certificate.getThumbprint('SHA-256')),
     expiresAtMs: notAfter.getTime(),
   };
 }
 
 /** Of a request that is signed with its own key. */
-async function publicKeyOf(csr: string): Promise<x509.PublicKey> {
-  let request: x509.Pkcs10CertificateRequest;
+async function publicKeyOf(x509: Library, csr: string): Promise<PublicKey> {
+  let request: InstanceType<Library['Pkcs10CertificateRequest']>;
   try {
     request = new x509.Pkcs10CertificateRequest(csr);
   } catch {
@@ -93,7 +101,7 @@ async function publicKeyOf(csr: string): Promise<x509.PublicKey> {
   return publicKey;
 }
 
-async function pemOf(key: CryptoKey): Promise<string> {
+async function pemOf(x509: Library, key: CryptoKey): Promise<string> {
   const exported = (await crypto.subtle.exportKey('pkcs8', key)) as ArrayBuffer;
   return `${x509.PemConverter.encode(exported, 'PRIVATE KEY')}\n`;
 }
