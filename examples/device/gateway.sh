@@ -4,7 +4,8 @@
 # mosquitto_pub and mosquitto_sub are a connection each, and a device has one session: they would end each other. So a
 # mosquitto of the device's own holds the one connection, as a bridge, and everything on this machine speaks to that.
 # PACKAGE.json is the device's provisioning package. See device.py for what a device does.
-set -euo pipefail
+# -m: each background job is a process group, which ends as one.
+set -euo pipefail -m
 
 FILE=$1
 URL=${SITEWIRE_URL:-http://127.0.0.1:8787}
@@ -12,7 +13,8 @@ INTERVAL=${SITEWIRE_INTERVAL:-5}
 FOLDER=$(mktemp -d)
 LOCAL=${SITEWIRE_LOCAL_PORT:-18830}
 broker=
-trap 'kill $broker $(jobs -p) 2>/dev/null; rm -rf "$FOLDER"' EXIT
+trap 'for job in $(jobs -p); do kill -- "-$job" 2>/dev/null; done; rm -rf "$FOLDER"' EXIT
+trap 'exit 143' TERM INT
 
 # A text member of a JSON object in one line, and a PEM with its line ends.
 text_of() { sed -nE "s/.*\"$1\":\"([^\"]*)\".*/\1/p" "$FILE"; }

@@ -1,7 +1,7 @@
 /** The devices of examples/device, as their makers would run them, against a whole stack (spec: Device MQTT; [C-3.12]). */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -117,6 +117,18 @@ async function end({ child }: Running): Promise<void> {
   await ended;
 }
 
+/** Whether any process has that in its command. */
+function isRunning(text: string): boolean {
+  return readdirSync('/proc').some((entry) => {
+    try {
+      return /^\d+$/.test(entry) && readFileSync(`/proc/${entry}/cmdline`, 'utf8').includes(text);
+    } catch {
+      // It ended while we looked.
+      return false;
+    }
+  });
+}
+
 const FOUND = Object.entries(RUNTIMES).map(([name, find]) => ({ name, command: find() }));
 
 for (const { name, command } of FOUND) if (!command) console.warn(`skipped: ${name} is not on this machine`);
@@ -153,7 +165,10 @@ describe.concurrent('the reference device in', () => {
       // 3. nothing of all that was dropped
       const { drops } = await stack.admin.call<{ drops: object }>('GET', `/devices/${id}/diagnostics`);
       expect(drops).toEqual({});
+
+      // 4. and nothing of it runs on behind its end
       await end(second);
+      await eventually(() => !isRunning(id));
     }, 60_000);
   }
 
