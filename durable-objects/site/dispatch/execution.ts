@@ -128,11 +128,11 @@ function sendWaiting(turn: Turn, site: SiteParts, cmdId: string): void {
 
 /**
  * Its device is no more here: what waits for it goes to who serves in its place. So does what that one is to be told
- * anyway, by the plan; anything else that it was told may have been obeyed, and ends.
+ * anyway, by the plan; anything else that it was told may have been obeyed, and ends. What it has ended stays so.
  */
 export function handOver(turn: Turn, site: SiteParts, cmdId: string): void {
   const row = site.dispatches.find(cmdId);
-  if (!row) return;
+  if (!row || hasEnded(row.state)) return;
   const { gatewayId } = site.facts(turn);
   if (row.state === 'WAITING') {
     if (row.not_before_ms <= turn.now) sendWaiting(turn, site, cmdId);

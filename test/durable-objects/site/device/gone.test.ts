@@ -206,6 +206,18 @@ describe.each(NAMES)('a device with a battery of its own is %s', (name) => {
     expect(powers(link)).toEqual([[5]]);
   });
 
+  it('its part of a batch that it has completed stays so: the other parts say how the batch ends [C-7.8]', async () => {
+    const { plant, linked, partner } = await newLinkedSite();
+    const [own, link] = [await connectListening(plant, linked), await connectListening(plant)];
+    const parts = batch(batteryCommand(5, { deviceId: 'BESS-L' }), batteryCommand(3));
+    const publish = submission('device', parts);
+    await partner.submit(publish);
+    await sendAck(own, linked, (await nthCommand(own, 1)).cmdId, 'COMPLETED');
+    await go(linked.id, plant.id);
+    await obey({ link, plant }, 1, 'COMPLETED');
+    expect(await endOf(plant, publish)).toBe('COMPLETED');
+  });
+
   it('and so is the gateway: what waits ends FAILED DEVICE_GONE, for nobody serves', async () => {
     const { plant, gateway, linked, publish, partner } = await newLinkedSite();
     await partner.submit(publish);
