@@ -14,6 +14,7 @@ import {
   finishProvisioning,
   noteCredentials,
   releaseClaim,
+  replaceCertificate,
 } from '../registry/device-credentials.ts';
 import { type DeviceRow, findDevice } from '../registry/devices.ts';
 import { type IssuedCertificate, issueCertificate } from './device-certificate.ts';
@@ -120,18 +121,10 @@ export async function reissueCertificate(
   now: number,
 ): Promise<{ issued: IssuedCertificate; previousUntilMs: number | null } | undefined> {
   const issued = await certify(env, device.id, csr, now);
-  const { certificateFingerprint, certificateExpiresAtMs } = device;
-  const graceMs = now + LIMIT.certificateGraceMs;
-  const previousUntilMs =
-    certificateFingerprint === null ? null : Math.min(graceMs, certificateExpiresAtMs ?? graceMs);
-  const columns: CredentialColumns = {
-    certificateFingerprint: issued.fingerprint,
-    certificateExpiresAtMs: issued.expiresAtMs,
-    previousFingerprint: certificateFingerprint,
-    previousUntilMs,
-  };
-  const noted = await noteCredentials(env.DB, device.id, columns, audit, now);
+  const graceUntilMs = now + LIMIT.certificateGraceMs;
+  const noted = await replaceCertificate(env.DB, device.id, issued, graceUntilMs, audit, now);
   if (!noted) return undefined;
+  const { previousUntilMs } = noted;
   // Whoever is in by the old one is out when that is over.
   if (previousUntilMs !== null) await siteOf(env, device).endSessionBy(device.id, previousUntilMs);
   return { issued, previousUntilMs };

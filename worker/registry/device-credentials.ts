@@ -1,5 +1,5 @@
 /** What lets a device in, as far as the registry knows: who provisions it, and when its credentials end [C-3.3]. */
-import { and, eq, isNull, lt, or } from 'drizzle-orm';
+import { and, eq, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -37,17 +37,15 @@ export async function releaseClaim(database: D1Database, id: string, claim: numb
     .where(and(eq(devices.id, id), eq(devices.provisioningAtMs, claim)));
 }
 
-export type CredentialColumns = Partial<
-  Pick<
-    DeviceRow,
-    | 'tokenExpiresAtMs'
-    | 'certificateFingerprint'
-    | 'certificateExpiresAtMs'
-    | 'previousFingerprint'
-    | 'previousUntilMs'
-    | 'hmacGraceUntilMs'
-  >
->;
+type CredentialName =
+  | 'tokenExpiresAtMs'
+  | 'certificateFingerprint'
+  | 'certificateExpiresAtMs'
+  | 'previousFingerprint'
+  | 'previousUntilMs';
+
+/** As text of SQL: by what the row says as it is written. */
+export type CredentialColumns = { [Name in CredentialName]?: DeviceRow[Name] | SQL };
 
 /** PENDING → ACTIVE, for whoever holds the claim. */
 export async function finishProvisioning(
@@ -76,7 +74,7 @@ export async function finishProvisioning(
   return rows[0];
 }
 
-/** Of a device that is ACTIVE; undefined when it is not any more. `also`: in the same transaction. */
+/** Of a device that is ACTIVE; undefined when it is not any more. */
 export async function noteCredentials(
   database: D1Database,
   id: string,
@@ -95,4 +93,23 @@ export async function noteCredentials(
   if (audit) statements.push(auditRowIfChanged(db, audit, now));
   const [rows] = (await runBatch(db, statements)) as [DeviceRow[]];
   return rows[0];
+}
+
+/** The certificate of before is good until its own end, and so long at most. */
+export async function replaceCertificate(
+  database: D1Database,
+  id: string,
+  { fingerprint, expiresAtMs }: { fingerprint: string; expiresAtMs: number },
+  graceUntilMs: number,
+  audit: AuditEntry,
+  now: number,
+): Promise<DeviceRow | undefined> {
+  const columns: CredentialColumns = {
+    certificateFingerprint: fingerprint,
+    certificateExpiresAtMs: expiresAtMs,
+    // Another may have been issued since the device was read: that one is the one of before.
+    previousFingerprint: sql`${devices.certificateFingerprint}`,
+    previousUntilMs: sql`min(${graceUntilMs}, ${devices.certificateExpiresAtMs})`,
+  };
+  return await noteCredentials(database, id, columns, audit, now);
 }

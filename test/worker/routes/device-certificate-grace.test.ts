@@ -82,6 +82,14 @@ describe('a certificate', () => {
     expect(fresh.closed).toBeUndefined();
   });
 
+  it('is as good as another that was asked for at the same moment [C-3.3]', async () => {
+    const { id: plantId } = await postPlant(team.operator);
+    const first = await newDevice(plantId);
+    const both = await Promise.all([reissue(first), reissue(first)]);
+    for (const issued of both) expect(await statusOf(first.id, issued)).toBe(101);
+    expect(await statusOf(first.id, first)).toBe(401);
+  });
+
   it('has no longer grace than its own time [C-3.3]', async () => {
     const { id: plantId } = await postPlant(team.operator);
     const first = await newDevice(plantId);
