@@ -128,7 +128,7 @@ export interface SiteRpc {
   adoptDevice(grant: DeviceGrant): void;
   /**
    * Suspends, reactivates or, for good, decommissions a device here, where it takes effect at once (rule 6). Returns what
-   * it tells the registry; undefined where the device is not here, or decommissioned.
+   * it tells the registry; undefined where the device is not here, or in no state that leads there.
    */
   setDeviceStatus(
     deviceId: string,
@@ -143,7 +143,7 @@ export interface SiteRpc {
   /** Whether a device's own request for a token holds: each only once [C-3.12]. */
   proveRenewal(deviceId: string, renewal: TokenRenewal): boolean;
   /** Lets go of a device: what another object takes it over with; undefined where it is not here. */
-  releaseDevice(deviceId: string, move: string): DevicePack | undefined;
+  releaseDevice(deviceId: string, to: string): DevicePack | undefined;
   takeDevice(siteId: string, deviceId: string, pack: DevicePack): void;
   /** What a device that was let go left behind goes. */
   dropDevice(deviceId: string): void;

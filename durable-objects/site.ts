@@ -120,8 +120,8 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     this.#site.turns.run((turn) => this.#site.devices.endSessionBy(turn, id, atMs));
   }
 
-  releaseDevice(id: string, move: string): DevicePack | undefined {
-    return releaseDevice(this.#site, id, move);
+  releaseDevice(id: string, to: string): DevicePack | undefined {
+    return releaseDevice(this.#site, id, to);
   }
 
   takeDevice(siteId: string, id: string, pack: DevicePack): void {

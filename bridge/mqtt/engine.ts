@@ -11,14 +11,8 @@ import { CLIENT_QUIET_MS } from '../../protocol/link/live.ts';
 import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
 import { Held } from '../held.ts';
 import type { DialResult } from '../link.ts';
-import {
-  authenticateError,
-  type Certificate,
-  CONNACK,
-  type DeviceCredential,
-  loginOf,
-  type Origin,
-} from './login.ts';
+import type { ClientCertificate } from '../tls.ts';
+import { authenticateError, CONNACK, type DeviceCredential, loginOf, type Origin } from './login.ts';
 import { noteStrayed, type PublishFrame, type Session } from './session.ts';
 import { SizeGate } from './size-gate.ts';
 
@@ -120,7 +114,7 @@ export class MqttEngine {
   }
 
   /** Takes a client's decrypted stream. */
-  accept(stream: Duplex, address: string, certificate?: Certificate): void {
+  accept(stream: Duplex, address: string, certificate?: ClientCertificate): void {
     const gated = new SizeGate(stream, (why) => this.#events.refused(why));
     gated.on('error', () => {});
     this.#origins.set(gated, { address, certificate });

@@ -1,18 +1,15 @@
 /** Who a client says that it is, by what its listener asks for: a token, or a certificate (spec: Device MQTT; [C-3.3]). */
 import type { AuthenticateError } from 'aedes';
 import { isUuid } from '../../protocol/ids.ts';
+import type { ClientCertificate } from '../tls.ts';
 
 /** MQTT 3.1.1 return codes of CONNACK (spec: Broker and device errors). */
 export const CONNACK = { unavailable: 3, malformed: 4, refused: 5 } as const;
-/** A client's certificate, where its listener asks for one. */
-export interface Certificate {
-  commonName: string;
-  fingerprint: string;
-}
 
+/** Where a client comes from; its certificate, where its listener asks for one. */
 export interface Origin {
   address: string;
-  certificate: Certificate | undefined;
+  certificate: ClientCertificate | undefined;
 }
 
 /** What a device logs in with; `fingerprint`: of its certificate, empty for a token. */
@@ -41,7 +38,7 @@ function tokenLogin(username: string | undefined, password: string | undefined):
 
 /** [C-3.3] Its name is in the certificate: a user name says the same or nothing, a password is ignored. */
 function certifiedLogin(
-  { commonName, fingerprint }: Certificate,
+  { commonName, fingerprint }: ClientCertificate,
   username: string | undefined,
 ): Login | AuthenticateError {
   const deviceId = commonName.toLowerCase();

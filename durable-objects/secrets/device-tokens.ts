@@ -33,7 +33,7 @@ interface Keys {
 }
 
 /** One set is used for as long as it is the same: importing keys takes longer than using them. */
-let known: { tokenKeys: string; keys: Promise<Keys> } | undefined;
+let known: { tokenKeys: string; keys: Keys } | undefined;
 
 /** The token, and when it ends: whole seconds. */
 export async function signDeviceToken(
@@ -86,8 +86,11 @@ export async function verifyDeviceToken(tokenKeys: string, token: string): Promi
 }
 
 async function keysOf(tokenKeys: string): Promise<Keys> {
-  if (known?.tokenKeys !== tokenKeys) known = { tokenKeys, keys: readKeys(tokenKeys) };
-  return await known.keys;
+  if (known?.tokenKeys === tokenKeys) return known.keys;
+  // Not while they are read: one request does not wait for what another has begun.
+  const keys = await readKeys(tokenKeys);
+  known = { tokenKeys, keys };
+  return keys;
 }
 
 async function readKeys(tokenKeys: string): Promise<Keys> {

@@ -1,5 +1,4 @@
 /** What a device needs to speak to us (spec: Provisioning package): where the listener is, and what is trusted there. */
-
 import type { ProvisioningPackage } from '../../protocol/device-record.ts';
 import type { AuthMethod } from '../../protocol/enums.ts';
 import { formatInstant } from '../../protocol/ids.ts';

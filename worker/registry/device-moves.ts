@@ -68,7 +68,12 @@ export async function finishMove(
   }
 }
 
-/** Devices whose move has not ended, so many. */
+/** Devices whose move has not ended; some of them, so that none hides the others. */
 export async function devicesOnTheWay(database: D1Database, most: number): Promise<DeviceRow[]> {
-  return await drizzle(database).select().from(devices).where(isNotNull(devices.movingTo)).limit(most);
+  return await drizzle(database)
+    .select()
+    .from(devices)
+    .where(isNotNull(devices.movingTo))
+    .orderBy(sql`random()`)
+    .limit(most);
 }

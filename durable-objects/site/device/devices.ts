@@ -29,9 +29,10 @@ export class Devices {
     return device?.leaving === null ? device : undefined;
   }
 
-  /** The move that takes a device away from here. */
-  leaving(id: string): string | undefined {
-    return this.#devices.get(id)?.leaving ?? undefined;
+  /** It was here, and is on its way to another object. */
+  isLeaving(id: string): boolean {
+    const device = this.#devices.get(id);
+    return device !== undefined && device.leaving !== null;
   }
 
   /** Those that have left something behind. */
@@ -89,8 +90,8 @@ export class Devices {
     this.changed(turn);
   }
 
-  setLeaving(turn: Turn, id: string, move: string): void {
-    this.#rows.setLeaving(turn, id, move);
+  setLeaving(turn: Turn, id: string, to: string): void {
+    this.#rows.setLeaving(turn, id, to);
     this.changed(turn);
   }
 

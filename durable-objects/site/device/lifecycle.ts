@@ -17,7 +17,7 @@ import { removeDevice } from './remove.ts';
 import type { DeviceRow } from './rows.ts';
 
 /** Why a device serves nothing here any more. */
-export type Gone = 'DEVICE_GONE' | 'MOVED';
+type Gone = 'DEVICE_GONE' | 'MOVED';
 
 /** From which states each is entered (spec: Device lifecycle). */
 const FROM: Record<DeviceRow['status'], DeviceRow['status']> = {
@@ -81,10 +81,10 @@ export function rotateSecret(
 ): SecretRotation | undefined {
   if (site.devices.find(deviceId)?.status !== 'ACTIVE') return undefined;
   return site.turns.run((turn) => {
-    const { graceUntilMs } = site.secrets.rotate(turn, deviceId, hmacSecret);
+    const { version, graceUntilMs } = site.secrets.rotate(turn, deviceId, hmacSecret);
     const columns = { hmacGraceUntilMs: graceUntilMs, updatedAtMs: turn.now };
     const told = [statusRow('device', deviceId, columns, turn.now)];
-    if (audit) told.push(auditRow(`${audit.event}|${deviceId}|${graceUntilMs}`, audit, turn.now));
+    if (audit) told.push(auditRow(`${audit.event}|${deviceId}|${version}`, audit, turn.now));
     site.outbox.emit(turn, ...told);
     return { rotatedAtMs: turn.now, graceUntilMs, told: told.map(toRegistryWrite) };
   });

@@ -8,18 +8,18 @@ import type { SiteParts } from '../parts.ts';
 import { leaveToOthers } from './lifecycle.ts';
 import { removeDevice } from './remove.ts';
 
-/** Its session is cut and it is let in no more; undefined where it is not here. */
-export function releaseDevice(site: SiteParts, deviceId: string, move: string): DevicePack | undefined {
+/** Its session is cut and it is let in no more: it goes to the object `to`. Undefined where it is not here. */
+export function releaseDevice(site: SiteParts, deviceId: string, to: string): DevicePack | undefined {
   const { devices, sessions, presence, turns } = site;
   if (devices.find(deviceId)) {
     turns.run((turn) => {
       site.journal.settleSnapshot(turn);
       sessions.cut(turn, deviceId, CLOSE_CODES.takenOver, 'moved', turn.now);
-      devices.setLeaving(turn, deviceId, move);
+      devices.setLeaving(turn, deviceId, to);
       presence.update(turn);
     });
   }
-  if (devices.leaving(deviceId) === undefined) return undefined;
+  if (!devices.isLeaving(deviceId)) return undefined;
   leaveToOthers(site, deviceId, 'MOVED');
   const nonces = [...site.journal.noncesOf(deviceId)];
   return { tables: site.carriedTables.read(deviceId), nonces };
@@ -31,7 +31,7 @@ export function takeDevice(site: SiteParts, deviceId: string, { tables, nonces }
   if (devices.find(deviceId)) return;
   turns.attempt((turn) => {
     // One that left and comes back before its leaving was over.
-    if (devices.leaving(deviceId) !== undefined) site.carriedTables.remove(turn, deviceId);
+    if (devices.isLeaving(deviceId)) site.carriedTables.remove(turn, deviceId);
     site.carriedTables.write(turn, tables);
     site.carriedNonces.add(turn, nonces);
     turn.remember(() => site.journal.forgetReplay());
@@ -43,6 +43,6 @@ export function takeDevice(site: SiteParts, deviceId: string, { tables, nonces }
 
 /** What it left behind; nothing of one that is here. */
 export function dropDevice(site: SiteParts, deviceId: string): void {
-  if (site.devices.leaving(deviceId) === undefined) return;
+  if (!site.devices.isLeaving(deviceId)) return;
   site.turns.run((turn) => removeDevice(turn, site, deviceId));
 }

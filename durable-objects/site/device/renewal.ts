@@ -27,14 +27,13 @@ export function proveRenewal(site: SiteParts, deviceId: string, renewal: TokenRe
       site.diagnostics.addDrop(turn, deviceId, dropped);
       return false;
     });
-  const [last] = site.diagnostics.drops(deviceId);
-  const isKept = last?.topic === WHERE && last.reason === 'SIGNATURE' && now - last.at_ms < UNPROVED_MS;
-  if (!proved && isKept) return false;
-  if (!proved)
-    return drop('SIGNATURE', {
-      detail: 'sig is not the HMAC-SHA256 of what should have been signed',
-      expected: signed,
-    });
+  if (!proved) {
+    const [last] = site.diagnostics.drops(deviceId);
+    const isKept = last?.topic === WHERE && last.reason === 'SIGNATURE' && now - last.at_ms < UNPROVED_MS;
+    if (isKept) return false;
+    const detail = 'sig is not the HMAC-SHA256 of what should have been signed';
+    return drop('SIGNATURE', { detail, expected: signed });
+  }
   if (Math.abs(now - ts) > LIMIT.timestampToleranceMs) return drop('TIMESTAMP', explainTimestamp(ts, now));
   const use = { deviceId, nonce, digest: sig.slice(0, 16), ts, receivedMs: now };
   // A re-send is none here: it would be another token.

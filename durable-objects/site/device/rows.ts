@@ -11,7 +11,7 @@ export type DeviceRow = {
   proved_version: number | null;
   status_at_ms: number;
   suspend_reason: string | null;
-  /** The move that takes it to another object. */
+  /** The object that it is on its way to. */
   leaving: string | null;
   reported_status: DeviceReportedStatus | null;
   epoch: number;
@@ -70,8 +70,8 @@ export class DeviceRows {
     turn.write('UPDATE device SET proved_version = ? WHERE id = ?', version, id);
   }
 
-  setLeaving(turn: Turn, id: string, move: string): void {
-    turn.write('UPDATE device SET leaving = ? WHERE id = ?', move, id);
+  setLeaving(turn: Turn, id: string, to: string): void {
+    turn.write('UPDATE device SET leaving = ? WHERE id = ?', to, id);
   }
 
   /** The session is over at that moment, if it would have gone on. */

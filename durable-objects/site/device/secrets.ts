@@ -70,13 +70,14 @@ export class DeviceSecrets implements DueSource {
   }
 
   /** A new secret beside the newest, which is good until then; an older one ends now [C-3.3]. */
-  rotate(turn: Turn, deviceId: string, hmacSecret: string): { graceUntilMs: number } {
+  rotate(turn: Turn, deviceId: string, hmacSecret: string): { version: number; graceUntilMs: number } {
     const [newest, ...older] = this.of(deviceId);
     const graceUntilMs = turn.now + LIMIT.secretGraceMs;
     for (const secret of older) this.#rows.remove(turn, deviceId, secret.version);
     if (newest) this.#rows.setEnd(turn, deviceId, newest.version, graceUntilMs);
-    this.#add(turn, { deviceId, hmacSecret, version: Math.max(turn.now, (newest?.version ?? 0) + 1) });
-    return { graceUntilMs };
+    const version = Math.max(turn.now, (newest?.version ?? 0) + 1);
+    this.#add(turn, { deviceId, hmacSecret, version });
+    return { version, graceUntilMs };
   }
 
   setForm(turn: Turn, deviceId: string, { version, form }: Pick<SigningKey, 'version' | 'form'>): void {
