@@ -43,7 +43,7 @@ if (!existsSync(FILE)) {
 const own = JSON.parse(readFileSync(FILE, 'utf8'));
 const { deviceId, security } = own;
 const { topics } = own.mqtt;
-/** By cmdId: a command comes at least once and is done once. */
+/** By cmdId, of the last thousand: a command comes at least once and is done once. */
 const outcomes = new Map();
 
 function sign(...fields) {
@@ -111,6 +111,7 @@ function onCommand(text) {
   if (!outcomes.has(cmdId)) {
     acknowledge(cmdId, 'RECEIVED');
     outcomes.set(cmdId, obey(command) ? 'COMPLETED' : 'FAILED');
+    if (outcomes.size > 1_000) outcomes.delete(outcomes.keys().next().value);
   }
   acknowledge(cmdId, outcomes.get(cmdId));
 }

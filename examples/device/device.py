@@ -57,7 +57,7 @@ package = load()
 device = package["deviceId"]
 security = package["security"]
 topics = package["mqtt"]["topics"]
-outcomes = {}  # by cmdId: a command comes at least once and is done once
+outcomes = {}  # by cmdId, of the last thousand: a command comes at least once and is done once
 
 
 def now():
@@ -131,6 +131,8 @@ def on_message(_client, _userdata, message):
     if command["cmdId"] not in outcomes:
         acknowledge(command, "RECEIVED")
         outcomes[command["cmdId"]] = "COMPLETED" if obey(command) else "FAILED"
+        if len(outcomes) > 1000:
+            del outcomes[next(iter(outcomes))]
     acknowledge(command, outcomes[command["cmdId"]])
 
 
