@@ -6,6 +6,8 @@ import type { CommandLogPage } from '../protocol/command-log.ts';
 import type { DeviceDiagnostics, OwnCommand, TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceType } from '../protocol/enums.ts';
 import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
+import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../protocol/history.ts';
+import type { MeterReading } from '../protocol/meter.ts';
 import type { CommandFamily, EventKind } from '../protocol/routing-keys.ts';
 import type { SiteConfig, SiteConfigRequest } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
@@ -118,7 +120,7 @@ export interface ConfigAnswer {
   refused?: 'stale' | 'hard-limits';
 }
 
-/** Why messages were dropped, and who connected [C-3.8]; and the rows written since this wake. */
+/** [C-3.8], and the rows written since this wake. */
 export interface Diagnosis extends DeviceDiagnostics {
   rowsWritten: number;
 }
@@ -167,6 +169,9 @@ export interface SiteRpc {
   readConfig(siteId: string): Promise<string>;
   readCommands(siteId: string, page: number, pageSize: number): Promise<CommandLogPage>;
   readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }>;
+  readHistory(siteId: string, query: HistoryQuery): Promise<JsonChunk>;
+  readMeterState(siteId: string): Promise<MeterReading | null>;
+  readDeviceTelemetry(deviceId: string, query: DeviceQuery): DevicePage;
   diagnostics(deviceId: string): Diagnosis;
 }
 
@@ -277,14 +282,13 @@ export interface ClientDial {
 /** The header in which the Worker hands an authenticated dial to the object. Clients cannot set it: the request is new. */
 export const DIAL_HEADER = 'sitewire-dial';
 
-/** The dial of an upgrade; undefined for a request that is none. */
 export function readDial<Dial extends DeviceDial | ClientDial>(request: Request): Dial | undefined {
   const header = request.headers.get(DIAL_HEADER);
   if (!header || request.headers.get('upgrade') !== 'websocket') return undefined;
   return JSON.parse(header) as Dial;
 }
 
-/** A refusal as the upgrade's HTTP answer: our error envelope, which the bridge turns into its client's protocol. */
+/** As the upgrade's HTTP answer: our error envelope, which the bridge turns into its client's protocol. */
 export function refusalResponse(code: ApiErrorCode, message: string): Response {
   const body = errorBody(code, message);
   return Response.json(body, { status: body.statusCode });

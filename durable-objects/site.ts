@@ -5,7 +5,9 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { CommandLogPage } from '../protocol/command-log.ts';
 import type { OwnCommand, TokenRenewal } from '../protocol/device-record.ts';
+import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../protocol/history.ts';
 import { PING, PONG } from '../protocol/link/live.ts';
+import type { MeterReading } from '../protocol/meter.ts';
 import type { SiteConfig } from '../protocol/site-config.ts';
 import type { CanonicalTelemetry } from '../protocol/telemetry.ts';
 import type { Env } from './env.ts';
@@ -39,12 +41,13 @@ import { forgetDevice, noteRefusedLogin, rotateSecret, setDeviceStatus } from '.
 import { acceptDial, receiveMessage } from './site/device/link.ts';
 import { dropDevice, releaseDevice, takeDevice } from './site/device/move.ts';
 import { proveRenewal } from './site/device/renewal.ts';
-import { tokenAgenda } from './site/device/token-refresh.ts';
-import { dispatchAgenda, plantChanged } from './site/dispatch/execution.ts';
+import { plantChanged } from './site/dispatch/execution.ts';
+import { dueSources } from './site/due-sources.ts';
 import { SITE_MIGRATIONS } from './site/migrations.ts';
 import { findOwnCommand, pageOwnCommands, submitOwnCommand } from './site/own-command/own-commands.ts';
 import { SiteParts } from './site/parts.ts';
-import { planAgenda, settlePlan } from './site/plan/settle.ts';
+import { settlePlan } from './site/plan/settle.ts';
+import { readDeviceTelemetry, readHistory, readMeterState } from './site/telemetry/answers.ts';
 
 export class Site extends DurableObject<Env> implements SiteRpc {
   readonly #site: SiteParts;
@@ -61,21 +64,9 @@ export class Site extends DurableObject<Env> implements SiteRpc {
       (turn, isGone) => plantChanged(turn, this.#site, isGone),
       (turn) => settlePlan(turn, this.#site),
     );
-    const { clock, turns, calls, sessions, presence, feed, outbox, retention, secrets, carriedNonces } =
-      this.#site;
-    const sources = [
-      sessions,
-      secrets,
-      carriedNonces,
-      tokenAgenda(this.#site, { tokenKeys: env.TOKEN_KEYS, keepAlive: (work) => ctx.waitUntil(work) }),
-      planAgenda(this.#site),
-      dispatchAgenda(this.#site),
-      presence,
-      feed,
-      calls,
-      outbox,
-      retention,
-    ];
+    const { clock, turns, sessions, presence } = this.#site;
+    const keepAlive = (work: Promise<void>) => ctx.waitUntil(work);
+    const sources = dueSources(this.#site, { tokenKeys: env.TOKEN_KEYS, keepAlive });
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     if (sessions.isAnyMissing) {
       turns.run((turn) => sessions.reconcile(turn));
@@ -195,6 +186,20 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     return this.#site.feed.latest(this.#site.clock.now());
   }
 
+  async readHistory(siteId: string, query: HistoryQuery): Promise<JsonChunk> {
+    await this.#ready(siteId);
+    return readHistory(this.#site, query);
+  }
+
+  async readMeterState(siteId: string): Promise<MeterReading | null> {
+    await this.#ready(siteId);
+    return readMeterState(this.#site);
+  }
+
+  readDeviceTelemetry(id: string, query: DeviceQuery): DevicePage {
+    return readDeviceTelemetry(this.#site, id, query);
+  }
+
   diagnostics(id: string): Diagnosis {
     return { ...readDiagnostics(this.#site, id), rowsWritten: this.#site.turns.rowsWritten };
   }
@@ -227,8 +232,6 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   override webSocketError(socket: WebSocket): void {
     this.webSocketClose(socket);
   }
-
-  // agenda
 
   override alarm(): void {
     const { presence, registry, clock } = this.#site;

@@ -32,12 +32,23 @@ interface AssetKind {
   signals: readonly SubDeviceSignal[];
 }
 
-const REGISTERS = {
+const REGISTERS_OF = {
   battery: ['chargeRegisterKwh', 'dischargeRegisterKwh'],
   grid: ['importRegisterKwh', 'exportRegisterKwh'],
   production: ['productionRegisterKwh'],
   consumption: ['consumptionRegisterKwh'],
 } as const;
+
+/** Every register there is, as a meter entry lists them (spec: Meter state). */
+export const REGISTERS = [
+  'chargeRegisterKwh',
+  'consumptionRegisterKwh',
+  'dischargeRegisterKwh',
+  'exportRegisterKwh',
+  'importRegisterKwh',
+  'productionRegisterKwh',
+] as const;
+export type RegisterName = (typeof REGISTERS)[number];
 
 /** Signals of a sub-device that mean something here; others are kept and answered as they are. */
 export const SUB_DEVICE_SIGNALS = [
@@ -47,10 +58,10 @@ export const SUB_DEVICE_SIGNALS = [
   'socPercent',
   'temperatureCelsius',
   'fault',
-  ...REGISTERS.battery,
-  ...REGISTERS.grid,
-  ...REGISTERS.production,
-  ...REGISTERS.consumption,
+  ...REGISTERS_OF.battery,
+  ...REGISTERS_OF.grid,
+  ...REGISTERS_OF.production,
+  ...REGISTERS_OF.consumption,
 ] as const;
 export type SubDeviceSignal = (typeof SUB_DEVICE_SIGNALS)[number];
 
@@ -58,7 +69,7 @@ const CONSUMER: AssetKind = {
   commands: {},
   meterRole: 'CONSUMPTION',
   sumsTo: null,
-  signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS.consumption],
+  signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS_OF.consumption],
 };
 
 export const ASSETS: Record<AssetType, AssetKind> = {
@@ -79,7 +90,7 @@ export const ASSETS: Record<AssetType, AssetKind> = {
       'availableCapacityKwh',
       'temperatureCelsius',
       'fault',
-      ...REGISTERS.battery,
+      ...REGISTERS_OF.battery,
     ],
   },
   FVE: {
@@ -91,13 +102,13 @@ export const ASSETS: Record<AssetType, AssetKind> = {
     },
     meterRole: 'FVE',
     sumsTo: 'fvePowerKw',
-    signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS.production],
+    signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS_OF.production],
   },
   METER: {
     commands: {},
     meterRole: 'GRID',
     sumsTo: null,
-    signals: ['powerKw', 'fault', ...REGISTERS.grid, ...REGISTERS.consumption],
+    signals: ['powerKw', 'fault', ...REGISTERS_OF.grid, ...REGISTERS_OF.consumption],
   },
   HEAT_PUMP: CONSUMER,
   EV_CHARGER: CONSUMER,
@@ -106,7 +117,7 @@ export const ASSETS: Record<AssetType, AssetKind> = {
     commands: {},
     meterRole: null,
     sumsTo: null,
-    signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS.production],
+    signals: ['powerKw', 'regulationPercent', 'temperatureCelsius', 'fault', ...REGISTERS_OF.production],
   },
   GENERIC: { commands: {}, meterRole: null, sumsTo: null, signals: SUB_DEVICE_SIGNALS },
 };

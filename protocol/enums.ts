@@ -28,6 +28,13 @@ export type OperatingMode = (typeof OPERATING_MODES)[number];
 export const DATA_QUALITIES = ['GOOD', 'INTERPOLATED', 'STALE', 'MISSING'] as const;
 export type DataQuality = (typeof DATA_QUALITIES)[number];
 
+/** spec: VcpTelemetryGranularity, finest first. */
+export const GRANULARITIES = ['raw', '5m', '1h', '1d'] as const;
+export type Granularity = (typeof GRANULARITIES)[number];
+
+export const READING_QUALITIES = ['GOOD', 'DEGRADED', 'ESTIMATED'] as const;
+export type ReadingQuality = (typeof READING_QUALITIES)[number];
+
 export const METER_ROLES = ['GRID', 'FVE', 'BESS', 'CONSUMPTION'] as const;
 export type MeterRole = (typeof METER_ROLES)[number];
 

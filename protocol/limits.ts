@@ -161,7 +161,21 @@ export const LIMITS = {
   telemetryIntervalSecondsMax: [300, 'seconds', 'C-1.1'],
   telemetryIntervalSeconds: [10, 'seconds', 'C-8.2', 'telemetryIntervalSeconds'],
   telemetryPulseMs: [MINUTE, 'ms', 'C-8.2'],
-  journalRetentionMs: [92 * DAY, 'ms', 'ours'],
+  rawRetentionDays: [30, 'days', 'ours', 'rawRetentionDays'],
+  fiveMinuteRetentionDays: [365, 'days', 'ours', 'fiveMinuteRetentionDays'],
+  hourlyRetentionDays: [5 * 365, 'days', 'ours', 'hourlyRetentionDays'],
+  // The longest time that one request may ask for, by the width of the buckets.
+  rawSpanMs: [7 * DAY, 'ms', 'C-4.5'],
+  fiveMinuteSpanMs: [92 * DAY, 'ms', 'C-4.5'],
+  hourSpanMs: [2 * 366 * DAY, 'ms', 'C-4.5'],
+  metricCharacters: [200, 'characters', 'spec: Limits'],
+  deviceTelemetryRows: [1_000, 'rows', 'C-3.5'],
+  deviceTelemetryDefaultMs: [DAY, 'ms', 'C-3.5'],
+  meterReadingsDefaultMs: [DAY, 'ms', 'C-4.1'],
+  meterReadingStepMs: [15 * MINUTE, 'ms', 'C-4.5'],
+  // A register is good for so long, and answered for so long.
+  registerGoodMs: [5 * MINUTE, 'ms', 'C-4.6'],
+  registerStaleMs: [15 * MINUTE, 'ms', 'C-4.6'],
   signalStaleMs: [5 * MINUTE, 'ms', 'C-4.5'],
 
   // presence

@@ -15,6 +15,9 @@ const SETTINGS = {
   deviceRatePerSecond: z.int().min(1).max(1_000),
   restRatePerMinute: z.int().min(10).max(1_000_000),
   auditRetentionDays: z.int().min(30).max(3_650),
+  rawRetentionDays: z.int().min(7).max(400),
+  fiveMinuteRetentionDays: z.int().min(30).max(3_650),
+  hourlyRetentionDays: z.int().min(365).max(3_650),
 };
 
 /** Every setting, with what holds where it is not set. */
@@ -26,6 +29,9 @@ export const organizationSettings = z.object({
   deviceRatePerSecond: SETTINGS.deviceRatePerSecond.default(LIMIT.deviceMessagesPerSecond),
   restRatePerMinute: SETTINGS.restRatePerMinute.default(LIMIT.requestsPerMinute),
   auditRetentionDays: SETTINGS.auditRetentionDays.default(LIMIT.auditRetentionDays),
+  rawRetentionDays: SETTINGS.rawRetentionDays.default(LIMIT.rawRetentionDays),
+  fiveMinuteRetentionDays: SETTINGS.fiveMinuteRetentionDays.default(LIMIT.fiveMinuteRetentionDays),
+  hourlyRetentionDays: SETTINGS.hourlyRetentionDays.default(LIMIT.hourlyRetentionDays),
 });
 export type OrganizationSettings = z.infer<typeof organizationSettings>;
 

@@ -17,12 +17,12 @@ export function pageOf<Row>(data: Row[], total: number, { page, limit }: PageReq
   return { data, meta: { page, limit, total, totalPages: Math.ceil(total / limit) } };
 }
 
-export function pageSchema<Row>(row: z.ZodType<Row>): z.ZodType<Page<Row>> {
+export function pageSchema<Row>(row: z.ZodType<Row>, most = LIMIT.listRows): z.ZodType<Page<Row>> {
   return z.strictObject({
-    data: z.array(row).max(LIMIT.listRows),
+    data: z.array(row).max(most),
     meta: z.strictObject({
       page: z.int().min(1),
-      limit: z.int().min(1).max(LIMIT.listRows),
+      limit: z.int().min(1).max(most),
       total: z.int().min(0),
       totalPages: z.int().min(0),
     }),

@@ -51,3 +51,40 @@ export const SITE_SIGNALS = [
   'batteryTemperatureCelsius',
 ] as const;
 export type SiteSignal = (typeof SITE_SIGNALS)[number];
+
+/** Cumulative counters of energy, kWh: answered by what they last said [C-4.5]. */
+export function isRegister(metric: string): boolean {
+  return metric.endsWith('RegisterKwh');
+}
+
+/** [C-3.5] */
+export const BUCKETS = ['raw', '1m', '5m', '15m', '1h', '1d'] as const;
+export type BucketName = (typeof BUCKETS)[number];
+export const AGGREGATES = ['avg', 'min', 'max', 'sum', 'count', 'last'] as const;
+export type Aggregate = (typeof AGGREGATES)[number];
+
+const MINUTE = 60_000;
+/** 0: every reading by itself. */
+export const BUCKET_MS: Readonly<Record<BucketName, number>> = {
+  raw: 0,
+  '1m': MINUTE,
+  '5m': 5 * MINUTE,
+  '15m': 15 * MINUTE,
+  '1h': 60 * MINUTE,
+  '1d': 24 * 60 * MINUTE,
+};
+
+/** spec: Telemetry point. `count`: the readings behind a bucket; absent on raw. */
+export const telemetryPoint = z.strictObject({
+  timestamp: z.string(),
+  value: z.number(),
+  count: z.int().min(1).optional(),
+});
+
+/** [C-3.5] */
+export const deviceTelemetryPoint = z.strictObject({
+  timestamp: z.string(),
+  metric: z.string(),
+  value: z.number(),
+  count: z.int().min(1).optional(),
+});

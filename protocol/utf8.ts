@@ -11,3 +11,17 @@ export function utf8Length(text: string): number {
   }
   return length;
 }
+
+/** The order of two texts in UTF-8, as SQLite has it; code units order pairs of surrogates before U+E000. */
+export function compareUtf8(left: string, right: string): number {
+  const length = Math.min(left.length, right.length);
+  for (let index = 0; index < length; index++) {
+    const [one, other] = [left.charCodeAt(index), right.charCodeAt(index)];
+    if (one !== other) return rank(one) - rank(other);
+  }
+  return left.length - right.length;
+}
+
+function rank(unit: number): number {
+  return unit >= 0xd800 && unit < 0xe000 ? unit + 0x2000 : unit;
+}

@@ -18,7 +18,7 @@ const RULES = [
   ...rules.onlyImports({
     'protocol/': 'protocol/ zod',
     'migrations/': 'migrations/ protocol/ drizzle-orm',
-    'durable-objects/': `durable-objects/ protocol/ ${D1} zod jose node:crypto cloudflare:workers`,
+    'durable-objects/': `durable-objects/ protocol/ ${D1} zod jose node:crypto node:zlib cloudflare:workers`,
     'worker/': WORKER,
     'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts`,
     'bridge/': 'bridge/ protocol/ node: *',

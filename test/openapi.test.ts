@@ -95,6 +95,10 @@ const WHO_MAY: Record<string, string> = {
   'get /api/v1/vcp/sites/{siteId}/config': 'key with vcp:read',
   'get /api/v1/vcp/sites/{siteId}/commands': 'key with vcp:read',
   'get /api/v1/vcp/sites/{siteId}/telemetry/latest': 'key with vcp:read',
+  'get /api/v1/vcp/sites/{siteId}/telemetry': 'key with vcp:read',
+  'get /api/v1/vcp/sites/{siteId}/meter-readings': 'key with vcp:read',
+  'get /api/v1/vcp/meter-state': 'key with vcp:read',
+  'get /api/v1/telemetry/{deviceId}': 'VIEWER, key with telemetry:read',
 };
 const WITHOUT_BODY = [
   'post /api/v1/auth/logout',
@@ -210,6 +214,8 @@ describe('the OpenAPI document', () => {
     expect([responses?.['412']?.description, responses?.['409']]).toEqual(['CONFLICT', undefined]);
   });
 
+  const LONG_PAGES: Record<string, number> = { '/api/v1/telemetry/{deviceId}': 1_000 };
+
   it('tells bounds and defaults of the page and its size (spec: Limits)', () => {
     const pages = operations.filter(({ operation }) =>
       operation.parameters.some(({ name }) => name === 'page'),
@@ -219,14 +225,14 @@ describe('the OpenAPI document', () => {
       const schemas = Object.fromEntries(operation.parameters.map(({ name, schema }) => [name, schema]));
       const size = path.startsWith('/api/v1/vcp/')
         ? { pageSize: { type: 'integer', minimum: 1, maximum: 500, default: 50 } }
-        : { limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 } };
+        : { limit: { type: 'integer', minimum: 1, maximum: LONG_PAGES[path] ?? 100, default: 20 } };
       expect(schemas).toMatchObject({ page: { type: 'integer', minimum: 1, default: 1 }, ...size });
     }
   });
 
   it('says of each partner route what may go wrong (spec: Responses declared on the partner read endpoints)', () => {
     const partner = operations.filter(({ path }) => path.startsWith('/api/v1/vcp/'));
-    expect(partner).toHaveLength(4);
+    expect(partner).toHaveLength(7);
     for (const { path, operation } of partner) {
       expect(operation.security).toEqual([{ apiKey: [] }]);
       const codes = Object.fromEntries(

@@ -40,6 +40,7 @@ import {
   postDevice,
   removeDevice,
 } from './routes/devices/devices.ts';
+import { getDeviceTelemetry } from './routes/devices/telemetry.ts';
 import { getPlantConfig, putPlantConfig } from './routes/fleet/plant-config.ts';
 import { getPlant, getPlants, patchPlant, postPlant, removePlant } from './routes/fleet/plants.ts';
 import {
@@ -66,9 +67,10 @@ import {
   postOrganization,
 } from './routes/identity/organizations.ts';
 import { listCommands } from './routes/vcp/commands.ts';
+import { listMeterReadings, readMeterState } from './routes/vcp/meters.ts';
 import { VCP_READ } from './routes/vcp/parameters.ts';
 import { listSites, readSiteConfig } from './routes/vcp/sites.ts';
-import { readLatestTelemetry } from './routes/vcp/telemetry.ts';
+import { readLatestTelemetry, readTelemetry } from './routes/vcp/telemetry.ts';
 
 export const ROUTES: readonly AnyRoute[] = [
   readHealth,
@@ -118,6 +120,7 @@ export const ROUTES: readonly AnyRoute[] = [
   getDeviceCommands,
   getDeviceCommand,
   getDiagnostics,
+  getDeviceTelemetry,
   postApiKey,
   getApiKeys,
   getApiKey,
@@ -130,6 +133,9 @@ export const ROUTES: readonly AnyRoute[] = [
   readSiteConfig,
   listCommands,
   readLatestTelemetry,
+  readTelemetry,
+  readMeterState,
+  listMeterReadings,
 ];
 
 export const app = new Hono<AppContext>();

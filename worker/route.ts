@@ -33,12 +33,14 @@ export interface Route<Path, Query, Body, Answer> {
   hasTag?: true;
   /** Where a code comes with another status than its own: 412 for If-Match [C-10]. */
   errorStatuses?: Partial<Record<ApiErrorCode, number>>;
-  /** `JsonText` is the answer as it goes out. */
+  /** `JsonText` is the answer as it goes out, a stream its bytes. */
   handler(
     c: Context<AppContext>,
     input: { params: Path; query: Query; body: Body },
-  ): Promise<Answer | JsonText> | Answer | JsonText;
+  ): Promise<Answer | WrittenJson> | Answer | WrittenJson;
 }
+
+type WrittenJson = JsonText | ReadableStream<Uint8Array>;
 
 /** A route of any shape, as lists hold it. */
 export type AnyRoute = Route<never, never, never, unknown>;
@@ -78,8 +80,10 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
         one.body ? readBody(c, one.body, one.isBodyOptional ? {} : undefined) : undefined
       ) as never;
       const answer = await one.handler(c, { params, query, body });
-      if (!(answer instanceof JsonText)) return c.json(answer as object, one.answer.status);
-      return c.body(answer.text, one.answer.status, { 'Content-Type': 'application/json' });
+      const written = answer instanceof JsonText ? answer.text : answer;
+      const isWritten = typeof written === 'string' || written instanceof ReadableStream;
+      if (!isWritten) return c.json(answer as object, one.answer.status);
+      return c.body(written, one.answer.status, { 'Content-Type': 'application/json' });
     });
   }
   for (const [path, own] of Map.groupBy(routes, (one) => one.path)) {

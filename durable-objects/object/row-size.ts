@@ -6,3 +6,9 @@ export function boundedRow(text: string): string {
   if (text.length > MAX_ROW_CHARS) throw new RangeError(`a row of ${text.length} characters`);
   return text;
 }
+
+/** The same for bytes, with so much beside them in the row. */
+export function boundedBytes(bytes: Uint8Array, beside: number): ArrayBuffer {
+  if (bytes.length + beside > MAX_ROW_CHARS) throw new RangeError(`a row of ${bytes.length + beside} bytes`);
+  return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
+}

@@ -11,6 +11,7 @@ export type SiteFact =
   | 'modeOverride'
   | 'presence'
   | 'snapshot'
+  | 'telemetry'
   | 'plan'
   | 'commanded'
   | 'alarms';

@@ -1,5 +1,6 @@
 /** The numbered migrations of a site's tables. Instants are epoch milliseconds; JSON columns hold text that we wrote. */
 import type { Migration } from '../object/migrate.ts';
+import { TELEMETRY_TABLES } from './telemetry/tables.ts';
 
 export const SITE_MIGRATIONS: readonly Migration[] = [
   {
@@ -290,5 +291,10 @@ export const SITE_MIGRATIONS: readonly Migration[] = [
       data TEXT NOT NULL
     );
     `,
+  },
+  {
+    // Telemetry for good. Older code cannot read the journal since: messages carry what their bare signal names meant.
+    lowest: 6,
+    sql: TELEMETRY_TABLES,
   },
 ];

@@ -41,6 +41,7 @@ import { TelemetryFeed } from './telemetry/feed.ts';
 import { Journal } from './telemetry/journal.ts';
 import { JournalRows } from './telemetry/rows.ts';
 import type { SignalOrigin } from './telemetry/snapshot.ts';
+import { TelemetryStore } from './telemetry/store.ts';
 
 export class SiteParts {
   readonly clock = new Clock();
@@ -57,6 +58,7 @@ export class SiteParts {
   readonly diagnostics: DiagnosticsRows;
   readonly ownCommands: OwnCommandRows;
   readonly journal: Journal;
+  readonly store: TelemetryStore;
   readonly presence: Presence;
   readonly feed: TelemetryFeed;
   readonly commands: CommandRows;
@@ -125,27 +127,53 @@ export class SiteParts {
     this.diagnostics = new DiagnosticsRows(sql);
     this.ownCommands = new OwnCommandRows(sql);
     this.devices = new Devices(new DeviceRows(sql), this.secrets);
-    const journalRows = new JournalRows(sql);
+    const journalRows = new JournalRows(sql, () => this.store.state.packedBlock);
     this.journal = new Journal(journalRows, facts, {
       clock,
       origin: (deviceId) => this.#origin(deviceId),
       isSubDevice: (externalId) => this.registry.isSubDevice(externalId),
       carried: () => this.carriedNonces.all(),
     });
+    this.store = new TelemetryStore(sql, facts, this.journal);
+    const { store } = this;
     this.retention = new Retention(
       [
         {
           name: 'journal',
           table: journalRows,
           bytes: SITE_BOUNDS.journalBytes,
-          ageMs: LIMIT.journalRetentionMs,
+          ageMs: () => SITE_BOUNDS.journalMs,
+        },
+        {
+          name: 'raw telemetry',
+          table: store.kept('raw'),
+          bytes: SITE_BOUNDS.rawBytes,
+          ageMs: () => this.#keptMs('rawRetentionDays'),
+        },
+        {
+          name: 'telemetry by five minutes',
+          table: store.kept('5m'),
+          bytes: SITE_BOUNDS.fiveMinuteBytes,
+          ageMs: () => this.#keptMs('fiveMinuteRetentionDays'),
+        },
+        {
+          name: 'telemetry by the hour',
+          table: store.kept('1h'),
+          bytes: SITE_BOUNDS.hourBytes,
+          ageMs: () => this.#keptMs('hourlyRetentionDays'),
+        },
+        {
+          name: 'telemetry by the day',
+          table: store.kept('1d'),
+          bytes: SITE_BOUNDS.dayBytes,
+          ageMs: () => this.#keptMs('hourlyRetentionDays'),
         },
         { name: 'command log', table: this.commands, bytes: SITE_BOUNDS.commandLogBytes },
         {
           name: 'messageIds',
           table: this.messageIds,
           bytes: SITE_BOUNDS.messageIdBytes,
-          ageMs: LIMIT.messageIdMemoryMs,
+          ageMs: () => LIMIT.messageIdMemoryMs,
         },
       ],
       outboxRows,
@@ -175,6 +203,11 @@ export class SiteParts {
   /** What the organization's setting allows a device to send. */
   get deviceMessagesPerSecond(): number {
     return this.registry.record?.settings.deviceRatePerSecond ?? LIMIT.deviceMessagesPerSecond;
+  }
+
+  /** For how long the organization keeps telemetry. */
+  #keptMs(setting: 'rawRetentionDays' | 'fiveMinuteRetentionDays' | 'hourlyRetentionDays'): number {
+    return (this.registry.record?.settings[setting] ?? LIMIT[setting]) * 24 * 60 * 60_000;
   }
 
   /** Who is told of a limit that a key's command broke. */

@@ -21,7 +21,7 @@ export interface Budget {
   table: Kept;
   bytes: number;
   /** For how long it is kept where there is room. */
-  ageMs?: number;
+  ageMs?: () => number;
 }
 
 /** A table that is trimmed by its rows. */
@@ -54,13 +54,13 @@ export class Retention implements DueSource {
     const extent = table.extent();
     if (bytesOf(extent) > bytes) return notBeforeMs;
     if (ageMs === undefined || extent.oldestMs === undefined) return undefined;
-    return Math.max(notBeforeMs, extent.oldestMs + ageMs);
+    return Math.max(notBeforeMs, extent.oldestMs + ageMs());
   }
 
   run(turn: Turn): void {
     for (const { name, table, bytes, ageMs } of this.#budgets) {
       const extent = table.extent();
-      const beforeMs = ageMs === undefined ? 0 : turn.now - ageMs;
+      const beforeMs = ageMs === undefined ? 0 : turn.now - ageMs();
       const isFull = bytesOf(extent) > bytes;
       const isOld = extent.oldestMs !== undefined && extent.oldestMs <= beforeMs;
       if (!isFull && !isOld) continue;

@@ -73,6 +73,7 @@ const OF_SPEC = {
   timestampToleranceMs: 300_000,
   nonceWindowMs: 5 * 60_000,
   serialNumberCharacters: 50,
+  metricCharacters: 200,
   mqttTokenSeconds: 3_600,
   mqttTokenSecondsMax: 86_400,
   secretGraceMs: 60 * 60_000,

@@ -4,7 +4,7 @@
  */
 import type { Context } from 'hono';
 import { z } from 'zod';
-import { uuid } from '../../protocol/ids.ts';
+import { parseInstant, uuid } from '../../protocol/ids.ts';
 import { allIssues } from '../../protocol/issue.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
@@ -61,6 +61,28 @@ export function integerParameter(minimum: number, maximum: number, fallback: num
     .pipe(z.int().min(minimum).max(maximum))
     .default(fallback)
     .meta({ parameter: { type: 'integer', minimum, maximum, default: fallback } });
+}
+
+/** An ISO 8601 instant with a time zone, in epoch milliseconds. */
+export const instantParameter = z
+  .string()
+  .transform((text, context) => {
+    const atMs = parseInstant(text);
+    if (atMs === undefined) context.addIssue('must be an ISO 8601 instant with a time zone');
+    return atMs ?? z.NEVER;
+  })
+  .meta({ parameter: { type: 'string', format: 'date-time' } });
+
+/** [from, to), where both are known. */
+export function requireRange(fromMs: number, toMs: number): void {
+  if (fromMs < toMs) return;
+  throw invalid(['from: must be before to']);
+}
+
+/** A range that is longer than may be asked for at once; `fits`: what to ask for instead. */
+export function requireSpan(fromMs: number, toMs: number, most: { spanMs: number; fits: string }): void {
+  if (toMs - fromMs <= most.spanMs) return;
+  throw invalid([`to: at most ${most.spanMs / 86_400_000} days behind from; ${most.fits}`]);
 }
 
 function parse(

@@ -1,5 +1,5 @@
 /** Plants as the Worker reads and writes them, and their sub-devices as partners list them. */
-import { and, asc, count, eq, inArray, or, sql } from 'drizzle-orm';
+import { and, asc, count, eq, getTableColumns, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -22,13 +22,13 @@ export async function listPlants(
   return await drizzle(database)
     .select()
     .from(plants)
-    .where(
-      and(
-        eq(plants.organizationId, organizationId),
-        ean ? or(eq(plants.eanCons, ean), eq(plants.eanProd, ean)) : undefined,
-      ),
-    )
+    .where(ofOrganization(organizationId, ean))
     .orderBy(asc(plants.name), asc(plants.id));
+}
+
+function ofOrganization(organizationId: string, ean: string | undefined) {
+  const isMetered = ean ? or(eq(plants.eanCons, ean), eq(plants.eanProd, ean)) : undefined;
+  return and(eq(plants.organizationId, organizationId), isMetered);
 }
 
 export async function isPlantOf(
@@ -43,29 +43,18 @@ export async function isPlantOf(
   return found.length > 0;
 }
 
-/** A hundred bound parameters is D1's limit: ids go in slices. */
-const IDS_PER_QUERY = 90;
-
-/** By external id, whatever plant they are of. */
+/** Of all plants of an organization, or of the one of a metering point, by external id. */
 export async function listSubDevices(
   database: D1Database,
-  plantIds: readonly string[],
+  organizationId: string,
+  ean?: string,
 ): Promise<SubDeviceRow[]> {
-  const db = drizzle(database);
-  const slices: string[][] = [];
-  for (let start = 0; start < plantIds.length; start += IDS_PER_QUERY) {
-    slices.push(plantIds.slice(start, start + IDS_PER_QUERY));
-  }
-  const found = await Promise.all(
-    slices.map((ids) =>
-      db
-        .select()
-        .from(subDevices)
-        .where(inArray(subDevices.plantId, ids))
-        .orderBy(asc(subDevices.externalId)),
-    ),
-  );
-  return found.flat();
+  return await drizzle(database)
+    .select(getTableColumns(subDevices))
+    .from(subDevices)
+    .innerJoin(plants, eq(plants.id, subDevices.plantId))
+    .where(ofOrganization(organizationId, ean))
+    .orderBy(asc(subDevices.externalId));
 }
 
 /** A page by name; of those alone that a key is limited to, where it is. */

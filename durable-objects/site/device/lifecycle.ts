@@ -154,7 +154,6 @@ export function forgetDevice(site: SiteParts, deviceId: string): void {
   const device = site.devices.find(deviceId);
   if (!device) return;
   site.turns.run((turn) => {
-    site.journal.settleSnapshot(turn);
     changeStatus(turn, site, device, { status: 'DECOMMISSIONED', reason: null, audit: undefined });
   });
   leaveToOthers(site, deviceId, 'DEVICE_GONE');

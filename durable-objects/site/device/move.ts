@@ -13,7 +13,6 @@ export function releaseDevice(site: SiteParts, deviceId: string, to: string): De
   const { devices, sessions, presence, turns } = site;
   if (devices.find(deviceId)) {
     turns.run((turn) => {
-      site.journal.settleSnapshot(turn);
       sessions.cut(turn, deviceId, CLOSE_CODES.takenOver, 'moved', turn.now);
       devices.setLeaving(turn, deviceId, to);
       presence.update(turn);

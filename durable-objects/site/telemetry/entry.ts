@@ -10,17 +10,23 @@ export interface JournalEntry {
   nonce: string;
   /** The first 16 hex characters of the signature: tells a re-send from a replay. */
   digest: string;
+  /**
+   * What its bare signal names meant when it came: `*` of what serves the site, then the sub-device that is linked to it.
+   * Absent from messages of before, and from a status.
+   */
+  as?: string | undefined;
   /** Raw JSON: `data` of a telemetry message, the status of a status message. */
   dataText: string;
 }
 
 export function formatEntry(entry: JournalEntry): string {
-  const { receivedMs, deviceId, topic, ts, nonce, digest, dataText } = entry;
-  return `[${receivedMs},"${deviceId}","${topic}",${ts},${signableJson(nonce)},"${digest}",${dataText}]\n`;
+  const { receivedMs, deviceId, topic, ts, nonce, digest, as, dataText } = entry;
+  const meaning = as === undefined ? '' : `"${as}",`;
+  return `[${receivedMs},"${deviceId}","${topic}",${ts},${signableJson(nonce)},"${digest}",${meaning}${dataText}]\n`;
 }
 
 /** What stands before the data of a line; the nonce may hold whatever JSON escapes. */
-const HEAD = /^\[(\d+),"([^"]*)","([a-z]+)",(-?\d+),("(?:[^"\\]|\\.)*"),"([0-9a-f]*)",/;
+const HEAD = /^\[(\d+),"([^"]*)","([a-z]+)",(-?\d+),("(?:[^"\\]|\\.)*"),"([0-9a-f]*)",(?:"([^"]*)",)?/;
 
 /** The entries of a block, one at a time; their data is not parsed. */
 export function* parseEntries(block: string): Generator<JournalEntry> {
@@ -30,7 +36,7 @@ export function* parseEntries(block: string): Generator<JournalEntry> {
     start = end < 0 ? block.length : end + 1;
     const head = HEAD.exec(line);
     if (!head) continue;
-    const [text, receivedMs = '', deviceId = '', topic = '', ts = '', nonce = '""', digest = ''] = head;
+    const [text, receivedMs = '', deviceId = '', topic = '', ts = '', nonce = '""', digest = '', as] = head;
     yield {
       receivedMs: Number(receivedMs),
       deviceId,
@@ -38,6 +44,7 @@ export function* parseEntries(block: string): Generator<JournalEntry> {
       ts: Number(ts),
       nonce: JSON.parse(nonce) as string,
       digest,
+      as,
       dataText: line.slice(text.length, -1),
     };
   }

@@ -1,8 +1,9 @@
 /**
  * The telemetry journal: messages as they came, appended to blocks of five minutes or 8 KB. A block carries data and
- * nonces in one row, so a message costs one row written; the price is reading blocks back to find one signal. What is
- * derived from it is read back at first use after a wake, block by block: the nonces seen, and the latest values, of
- * which a snapshot is stored every five minutes.
+ * nonces in one row, so a message costs one row written; the price is reading blocks back to find one signal, until the
+ * store has packed them (`store.ts`). A new block takes the row of one that nobody needs any more, which spares deleting
+ * it. What is derived from the journal is read back at first use after a wake, block by block: the nonces seen, and the
+ * latest values, of which a snapshot is stored every five minutes.
  */
 import type { Clock } from '../../object/clock.ts';
 import type { Facts } from '../../object/facts.ts';
@@ -10,7 +11,7 @@ import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import { type NonceUse, REPLAY_HORIZON_MS, ReplayGuard } from '../device/replay.ts';
 import { formatEntry, type JournalEntry, parseEntries } from './entry.ts';
-import type { JournalRows } from './rows.ts';
+import type { BlockHeadRow, JournalRows } from './rows.ts';
 import { type Sample, type SignalOrigin, Snapshot } from './snapshot.ts';
 
 /** How often the snapshot is stored while messages come. */
@@ -87,15 +88,13 @@ export class Journal {
     return this.#snapshot;
   }
 
-  /** What the latest values are is stored: what a device said stays as it was meant, whatever becomes of the device. */
-  settleSnapshot(turn: Turn): void {
-    if (this.isEmpty) return;
-    const stored: StoredSnapshot = { samples: this.snapshot.toJSON(), asOfMs: turn.now };
-    this.#facts.set(turn, 'snapshot', stored);
-  }
-
   get isEmpty(): boolean {
     return this.#open() === undefined;
+  }
+
+  /** The number of the block that is being filled; 0 when there is none. */
+  get newestBlock(): number {
+    return this.#open()?.id ?? 0;
   }
 
   /** When the last telemetry event went to partners; 0 when none did. */
@@ -118,11 +117,10 @@ export class Journal {
     const [first] = readings;
     if (!first) return;
     if (readings.some((reading) => reading.data)) this.#keepSnapshot(turn, first.entry.receivedMs);
-    const head = this.#write(
-      turn,
-      readings.map((reading) => reading.entry),
-      eventAtMs,
+    const entries = readings.map(({ entry, data }) =>
+      data ? { ...entry, as: meaningOf(this.#host.origin(entry.deviceId)) } : entry,
     );
+    const head = this.#write(turn, entries, eventAtMs);
     const { replay, snapshot } = this;
     turn.remember(() => {
       this.#head = head;
@@ -133,9 +131,14 @@ export class Journal {
     });
   }
 
-  /** What the bare signal names of a reading's device mean. */
-  originOf({ deviceId }: JournalEntry): SignalOrigin {
+  /** What a device's bare signal names mean now. */
+  meaningOf(deviceId: string): SignalOrigin {
     return this.#host.origin(deviceId);
+  }
+
+  /** What the bare signal names of a reading meant when it came. */
+  originOf({ deviceId, as }: JournalEntry): SignalOrigin {
+    return as === undefined ? this.#host.origin(deviceId) : originOf(deviceId, as);
   }
 
   /**
@@ -152,6 +155,21 @@ export class Journal {
         yield { entry, data: JSON.parse(entry.dataText) as Record<string, number> };
       }
     }
+  }
+
+  /** The readings of that block and those behind it, in the order in which they came. */
+  *readingsFrom(block: number): Generator<{ entry: JournalEntry; data: Record<string, number> }> {
+    for (const text of this.#rows.from(block)) {
+      for (const entry of parseEntries(text)) {
+        if (entry.topic !== 'telemetry') continue;
+        yield { entry, data: JSON.parse(entry.dataText) as Record<string, number> };
+      }
+    }
+  }
+
+  /** Where that block and those behind it begin and end. */
+  blocksFrom(block: number): Iterable<BlockHeadRow> {
+    return this.#rows.headsFrom(block);
   }
 
   #write(turn: Turn, entries: readonly JournalEntry[], eventAtMs: number): BlockHead | undefined {
@@ -174,7 +192,8 @@ export class Journal {
       flush();
       const id: number = (head?.id ?? 0) + 1;
       const startsAt: number = head ? head.startsAt + head.size : 0;
-      this.#rows.insert(turn, { id, starts_at: startsAt, event_at_ms: eventAtMs, data: line });
+      const block = { id, starts_at: startsAt, event_at_ms: eventAtMs, data: line };
+      this.#rows.insert(turn, block);
       head = { id, openedAtMs: turn.now, startsAt, size: line.length, eventAtMs };
     }
     flush();
@@ -230,8 +249,19 @@ export class Journal {
     this.#snapshotAtMs = stored.asOfMs;
     const snapshot = new Snapshot((externalId) => this.#host.isSubDevice(externalId), stored.samples);
     for (const { entry, data } of this.readingsSince(stored.asOfMs)) {
-      snapshot.apply(this.#host.origin(entry.deviceId), entry, data);
+      snapshot.apply(this.originOf(entry), entry, data);
     }
     return snapshot;
   }
+}
+
+/** As it stands in an entry. */
+function meaningOf({ servesSite, subDeviceId = '' }: SignalOrigin): string {
+  return `${servesSite ? '*' : ''}${subDeviceId}`;
+}
+
+function originOf(deviceId: string, as: string): SignalOrigin {
+  const servesSite = as.startsWith('*');
+  const subDeviceId = servesSite ? as.slice(1) : as;
+  return { deviceId, servesSite, subDeviceId: subDeviceId === '' ? undefined : subDeviceId };
 }

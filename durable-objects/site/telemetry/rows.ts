@@ -3,6 +3,7 @@ import { EMPTY, type Extent } from '../../object/extent.ts';
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import { SITE_BOUNDS } from '../bounds.ts';
 import { REPLAY_HORIZON_MS } from '../device/replay.ts';
 import type { Kept } from '../retention.ts';
 
@@ -17,19 +18,42 @@ export type JournalBlockRow = {
   data: string;
 };
 
+export type BlockHeadRow = Omit<JournalBlockRow, 'data'>;
+
 export class JournalRows implements Kept {
   readonly #sql: Sql;
+  readonly #packedBlock: () => number;
   #extent: Extent | undefined;
 
-  constructor(sql: Sql) {
+  /** `packedBlock`: blocks before it are in the store, too. */
+  constructor(sql: Sql, packedBlock: () => number) {
     this.#sql = sql;
+    this.#packedBlock = packedBlock;
   }
 
   /** The block that is being filled. */
-  open(): Omit<JournalBlockRow, 'data'> | undefined {
+  open(): BlockHeadRow | undefined {
     return this.#sql.one(
       `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms FROM journal_block
        ORDER BY id DESC LIMIT 1`,
+    );
+  }
+
+  /** The data of that block and those behind it, oldest first, one at a time. */
+  *from(id: number): Generator<string> {
+    const blocks = this.#sql.each<{ data: string }>(
+      'SELECT data FROM journal_block WHERE id >= ? ORDER BY id',
+      id,
+    );
+    for (const { data } of blocks) yield data;
+  }
+
+  /** The same blocks, without their data. */
+  headsFrom(id: number): Iterable<BlockHeadRow> {
+    return this.#sql.each(
+      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms FROM journal_block
+       WHERE id >= ? ORDER BY id`,
+      id,
     );
   }
 
@@ -52,26 +76,28 @@ export class JournalRows implements Kept {
       if (lastAtMs < sinceMs || (chars > maxChars && first !== undefined)) break;
       first = id;
     }
-    if (first === undefined) return;
-    const blocks = this.#sql.each<{ data: string }>(
-      'SELECT data FROM journal_block WHERE id >= ? ORDER BY id',
-      first,
-    );
-    for (const { data } of blocks) yield data;
+    if (first !== undefined) yield* this.from(first);
   }
 
+  /** A block that is packed and old gives its row to the new one. */
   insert(turn: Turn, block: Pick<JournalBlockRow, 'id' | 'starts_at' | 'event_at_ms' | 'data'>): void {
     this.#grow(turn, block.data.length);
+    const oldest = this.#oldest();
+    const isOld = oldest && oldest.last_at_ms < turn.now - SITE_BOUNDS.hotMs;
+    if (oldest && isOld && oldest.id < this.#packedBlock()) {
+      turn.write(
+        `UPDATE journal_block SET id = ?, opened_at_ms = ?, last_at_ms = ?, starts_at = ?, size = ?, event_at_ms = ?,
+           data = ? WHERE id = ?`,
+        ...valuesOf(block, turn.now),
+        oldest.id,
+      );
+      this.#extent = undefined;
+      return;
+    }
     turn.write(
       `INSERT INTO journal_block (id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, data)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
-      block.id,
-      turn.now,
-      turn.now,
-      block.starts_at,
-      block.data.length,
-      block.event_at_ms,
-      boundedRow(block.data),
+      ...valuesOf(block, turn.now),
     );
   }
 
@@ -91,17 +117,21 @@ export class JournalRows implements Kept {
     turn.write('UPDATE journal_block SET event_at_ms = ? WHERE id = ?', eventAtMs, id);
   }
 
-  /** The open block stays, and what holds nonces that still count: a replay is no way in for want of room. */
+  /**
+   * The open block stays, and what holds nonces that still count: a replay is no way in for want of room. What is not
+   * packed goes only for want of room.
+   */
   trim(turn: Turn, place: number, beforeMs: number, limit: number): number {
     this.#extent = undefined;
     return turn.write(
       `DELETE FROM journal_block WHERE id IN (SELECT id FROM journal_block ORDER BY id LIMIT ?)
          AND id < (SELECT max(id) FROM journal_block)
-         AND ((starts_at < ? AND last_at_ms < ?) OR last_at_ms <= ?)`,
+         AND ((starts_at < ? AND last_at_ms < ?) OR (last_at_ms <= ? AND id < ?))`,
       limit,
       place,
       turn.now - REPLAY_HORIZON_MS,
       beforeMs,
+      this.#packedBlock(),
     );
   }
 
@@ -115,12 +145,19 @@ export class JournalRows implements Kept {
 
   #readExtent(): Extent {
     const newest = this.open();
-    const oldest = this.#sql.one<{ starts_at: number; last_at_ms: number }>(
-      'SELECT starts_at, last_at_ms FROM journal_block ORDER BY id LIMIT 1',
-    );
+    const oldest = this.#oldest();
     if (!oldest || !newest) return EMPTY;
     // A journal of one block has nothing to lose: the open block stays.
     const oldestMs = oldest.starts_at === newest.starts_at ? undefined : oldest.last_at_ms;
     return { startsAt: oldest.starts_at, endsAt: newest.starts_at + newest.size, oldestMs };
   }
+
+  #oldest(): { id: number; starts_at: number; last_at_ms: number } | undefined {
+    return this.#sql.one('SELECT id, starts_at, last_at_ms FROM journal_block ORDER BY id LIMIT 1');
+  }
+}
+
+function valuesOf(block: Pick<JournalBlockRow, 'id' | 'starts_at' | 'event_at_ms' | 'data'>, now: number) {
+  const { id, starts_at: startsAt, event_at_ms: eventAtMs, data } = block;
+  return [id, now, now, startsAt, data.length, eventAtMs, boundedRow(data)];
 }

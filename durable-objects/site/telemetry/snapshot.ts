@@ -112,7 +112,7 @@ export class Snapshot {
 }
 
 /** Only what serves the site names other sub-devices; what anyone else calls so stays its own (`@device/…`). */
-function metricName(origin: SignalOrigin, name: string): string {
+export function metricName(origin: SignalOrigin, name: string): string {
   const slash = name.indexOf('/');
   const isOwn = slash > 0 && name.slice(0, slash) === origin.subDeviceId;
   if (slash >= 0) return origin.servesSite || isOwn ? name : `@${origin.deviceId}/${name}`;

@@ -171,18 +171,18 @@ describe('what adds up', () => {
     expect(await numberOf(plant.id, 'SELECT count(*) FROM seen_connection')).toBeLessThanOrEqual(4);
   });
 
-  it('the journal is kept for 92 days, and read back from its last ten minutes alone [C-4.5]', async () => {
+  it('the journal is kept for a week, and read back from its last ten minutes alone [C-4.5]', async () => {
     const { plant, link, gateway } = await newConnectedSite();
     const day = 24 * 60 * MINUTE;
-    for (const at of [0, 1, 91, 91.5, 93, 94, 184, 185]) {
+    for (const at of [0, 1, 2, 6, 6.5, 8, 9]) {
       setClock(START_MS + at * day);
       await publish(link, rawTelemetry(gateway, { data: `{"gridPowerKw":${at}}` }));
     }
-    await passTime(plant.id, SECOND);
+    await passTime(plant.id, 2 * MINUTE);
     const oldest = await numberOf(plant.id, 'SELECT min(opened_at_ms) FROM journal_block');
-    // At day 185 what came behind day 93 is there.
-    expect((oldest - START_MS) / day).toBe(94);
+    // At day 9 what came behind day 2 is there.
+    expect((oldest - START_MS) / day).toBe(6);
     await evictSite(plant.id);
-    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(185);
+    expect((await siteOf(plant.id).readLatestTelemetry(plant.id)).payload.gridPowerKw).toBe(9);
   });
 });

@@ -25,6 +25,9 @@ restoreBounds();
 /** Brings the tables back to what they were at version 2, with all that is in them. */
 async function setBack(siteId: string): Promise<void> {
   const statements = [
+    ...['raw', '5m', '1h', '1d'].map((level) => `DROP TABLE telemetry_${level}`),
+    `UPDATE journal_block SET data = replace(data, '"*",{', '{')`,
+    'UPDATE journal_block SET size = length(data)',
     "ALTER TABLE device ADD COLUMN secret_sealed TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE device ADD COLUMN secret_form TEXT NOT NULL DEFAULT 'text' CHECK (secret_form IN ('text', 'bytes'))",
     `UPDATE device SET secret_form = coalesce(form, 'text'), secret_sealed = sealed
@@ -51,7 +54,7 @@ async function setBack(siteId: string): Promise<void> {
     `INSERT INTO received_message
        SELECT key_id, message_id, command_sequence, acknowledgement, received_at_ms FROM message_id`,
     'DROP TABLE message_id',
-    `DELETE FROM fact WHERE name IN ('snapshot', 'registryReadAt', 'plan', 'commanded')`,
+    `DELETE FROM fact WHERE name IN ('snapshot', 'registryReadAt', 'plan', 'commanded', 'telemetry')`,
     'UPDATE schema_version SET version = 2, lowest = 1',
   ];
   for (const statement of statements) await rowsOf(siteId, statement);

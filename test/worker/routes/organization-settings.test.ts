@@ -86,6 +86,9 @@ describe('PATCH /organizations/:id', () => {
     ['restRatePerMinute', 10, 1_000_000],
     ['deviceRatePerSecond', 1, 1_000],
     ['auditRetentionDays', 30, 3_650],
+    ['rawRetentionDays', 7, 400],
+    ['fiveMinuteRetentionDays', 30, 3_650],
+    ['hourlyRetentionDays', 365, 3_650],
   ])('holds %s to whole numbers from %d to %d [C-1.1]', async (name, least, most) => {
     const { id } = await make();
     const setting = async (value: number) => {

@@ -17,6 +17,9 @@ const DEFAULTS = {
   deviceRatePerSecond: 20,
   restRatePerMinute: 600,
   auditRetentionDays: 400,
+  rawRetentionDays: 30,
+  fiveMinuteRetentionDays: 365,
+  hourlyRetentionDays: 1_825,
 };
 
 let team: Team;

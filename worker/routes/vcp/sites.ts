@@ -25,12 +25,11 @@ export const listSites = route({
   errors: [],
   handler: async (c, { query }) => {
     const apiKey = c.get('apiKey');
-    const rows = await listPlants(c.env.DB, apiKey.organizationId, query.ean);
+    const [rows, subDevices] = await Promise.all([
+      listPlants(c.env.DB, apiKey.organizationId, query.ean),
+      listSubDevices(c.env.DB, apiKey.organizationId, query.ean),
+    ]);
     const visible = rows.filter((plant) => maySee(apiKey, plant.id));
-    const subDevices = await listSubDevices(
-      c.env.DB,
-      visible.map((plant) => plant.id),
-    );
     const byPlant = Map.groupBy(subDevices, (subDevice) => subDevice.plantId);
     return {
       plants: visible.map(({ id, name, status, externalPlantId, eanCons, eanProd }) => {

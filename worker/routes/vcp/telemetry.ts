@@ -1,8 +1,12 @@
-/** The latest values of a site (spec: Latest telemetry snapshot; [C-4.1]). */
+/** What a site told: its latest values, and its history (spec: Telemetry point; [C-4.1], [C-4.5]). */
+import { z } from 'zod';
+import { GRANULARITIES, type Granularity } from '../../../protocol/enums.ts';
 import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';
-import { latestTelemetry } from '../../../protocol/telemetry.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { latestTelemetry, telemetryPoint } from '../../../protocol/telemetry.ts';
 import { requireSite } from '../../auth/site-access.ts';
-import { noParameters } from '../../http/query.ts';
+import { jsonList } from '../../http/json-stream.ts';
+import { instantParameter, noParameters, requireRange, requireSpan } from '../../http/query.ts';
 import { route } from '../../route.ts';
 import { siteParameters, VCP_READ } from './parameters.ts';
 
@@ -24,5 +28,41 @@ export const readLatestTelemetry = route({
     const { timestamp, payload } = await site.readLatestTelemetry(siteId);
     const messageId = crypto.randomUUID();
     return { version: VCP_VERSION, messageId, timestamp, source: SOURCE, siteId, payload };
+  },
+});
+
+/** [C-4.5] The longest time that each granularity is answered for at once, and what fits a longer one. */
+const SPANS: Partial<Record<Granularity, { spanMs: number; fits: string }>> = {
+  raw: { spanMs: LIMIT.rawSpanMs, fits: 'granularity 5m fits up to 92 days, 1h up to 732, 1d more' },
+  '5m': { spanMs: LIMIT.fiveMinuteSpanMs, fits: 'granularity 1h fits up to 732 days, 1d more' },
+  '1h': { spanMs: LIMIT.hourSpanMs, fits: 'granularity 1d fits' },
+};
+
+export const readTelemetry = route({
+  method: 'GET',
+  path: '/api/v1/vcp/sites/{siteId}/telemetry',
+  summary: 'History of one metric of a site',
+  who: VCP_READ,
+  params: siteParameters,
+  query: z.object({
+    metric: z.string().min(1).max(LIMIT.metricCharacters),
+    from: instantParameter,
+    to: instantParameter,
+    granularity: z.enum(GRANULARITIES).default('raw'),
+  }),
+  answer: {
+    status: 200,
+    description: 'Readings, or buckets that begin in [from, to) as means; of registers what they last said',
+    body: z.strictObject({ readings: z.array(telemetryPoint) }),
+  },
+  errors: ['SITE_NOT_FOUND'],
+  handler: async (c, { params: { siteId }, query: { metric, from, to, granularity } }) => {
+    requireRange(from, to);
+    const most = SPANS[granularity];
+    if (most) requireSpan(from, to, most);
+    const site = await requireSite(c, siteId);
+    return await jsonList('readings', from, (fromMs) =>
+      site.readHistory(siteId, { kind: 'telemetry', metric, fromMs, toMs: to, granularity }),
+    );
   },
 });

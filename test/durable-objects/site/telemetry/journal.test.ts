@@ -119,12 +119,12 @@ describe('a nonce', () => {
 });
 
 describe('the rows of the journal', () => {
-  it('stay within 8 KB and one message over 100 000 messages, and cost at most 1.1 each [rule 9]', async () => {
+  it('stay within 8 KB and one message over 20 000 messages, and cost at most 1.1 each [rule 9]', async () => {
     const { plant, link, site, gateway } = await newConnectedSite();
     const before = (await site.diagnostics(gateway.id)).rowsWritten;
     const data = '{"gridPowerKw":1.5,"BESS-1/powerKw":-2.25,"BESS-1/socPercent":55,"FVE-1/powerKw":3}';
     let longestLine = 0;
-    for (let batch = 0; batch < 500; batch++) {
+    for (let batch = 0; batch < 100; batch++) {
       setClock(Date.now() + 2 * SECOND);
       const frames = Array.from({ length: 200 }, (_none, index) => {
         const payload = rawTelemetry(gateway, { data });
@@ -136,13 +136,13 @@ describe('the rows of the journal', () => {
       await link.next((frame) => frame.kind === 'stored' && frame.seqs.includes(last));
     }
     const stored = link.received.flatMap((frame) => (frame.kind === 'stored' ? frame.seqs : []));
-    expect(new Set(stored).size).toBe(100_000);
-    expect(await timesStored(plant.id, '\n')).toBe(100_000);
+    expect(new Set(stored).size).toBe(20_000);
+    expect(await timesStored(plant.id, '\n')).toBe(20_000);
     const longest = await numberOf(plant.id, 'SELECT max(length(CAST(data AS BLOB))) FROM journal_block');
     expect(longest).toBeLessThanOrEqual(BLOCK_BYTES + longestLine);
-    expect(await blocks(plant.id)).toBeGreaterThan(1_000);
+    expect(await blocks(plant.id)).toBeGreaterThan(200);
     const rowsWritten = (await site.diagnostics(gateway.id)).rowsWritten - before;
-    expect(rowsWritten / 100_000).toBeLessThanOrEqual(1.1);
+    expect(rowsWritten / 20_000).toBeLessThanOrEqual(1.1);
   });
 
   it('are at most 1.1 per message when each message comes alone, every ten seconds [rule 9]', async () => {

@@ -1,6 +1,6 @@
 /**
- * The part of node:crypto that the objects use, as workerd offers it under nodejs_compat. Declared here so that
- * Node's own types never reach the Worker.
+ * The parts of node:crypto and node:zlib that the objects use, as workerd offers them under nodejs_compat. Declared
+ * here so that Node's own types never reach the Worker.
  */
 declare module 'node:crypto' {
   interface Digest {
@@ -31,4 +31,9 @@ declare module 'node:crypto' {
     options: { cost: number; blockSize: number; parallelization: number; maxmem?: number },
   ): Uint8Array;
   export function timingSafeEqual(a: Uint8Array, b: Uint8Array): boolean;
+}
+
+declare module 'node:zlib' {
+  export function deflateRawSync(data: string | Uint8Array): Uint8Array;
+  export function inflateRawSync(data: Uint8Array): Uint8Array;
 }

@@ -1,0 +1,171 @@
+/** What a site answers to those who read its history: JSON text, as much as one call may carry. */
+
+import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../../../protocol/history.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { MeterReading } from '../../../protocol/meter.ts';
+import { BUCKET_MS, isRegister } from '../../../protocol/telemetry.ts';
+import type { SubDevice } from '../../registry/plant-copy.ts';
+import { SITE_BOUNDS } from '../bounds.ts';
+import type { SiteParts } from '../parts.ts';
+import type { Bucket } from './bucket.ts';
+import { type Heard, meterReading } from './meter.ts';
+import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
+import { isComputed, type RegisterState, totalOf } from './register.ts';
+import { metricName, type SignalOrigin } from './snapshot.ts';
+import { totals } from './store.ts';
+
+const QUARTER = LIMIT.meterReadingStepMs;
+
+type TelemetryQuery = Extract<HistoryQuery, { kind: 'telemetry' }>;
+
+export function readHistory(site: SiteParts, query: HistoryQuery): JsonChunk {
+  return query.kind === 'telemetry'
+    ? readTelemetry(site, query)
+    : readMeterReadings(site, query.fromMs, query.toMs);
+}
+
+/** Readings or buckets of one metric, from the start of the range on. */
+function readTelemetry(
+  { store }: SiteParts,
+  { metric, fromMs, toMs, granularity }: TelemetryQuery,
+): JsonChunk {
+  const items: string[] = [];
+  for (const stretch of stretches(store, { metric, fromMs, toMs, bucket: granularity })) {
+    for (const point of stretch.points(metric)) items.push(pointText(point));
+    const nextMs = BUCKET_MS[granularity] === 0 ? stretch.endMs : bucketEnd(stretch.endMs, granularity);
+    if (items.length >= SITE_BOUNDS.pointsPerCall && nextMs < toMs) return { items: items.join(','), nextMs };
+  }
+  return { items: items.join(','), nextMs: null };
+}
+
+/** A stretch of time may end in the middle of a bucket only at its very end. */
+function bucketEnd(endMs: number, granularity: TelemetryQuery['granularity']): number {
+  const widthMs = BUCKET_MS[granularity];
+  return Math.ceil(endMs / widthMs) * widthMs;
+}
+
+/** The registers now; null when none is fresh enough. */
+export function readMeterState({ store, registry, clock }: SiteParts): MeterReading | null {
+  const registers: Record<string, RegisterState> = { ...store.state.registers };
+  for (const [metric, series] of store.unpacked(0)) totals(registers, metric, series);
+  const heard = (metric: string): Heard | undefined => {
+    const state = Object.hasOwn(registers, metric) ? registers[metric] : undefined;
+    return state && { total: totalOf(state), atMs: state.atMs, isComputed: isComputed(state) };
+  };
+  return meterReading(registry.subDevices, heard, clock.now());
+}
+
+/** What the registers said at each quarter of an hour, of those that are over: a day's at a time. */
+function readMeterReadings(site: SiteParts, fromMs: number, toMs: number): JsonChunk {
+  const DAY = BUCKET_MS['1d'];
+  const endMs = Math.min(toMs, site.clock.now() + 1);
+  const first = Math.ceil(fromMs / QUARTER) * QUARTER;
+  const items: string[] = [];
+  for (let dayMs = first; dayMs < endMs; ) {
+    const nextMs = Math.min(Math.floor(dayMs / DAY) * DAY + DAY, endMs);
+    for (const reading of quarters(site, dayMs, nextMs)) items.push(JSON.stringify(reading));
+    dayMs = Math.ceil(nextMs / QUARTER) * QUARTER;
+    if (items.length >= SITE_BOUNDS.readingsPerCall && dayMs < endMs)
+      return { items: items.join(','), nextMs: dayMs };
+  }
+  return { items: items.join(','), nextMs: null };
+}
+
+function* quarters({ store, registry }: SiteParts, fromMs: number, toMs: number): Generator<MeterReading> {
+  const metered = registry.subDevices.filter(({ meterRole }) => meterRole !== null);
+  const range = { fromMs: fromMs - LIMIT.registerStaleMs, toMs, bucket: '5m' as const };
+  const byMetric = new Map<string, Map<number, Bucket>>();
+  for (const stretch of bucketStretches(store, range)) {
+    for (const metric of stretch.metrics().filter((one) => isRegisterOf(metered, one))) {
+      const own = byMetric.get(metric) ?? new Map<number, Bucket>();
+      for (const bucket of stretch.buckets(metric)) own.set(bucket.startMs, bucket);
+      byMetric.set(metric, own);
+    }
+  }
+  for (let quarterMs = fromMs; quarterMs < toMs; quarterMs += QUARTER) {
+    const reading = meterReading(
+      metered,
+      (metric) => heardBefore(byMetric.get(metric), quarterMs),
+      quarterMs,
+    );
+    if (reading) yield reading;
+  }
+}
+
+/** The last of a register before a quarter of an hour, within the time that it is answered for. */
+function heardBefore(buckets: ReadonlyMap<number, Bucket> | undefined, quarterMs: number): Heard | undefined {
+  const width = BUCKET_MS['5m'];
+  for (let startMs = quarterMs - width; startMs >= quarterMs - LIMIT.registerStaleMs; startMs -= width) {
+    const bucket = buckets?.get(startMs);
+    if (!bucket) continue;
+    const { last, lastAtMs, total } = bucket;
+    return { total: total ?? last, atMs: lastAtMs, isComputed: total !== undefined };
+  }
+  return undefined;
+}
+
+function isRegisterOf(subDevices: readonly SubDevice[], metric: string): boolean {
+  return isRegister(metric) && subDevices.some(({ externalId }) => metric.startsWith(`${externalId}/`));
+}
+
+/** One page of what a device sent, by time and then by metric, under the names that it uses [C-3.5]. */
+export function readDeviceTelemetry(
+  { store, registry, devices, journal }: SiteParts,
+  deviceId: string,
+  { metric, fromMs, toMs, bucket, aggregate, page, limit }: DeviceQuery,
+): DevicePage {
+  const origin = journal.meaningOf(deviceId);
+  const named = metric === undefined ? undefined : metricName(origin, metric);
+  const linked = registry.subDevices.filter(({ linkedDeviceId }) => linkedDeviceId !== null);
+  const others = linked.filter(({ linkedDeviceId }) => linkedDeviceId !== deviceId);
+  const isOwn = (one: string) => isOf(origin, others, one) && (named === undefined || one === named);
+  const first = (page - 1) * limit;
+  const items: string[] = [];
+  let total = 0;
+  if (devices.find(deviceId)) {
+    for (const stretch of stretches(store, { metric: named, fromMs, toMs, bucket, aggregate })) {
+      const rows = rowsOf(stretch, isOwn);
+      if (total + rows.length > first && total < first + limit) {
+        rows.sort((left, right) => left.atMs - right.atMs || (left.metric < right.metric ? -1 : 1));
+        const own = rows.slice(Math.max(0, first - total), first + limit - total);
+        for (const row of own) items.push(pointText(row, ownName(origin, row.metric)));
+      }
+      total += rows.length;
+    }
+  }
+  return { items: items.join(','), total };
+}
+
+function rowsOf(stretch: Stretch, isOwn: (metric: string) => boolean): (Point & { metric: string })[] {
+  const own = stretch.metrics().filter(isOwn);
+  return own.flatMap((metric) => stretch.points(metric).map((point) => ({ ...point, metric })));
+}
+
+/** Whether a device sent a metric: what serves the site sends all that no other device is linked to. */
+function isOf(
+  { deviceId, servesSite, subDeviceId }: SignalOrigin,
+  others: readonly SubDevice[],
+  metric: string,
+): boolean {
+  if (metric.startsWith('@')) return metric.startsWith(`@${deviceId}/`);
+  if (subDeviceId !== undefined && metric.startsWith(`${subDeviceId}/`)) return true;
+  return servesSite && !others.some(({ externalId }) => metric.startsWith(`${externalId}/`));
+}
+
+/** The name by which the device itself calls it. */
+function ownName({ deviceId, subDeviceId }: SignalOrigin, metric: string): string {
+  for (const prefix of [`@${deviceId}/`, `${subDeviceId}/`]) {
+    if (metric.startsWith(prefix)) return metric.slice(prefix.length);
+  }
+  return metric;
+}
+
+function pointText({ atMs, value, count }: Point, metric?: string): string {
+  return JSON.stringify({
+    timestamp: formatInstant(atMs),
+    ...(metric === undefined ? {} : { metric }),
+    value,
+    ...(count === undefined ? {} : { count }),
+  });
+}

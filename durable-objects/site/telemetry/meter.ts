@@ -1,0 +1,49 @@
+/**
+ * Meter readings: what the registers of a plant's meters had counted at a moment, of those that were heard within a
+ * quarter of an hour before it [C-4.5], [C-4.6]. Pure.
+ */
+import { REGISTERS, type RegisterName } from '../../../protocol/asset.ts';
+import type { ReadingQuality } from '../../../protocol/enums.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { MeterEntry, MeterReading } from '../../../protocol/meter.ts';
+import type { SubDevice } from '../../registry/plant-copy.ts';
+
+/** What one register says at a moment. */
+export interface Heard {
+  /** kWh since it was first heard. */
+  total: number;
+  /** The device's `ts`. */
+  atMs: number;
+  /** Its total is not what the device said: it was reset, or fell. */
+  isComputed: boolean;
+}
+
+/** Null when no register is fresh enough. `heard`: the last of a register before the moment; undefined = never. */
+export function meterReading(
+  subDevices: readonly SubDevice[],
+  heard: (metric: string) => Heard | undefined,
+  momentMs: number,
+): MeterReading | null {
+  const meters: MeterEntry[] = [];
+  let quality: ReadingQuality = 'GOOD';
+  let isAnyComputed = false;
+  for (const { externalId, meterRole } of subDevices) {
+    if (!meterRole) continue;
+    const registers: Partial<Record<RegisterName, number>> = {};
+    for (const register of REGISTERS) {
+      const last = heard(`${externalId}/${register}`);
+      if (!last) continue;
+      const ageMs = momentMs - last.atMs;
+      if (ageMs >= LIMIT.registerGoodMs) quality = 'DEGRADED';
+      if (ageMs >= LIMIT.registerStaleMs) continue;
+      isAnyComputed ||= last.isComputed;
+      registers[register] = last.total;
+    }
+    if (Object.keys(registers).length > 0)
+      meters.push({ deviceId: externalId, role: meterRole, ...registers });
+  }
+  if (meters.length === 0) return null;
+  const dataQuality = isAnyComputed ? 'ESTIMATED' : quality;
+  return { readingAt: formatInstant(momentMs), meters, dataQuality };
+}

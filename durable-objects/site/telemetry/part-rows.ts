@@ -1,0 +1,179 @@
+/**
+ * The parts of the telemetry store: raw samples as they were packed, and pages of roll-ups, each level a table of its
+ * own. A row's id is the minute in which its stretch of time begins and the number of the part, so that a stretch is found
+ * without an index, whatever the history.
+ */
+import { boundedBytes } from '../../object/row-size.ts';
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+import type { Directory, Part } from './part.ts';
+import type { Level } from './tables.ts';
+
+export type RolledLevel = Exclude<Level, 'raw'>;
+
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+/** How much time one page of a level covers. */
+export const PAGE_MS: Readonly<Record<RolledLevel, number>> = { '5m': DAY, '1h': 32 * DAY, '1d': 512 * DAY };
+const PARTS_PER_STRETCH = 1_024;
+
+type PartRow = {
+  id: number;
+  end_ms: number;
+  from_metric: string;
+  until_metric: string | null;
+  count: number;
+  size: number;
+  directory: string;
+  data: ArrayBuffer;
+};
+
+/** A part as it is stored. */
+export interface StoredPart extends Part {
+  id: number;
+  startMs: number;
+  endMs: number;
+  size: number;
+}
+
+export type PartHead = Omit<StoredPart, 'data'>;
+
+export class PartRows {
+  readonly #sql: Sql;
+  readonly #table: string;
+
+  constructor(sql: Sql, level: Level) {
+    this.#sql = sql;
+    this.#table = `telemetry_${level}`;
+  }
+
+  /**
+   * The parts of the stretches that overlap [fromMs, toMs), in the order of time; those that a metric belongs in, where
+   * one is named.
+   */
+  *between(fromMs: number, toMs: number, metric?: string): Generator<StoredPart> {
+    const named =
+      metric === undefined ? '' : 'AND from_metric <= ? AND (until_metric IS NULL OR until_metric > ?)';
+    const rows = this.#sql.each<PartRow>(
+      `SELECT id, end_ms, from_metric, until_metric, count, size, directory, data FROM ${this.#table}
+       WHERE id >= (SELECT coalesce(max(id), 0) FROM ${this.#table} WHERE id < ?) / ${PARTS_PER_STRETCH} * ${PARTS_PER_STRETCH}
+         AND id < ? AND end_ms > ? ${named} ORDER BY id`,
+      idOf(fromMs) + PARTS_PER_STRETCH,
+      idOf(Math.min(toMs + MINUTE - 1, Number.MAX_SAFE_INTEGER / PARTS_PER_STRETCH)),
+      fromMs,
+      ...(metric === undefined ? [] : [metric, metric]),
+    );
+    for (const row of rows) yield partOf(row);
+  }
+
+  /** The parts of the stretch that begins then, without their data, in the order of their metrics. */
+  page(startMs: number): PartHead[] {
+    return this.#sql
+      .all<Omit<PartRow, 'data'>>(
+        `SELECT id, end_ms, from_metric, until_metric, count, size, directory FROM ${this.#table}
+         WHERE id >= ? AND id < ? ORDER BY from_metric`,
+        idOf(startMs),
+        idOf(startMs) + PARTS_PER_STRETCH,
+      )
+      .map(headOf);
+  }
+
+  /** One of them, whole. */
+  whole(head: PartHead): StoredPart {
+    const row = this.#sql.one<{ data: ArrayBuffer }>(`SELECT data FROM ${this.#table} WHERE id = ?`, head.id);
+    return { ...head, data: new Uint8Array(row?.data ?? new ArrayBuffer(0)) };
+  }
+
+  /** Where the first stretch begins that does so then or later. */
+  firstFrom(startMs: number): number | undefined {
+    const row = this.#sql.one<{ id: number }>(
+      `SELECT id FROM ${this.#table} WHERE id >= ? ORDER BY id LIMIT 1`,
+      idOf(startMs),
+    );
+    return row && startOf(row.id);
+  }
+
+  /** When the oldest stretch ends. */
+  oldestEndMs(): number | undefined {
+    return this.#oldest(1)[0]?.end_ms;
+  }
+
+  /** Adds the parts of a stretch, from that number on; returns their size. */
+  add(turn: Turn, startMs: number, endMs: number, parts: readonly Part[], number = 0): number {
+    let size = 0;
+    for (const [index, part] of parts.entries())
+      size += this.put(turn, idOf(startMs) + number + index, endMs, part);
+    return size;
+  }
+
+  /** Writes one part; returns its size. */
+  put(turn: Turn, id: number, endMs: number, part: Part): number {
+    const directory = JSON.stringify(part.directory);
+    const size = directory.length + part.data.length;
+    turn.write(
+      `INSERT OR REPLACE INTO ${this.#table}
+         (id, end_ms, from_metric, until_metric, count, size, directory, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      id,
+      endMs,
+      part.fromMetric,
+      part.untilMetric,
+      part.count,
+      size,
+      directory,
+      boundedBytes(part.data, directory.length),
+    );
+    return size;
+  }
+
+  /**
+   * Deletes the oldest stretches, whole ones: those that ended by then, and as many as hold so many bytes; never the
+   * newest. Returns what they held.
+   */
+  trim(turn: Turn, bytes: number, beforeMs: number, limit: number): { rows: number; bytes: number } {
+    const heads = this.#oldest(limit + PARTS_PER_STRETCH);
+    const newest = this.#sql.one<{ id: number }>(`SELECT id FROM ${this.#table} ORDER BY id DESC LIMIT 1`);
+    let [rows, freed] = [0, 0];
+    for (const [startMs, parts] of Map.groupBy(heads, ({ id }) => startOf(id))) {
+      const isEnough = freed >= bytes && (parts[0]?.end_ms ?? 0) > beforeMs;
+      if (isEnough || rows >= limit || startMs === startOf(newest?.id ?? 0)) break;
+      turn.write(`DELETE FROM ${this.#table} WHERE id < ?`, idOf(startMs) + PARTS_PER_STRETCH);
+      rows += parts.length;
+      freed += parts.reduce((sum, { size }) => sum + size, 0);
+    }
+    return { rows, bytes: freed };
+  }
+
+  #oldest(limit: number): Pick<PartRow, 'id' | 'end_ms' | 'size'>[] {
+    return this.#sql.all(`SELECT id, end_ms, size FROM ${this.#table} ORDER BY id LIMIT ?`, limit);
+  }
+}
+
+/** The number that the next part of a stretch takes. */
+export function nextNumber(parts: readonly PartHead[]): number {
+  return Math.max(-1, ...parts.map(({ id }) => id % PARTS_PER_STRETCH)) + 1;
+}
+
+function idOf(startMs: number): number {
+  return Math.floor(startMs / MINUTE) * PARTS_PER_STRETCH;
+}
+
+function startOf(id: number): number {
+  return Math.floor(id / PARTS_PER_STRETCH) * MINUTE;
+}
+
+function partOf(row: PartRow): StoredPart {
+  return { ...headOf(row), data: new Uint8Array(row.data) };
+}
+
+function headOf(row: Omit<PartRow, 'data'>): PartHead {
+  return {
+    id: row.id,
+    startMs: startOf(row.id),
+    endMs: row.end_ms,
+    size: row.size,
+    fromMetric: row.from_metric,
+    untilMetric: row.until_metric,
+    count: row.count,
+    directory: JSON.parse(row.directory) as Directory,
+  };
+}

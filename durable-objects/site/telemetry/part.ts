@@ -1,0 +1,193 @@
+/**
+ * A part: some metrics of a stretch of time as one row, each metric's columns JSON that is deflated by itself, so that
+ * one metric is read without the others. The directory says where each begins. Metrics of one message share their
+ * moments, which are kept once. Pure.
+ */
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { compareUtf8 } from '../../../protocol/utf8.ts';
+import type { Bucket, Series } from './bucket.ts';
+
+/** A part is closed at this size; a metric alone is never longer than a tenth of a row. */
+export const PART_BYTES = 128 * 1_024;
+
+/** [offset, length] in the part's data. */
+type Place = readonly [number, number];
+
+export interface Directory {
+  /** Columns of moments, each of one metric or more. */
+  times?: Place[];
+  /** Of each metric its place, how many samples or buckets it has, and of samples which column of moments is theirs. */
+  metrics: Record<string, readonly [...Place, number, number?]>;
+}
+
+export interface Part {
+  /** The first metric that belongs here, and the first that does not any more; null = none behind it. */
+  fromMetric: string;
+  untilMetric: string | null;
+  count: number;
+  directory: Directory;
+  data: Uint8Array;
+}
+
+/** Columns in the making. */
+class Columns {
+  readonly #pieces: Uint8Array[] = [];
+  length = 0;
+
+  add(column: unknown): Place {
+    const piece = deflateRawSync(JSON.stringify(column));
+    const place: Place = [this.length, piece.length];
+    this.#pieces.push(piece);
+    this.length += piece.length;
+    return place;
+  }
+
+  join(): Uint8Array {
+    const data = new Uint8Array(this.length);
+    let offset = 0;
+    for (const piece of this.#pieces) {
+      data.set(piece, offset);
+      offset += piece.length;
+    }
+    return data;
+  }
+}
+
+function column(data: Uint8Array, [offset, length]: Place): unknown {
+  return JSON.parse(new TextDecoder().decode(inflateRawSync(data.subarray(offset, offset + length))));
+}
+
+/** The samples of all metrics between two moments, in parts in the order of the metrics' names. */
+export function packSamples(samples: ReadonlyMap<string, Series>): Part[] {
+  return inParts([...samples], (columns, directory, [metric, { atMs, values }], known) => {
+    directory.times ??= [];
+    const moments = JSON.stringify(atMs);
+    let time = known.get(moments);
+    if (time === undefined) {
+      time = directory.times.length;
+      known.set(moments, time);
+      directory.times.push(columns.add(deltasOf(atMs)));
+    }
+    directory.metrics[metric] = [...columns.add(values), values.length, time];
+    return values.length;
+  });
+}
+
+export function unpackSamples({ directory, data }: Pick<Part, 'directory' | 'data'>, metric: string): Series {
+  const entry = entryOf(directory, metric);
+  const time = entry && directory.times?.[entry[3] ?? -1];
+  if (!entry || !time) return { atMs: [], values: [] };
+  const atMs = fromDeltas(column(data, time) as number[]);
+  return { atMs, values: column(data, [entry[0], entry[1]]) as number[] };
+}
+
+/** Buckets of one width, of metrics in their names' order. */
+export function packBuckets(buckets: ReadonlyMap<string, readonly Bucket[]>, widthMs: number): Part[] {
+  return inParts([...buckets], (columns, directory, [metric, own]) => {
+    const place = columns.add([
+      deltasOf(own.map(({ startMs }) => startMs / widthMs)),
+      own.map(({ count }) => count),
+      own.map(({ sum }) => (String(Number(sum)) === sum ? Number(sum) : sum)),
+      own.map(({ min }) => min),
+      own.map(({ max }) => max),
+      own.map(({ last }) => last),
+      own.map(({ startMs, lastAtMs }) => lastAtMs - startMs),
+      own.flatMap(({ total }, index) => (total === undefined ? [] : [[index, total]])),
+    ]);
+    directory.metrics[metric] = [...place, own.length];
+    return own.length;
+  });
+}
+
+type BucketColumns = [
+  starts: number[],
+  counts: number[],
+  sums: (number | string)[],
+  mins: number[],
+  maxs: number[],
+  lasts: number[],
+  lastOffsets: number[],
+  totals: [number, number][],
+];
+
+export function unpackBuckets(
+  { directory, data }: Pick<Part, 'directory' | 'data'>,
+  metric: string,
+  widthMs: number,
+): Bucket[] {
+  const entry = entryOf(directory, metric);
+  if (!entry) return [];
+  const columns = column(data, [entry[0], entry[1]]) as BucketColumns;
+  const [starts, counts, sums, mins, maxs, lasts, lastOffsets, totals] = columns;
+  const buckets = fromDeltas(starts).map((start, index): Bucket => {
+    const startMs = start * widthMs;
+    return {
+      startMs,
+      count: counts[index] ?? 0,
+      sum: String(sums[index] ?? 0),
+      min: mins[index] ?? 0,
+      max: maxs[index] ?? 0,
+      last: lasts[index] ?? 0,
+      lastAtMs: startMs + (lastOffsets[index] ?? 0),
+    };
+  });
+  for (const [index, total] of totals) {
+    const bucket = buckets[index];
+    if (bucket) bucket.total = total;
+  }
+  return buckets;
+}
+
+export function metricsOf({ directory }: Pick<Part, 'directory'>): string[] {
+  return Object.keys(directory.metrics);
+}
+
+/** How many samples or buckets a part has of a metric. */
+export function countOf(directory: Directory, metric: string): number {
+  return entryOf(directory, metric)?.[2] ?? 0;
+}
+
+/** A metric may be called whatever every object has. */
+function entryOf({ metrics }: Directory, metric: string) {
+  return Object.hasOwn(metrics, metric) ? metrics[metric] : undefined;
+}
+
+/** `write` adds one metric's columns and says how many samples or buckets they are. */
+function inParts<Own>(
+  own: [string, Own][],
+  write: (columns: Columns, directory: Directory, entry: [string, Own], known: Map<string, number>) => number,
+): Part[] {
+  const parts: Part[] = [];
+  let columns = new Columns();
+  let known = new Map<string, number>();
+  let part: Part | undefined;
+  for (const entry of own.sort(([left], [right]) => compareUtf8(left, right))) {
+    if (part && columns.length >= PART_BYTES) {
+      part.untilMetric = entry[0];
+      part.data = columns.join();
+      part = undefined;
+    }
+    if (!part) {
+      [columns, known] = [new Columns(), new Map()];
+      const fromMetric = parts.length === 0 ? '' : entry[0];
+      const directory: Directory = { metrics: Object.create(null) as Directory['metrics'] };
+      part = { fromMetric, untilMetric: null, count: 0, directory, data: new Uint8Array() };
+      parts.push(part);
+    }
+    part.count += write(columns, part.directory, entry, known);
+  }
+  if (part) part.data = columns.join();
+  return parts;
+}
+
+function deltasOf(numbers: readonly number[]): number[] {
+  return numbers.map((number, index) => number - (numbers[index - 1] ?? 0));
+}
+
+function fromDeltas(deltas: readonly number[]): number[] {
+  let sum = 0;
+  return deltas.map((delta) => {
+    sum += delta;
+    return sum;
+  });
+}

@@ -1,0 +1,211 @@
+/**
+ * Reading the store: stretches of time one after the other, from what is packed and what is not yet, each held in
+ * memory alone. Ranges are [from, to); a bucket belongs by its start and is answered whole [C-4.5].
+ */
+import { type Aggregate, BUCKET_MS, type BucketName } from '../../../protocol/telemetry.ts';
+import {
+  aggregateOf,
+  type Bucket,
+  bucketStart,
+  bucketsOf,
+  defaultAggregate,
+  mergeBuckets,
+  type Series,
+} from './bucket.ts';
+import { metricsOf, unpackBuckets, unpackSamples } from './part.ts';
+import type { RolledLevel, StoredPart } from './part-rows.ts';
+import { type TelemetryStore, totals } from './store.ts';
+
+const DAY = BUCKET_MS['1d'];
+
+export interface TelemetryRange {
+  fromMs: number;
+  toMs: number;
+  bucket: BucketName;
+  /** Undefined: registers by what they last said, everything else by its mean. */
+  aggregate?: Aggregate | undefined;
+  /** Undefined: all. */
+  metric?: string | undefined;
+}
+
+/** `count`: the readings behind a bucket; absent on raw. */
+export interface Point {
+  atMs: number;
+  value: number;
+  count?: number;
+}
+
+/** What stands between two moments, by metric. */
+export interface Stretch {
+  endMs: number;
+  metrics(): string[];
+  points(metric: string): Point[];
+}
+
+/** In the order of time; the last one is what is not packed. */
+export function* stretches(store: TelemetryStore, range: TelemetryRange): Generator<Stretch> {
+  const { bucket, fromMs, toMs } = range;
+  const widthMs = BUCKET_MS[bucket];
+  if (bucket === 'raw') yield* ofSamples(store, range, (series) => pointsOf(series, fromMs, toMs));
+  else if (bucket === '1m') {
+    // Whole buckets: what lies before the first one's start is not of it, what lies behind the end may be of the last.
+    const whole = { ...range, ...wholeBuckets(range) };
+    yield* ofSamples(store, whole, (series, metric) => {
+      const buckets = bucketsOf(pick(series, whole.fromMs, whole.toMs), widthMs);
+      return aggregated(buckets, metric, range);
+    });
+  } else {
+    for (const stretch of bucketStretches(store, range)) {
+      yield {
+        endMs: stretch.endMs,
+        metrics: stretch.metrics,
+        points: (metric) => aggregated(stretch.buckets(metric), metric, range),
+      };
+    }
+  }
+}
+
+export interface BucketStretch {
+  endMs: number;
+  metrics(): string[];
+  /** Those of them that begin within the range. */
+  buckets(metric: string): Bucket[];
+}
+
+/** The buckets of five minutes or more themselves. */
+export function* bucketStretches(store: TelemetryStore, range: TelemetryRange): Generator<BucketStretch> {
+  const widthMs = BUCKET_MS[range.bucket];
+  const whole = { ...range, ...wholeBuckets(range) };
+  const isLong = range.bucket === '1h' || range.bucket === '1d';
+  const rolledMs = isLong ? store.state.rolledToMs : 0;
+  if (isLong && whole.fromMs < rolledMs) {
+    const rolled = { ...whole, toMs: Math.min(whole.toMs, rolledMs) };
+    yield* ofPages(store, range.bucket as RolledLevel, rolled, widthMs, new Map());
+  }
+  const fromMs = Math.max(whole.fromMs, rolledMs);
+  if (fromMs >= whole.toMs) return;
+  const fresh = unpackedBuckets(store, fromMs, whole.toMs, range.metric);
+  yield* ofPages(store, '5m', { ...whole, fromMs }, widthMs, fresh);
+}
+
+/** The samples that are not packed, in buckets of five minutes. */
+function unpackedBuckets(
+  store: TelemetryStore,
+  fromMs: number,
+  toMs: number,
+  metric?: string,
+): Map<string, Bucket[]> {
+  const registers = { ...store.state.registers };
+  const buckets = new Map<string, Bucket[]>();
+  // From the first of them on, so that registers go on where the packed ones ended.
+  for (const [name, series] of store.unpacked(0, Number.POSITIVE_INFINITY, metric)) {
+    const all = bucketsOf(series, BUCKET_MS['5m'], totals(registers, name, series));
+    const own = all.filter(({ startMs }) => startMs >= fromMs && startMs < toMs);
+    if (own.length > 0) buckets.set(name, own);
+  }
+  return buckets;
+}
+
+/** A level's pages, with what is not packed yet beside them; each day of five minutes a stretch. */
+function* ofPages(
+  store: TelemetryStore,
+  level: RolledLevel,
+  { fromMs, toMs, metric }: TelemetryRange,
+  widthMs: number,
+  fresh: ReadonlyMap<string, Bucket[]>,
+): Generator<BucketStretch> {
+  const days = byDay(fresh);
+  const stretch = (endMs: number, parts: readonly StoredPart[], beside: ReadonlyMap<string, Bucket[]>) => ({
+    endMs,
+    metrics: () => [...new Set([...parts.flatMap(metricsOf), ...beside.keys()])],
+    buckets: (name: string) => {
+      const packed = parts.flatMap((part) => unpackBuckets(part, name, BUCKET_MS[level]));
+      const merged = mergeBuckets(packed, beside.get(name) ?? [], widthMs);
+      return merged.filter(({ startMs }) => startMs >= fromMs && startMs < toMs);
+    },
+  });
+  for (const parts of grouped(store.parts[level].between(fromMs, toMs, metric))) {
+    const [{ startMs, endMs } = { startMs: 0, endMs: 0 }] = parts;
+    yield stretch(endMs, parts, days.get(startMs) ?? new Map());
+    days.delete(startMs);
+  }
+  for (const [dayMs, own] of [...days].sort(([left], [right]) => left - right))
+    yield stretch(dayMs + DAY, [], own);
+}
+
+function byDay(fresh: ReadonlyMap<string, Bucket[]>): Map<number, Map<string, Bucket[]>> {
+  const days = new Map<number, Map<string, Bucket[]>>();
+  for (const [name, buckets] of fresh) {
+    for (const [dayMs, own] of Map.groupBy(buckets, ({ startMs }) => bucketStart(startMs, DAY))) {
+      const day = days.get(dayMs) ?? new Map<string, Bucket[]>();
+      days.set(dayMs, day.set(name, own));
+    }
+  }
+  return days;
+}
+
+function* ofSamples(
+  store: TelemetryStore,
+  { fromMs, toMs, metric }: TelemetryRange,
+  points: (series: Series, metric: string) => Point[],
+): Generator<Stretch> {
+  for (const parts of grouped(store.parts.raw.between(fromMs, toMs, metric))) {
+    yield {
+      endMs: parts[0]?.endMs ?? 0,
+      metrics: () => parts.flatMap(metricsOf),
+      points: (name) => parts.flatMap((part) => points(unpackSamples(part, name), name)),
+    };
+  }
+  if (toMs <= store.state.packedToMs) return;
+  const fresh = store.unpacked(fromMs, toMs, metric);
+  yield {
+    endMs: toMs,
+    metrics: () => [...fresh.keys()],
+    points: (name) => points(fresh.get(name) ?? { atMs: [], values: [] }, name),
+  };
+}
+
+/** The parts of each stretch together. */
+function* grouped(parts: Iterable<StoredPart>): Generator<StoredPart[]> {
+  let group: StoredPart[] = [];
+  for (const part of parts) {
+    if (group[0] && group[0].startMs !== part.startMs) {
+      yield group;
+      group = [];
+    }
+    group.push(part);
+  }
+  if (group.length > 0) yield group;
+}
+
+/** The stretch of time of the buckets that begin within a range. */
+function wholeBuckets({ fromMs, toMs, bucket }: TelemetryRange): { fromMs: number; toMs: number } {
+  const widthMs = BUCKET_MS[bucket];
+  const up = (atMs: number) => Math.ceil(atMs / widthMs) * widthMs;
+  return { fromMs: up(fromMs), toMs: up(toMs) };
+}
+
+function pick({ atMs, values }: Series, fromMs: number, toMs: number): Series {
+  const first = atMs.findIndex((at) => at >= fromMs);
+  if (first < 0) return { atMs: [], values: [] };
+  const behind = atMs.findIndex((at) => at >= toMs);
+  const end = behind < 0 ? atMs.length : behind;
+  return { atMs: atMs.slice(first, end), values: values.slice(first, end) };
+}
+
+function pointsOf(series: Series, fromMs: number, toMs: number): Point[] {
+  const { atMs, values } = pick(series, fromMs, toMs);
+  return atMs.map((at, index) => ({ atMs: at, value: values[index] ?? 0 }));
+}
+
+function aggregated(
+  buckets: readonly Bucket[],
+  metric: string,
+  { aggregate = defaultAggregate(metric) }: TelemetryRange,
+): Point[] {
+  return buckets.map((bucket) => ({
+    atMs: bucket.startMs,
+    value: aggregateOf(bucket, aggregate),
+    count: bucket.count,
+  }));
+}

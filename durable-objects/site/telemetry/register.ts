@@ -1,0 +1,44 @@
+/**
+ * Registers count energy and only rise. A meter that was replaced or reset begins anew: what it had counted is added
+ * to what it counts from then on [C-4.5]. One that falls by less than a tenth is no reset but a slip of its last digits, or
+ * of whoever sends them: what it had said holds until it says more. Pure.
+ */
+export interface RegisterState {
+  /** The most that it said since it was last reset, kWh. */
+  counted: number;
+  /** What it had counted before its resets. */
+  offset: number;
+  /** The device's `ts`. */
+  atMs: number;
+  /** It says less than it did. */
+  isHeld?: true;
+}
+
+const SLIP = 0.9;
+
+/** `value`: what it says next, in the order of its device's `ts`. */
+export function advanceRegister(
+  state: RegisterState | undefined,
+  value: number,
+  atMs: number,
+): RegisterState {
+  if (!state) return { counted: value, offset: 0, atMs };
+  const { counted, offset } = state;
+  if (value >= counted) return { counted: value, offset, atMs };
+  if (counted > 0 && value >= counted * SLIP) return { counted, offset, atMs, isHeld: true };
+  return { counted: value, offset: round(offset + counted), atMs };
+}
+
+/** What it has counted since it was first heard, kWh. */
+export function totalOf({ counted, offset }: RegisterState): number {
+  return offset === 0 ? counted : round(offset + counted);
+}
+
+/** Whether the total is something else than what the device says. */
+export function isComputed({ offset, isHeld }: RegisterState): boolean {
+  return offset !== 0 || isHeld === true;
+}
+
+function round(number: number): number {
+  return Math.round(number * 1e6) / 1e6;
+}

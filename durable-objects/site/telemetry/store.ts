@@ -1,0 +1,288 @@
+/**
+ * What a site keeps of its telemetry for good. The journal's messages are packed, once no message can come any more that
+ * is dated before (the tolerance of a device's `ts`): samples of each metric as deflated columns, and roll-ups of five
+ * minutes in pages of a day; when a day is over, those of an hour and a day. Other widths are made from these when they
+ * are read. What is packed never changes, so a read finds the same numbers whenever it comes.
+ *
+ *   journal ─► raw (30 d)
+ *           └► 5m (1 y) ─► 1h, 1d (5 y)          1m from raw, 15m from 5m
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+import { BUCKET_MS, isRegister } from '../../../protocol/telemetry.ts';
+import { compareUtf8 } from '../../../protocol/utf8.ts';
+import type { DueSource } from '../../object/agenda.ts';
+import type { Facts } from '../../object/facts.ts';
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+import { SITE_BOUNDS } from '../bounds.ts';
+import type { Kept } from '../retention.ts';
+import { type Bucket, bucketStart, bucketsOf, mergeBuckets, type Series } from './bucket.ts';
+import type { Journal } from './journal.ts';
+import { mergePage } from './page.ts';
+import { metricsOf, packSamples, unpackBuckets } from './part.ts';
+import { PAGE_MS, PartRows, type RolledLevel } from './part-rows.ts';
+import { advanceRegister, isComputed, type RegisterState, totalOf } from './register.ts';
+import { metricName } from './snapshot.ts';
+import type { Level } from './tables.ts';
+
+const MINUTE = 60_000;
+const DAY = BUCKET_MS['1d'];
+/** How long messages wait to be packed: a quarter of an hour where many wait, two hours where few do. */
+const PACK_AFTER_MS = { many: 15 * MINUTE, few: 120 * MINUTE };
+
+interface StoreState {
+  /** Samples that are dated before it are packed; a whole minute. */
+  packedToMs: number;
+  /** Blocks before it hold none that is dated later. */
+  packedBlock: number;
+  /** Days before it are in the roll-ups of an hour and a day; of that day the metrics before `rolledMetric`. */
+  rolledToMs: number;
+  rolledMetric: string;
+  bytes: Record<Level, number>;
+  /** As of `packedToMs`, by metric. */
+  registers: Record<string, RegisterState>;
+}
+
+const NOTHING: StoreState = {
+  packedToMs: 0,
+  packedBlock: 1,
+  rolledToMs: 0,
+  rolledMetric: '',
+  bytes: { raw: 0, '5m': 0, '1h': 0, '1d': 0 },
+  registers: {},
+};
+
+export class TelemetryStore implements DueSource {
+  readonly name = 'telemetry store';
+  readonly parts: Readonly<Record<Level, PartRows>>;
+  readonly #journal: Journal;
+  readonly #facts: Facts<'telemetry'>;
+  #state: StoreState | undefined;
+  #waiting: { block: number; openedAtMs: number } | undefined;
+
+  constructor(sql: Sql, facts: Facts<'telemetry'>, journal: Journal) {
+    this.#facts = facts;
+    this.#journal = journal;
+    this.parts = {
+      raw: new PartRows(sql, 'raw'),
+      '5m': new PartRows(sql, '5m'),
+      '1h': new PartRows(sql, '1h'),
+      '1d': new PartRows(sql, '1d'),
+    };
+  }
+
+  get state(): Readonly<StoreState> {
+    this.#state ??= this.#facts.get<StoreState>('telemetry') ?? NOTHING;
+    return this.#state;
+  }
+
+  dueMs(): number | undefined {
+    const { packedToMs, rolledToMs, packedBlock } = this.state;
+    if (rolledToMs + DAY <= packedToMs) return 0;
+    const newest = this.#journal.newestBlock;
+    if (newest < packedBlock) return undefined;
+    const sinceMs = Math.max(packedToMs, this.#waitingSinceMs(packedBlock) - LIMIT.timestampToleranceMs);
+    return sinceMs + LIMIT.timestampToleranceMs + this.#packAfterMs(newest - packedBlock + 1);
+  }
+
+  run(turn: Turn): void {
+    const { packedToMs, rolledToMs } = this.state;
+    if (rolledToMs + DAY <= packedToMs) this.#roll(turn);
+    else this.#pack(turn);
+  }
+
+  /** The samples that are not packed and dated from then on, of one metric or all, by metric. */
+  unpacked(fromMs: number, toMs = Number.POSITIVE_INFINITY, metric?: string): Map<string, Series> {
+    const { packedBlock, packedToMs } = this.state;
+    return this.#collect(packedBlock, Math.max(fromMs, packedToMs), toMs, metric);
+  }
+
+  /** A level as a table that retention trims. */
+  kept(level: Level): Kept {
+    const rows = this.parts[level];
+    return {
+      extent: () => ({ startsAt: 0, endsAt: this.state.bytes[level], oldestMs: rows.oldestEndMs() }),
+      trim: (turn, place, beforeMs, limit) => {
+        const trimmed = rows.trim(turn, place, beforeMs, limit);
+        if (trimmed.rows > 0) {
+          const bytes = { ...this.state.bytes, [level]: this.state.bytes[level] - trimmed.bytes };
+          this.#save(turn, { ...this.state, bytes });
+        }
+        return trimmed.rows;
+      },
+    };
+  }
+
+  #packAfterMs(blocks: number): number {
+    if (blocks >= 10 * SITE_BOUNDS.unpackedBlocks) return MINUTE;
+    return blocks >= SITE_BOUNDS.unpackedBlocks ? PACK_AFTER_MS.many : PACK_AFTER_MS.few;
+  }
+
+  /** When the oldest block was opened that is not packed. */
+  #waitingSinceMs(block: number): number {
+    if (this.#waiting?.block !== block) {
+      const [first] = this.#journal.blocksFrom(block);
+      if (!first) return 0;
+      this.#waiting = { block, openedAtMs: first.opened_at_ms };
+    }
+    return this.#waiting.openedAtMs;
+  }
+
+  /** The next stretch of time: as much as one turn may hold, and never over a day's end. */
+  #pack(turn: Turn): void {
+    const stretch = this.#nextStretch(turn.now);
+    if (!stretch) return;
+    const { fromMs, toMs } = stretch;
+    const samples = this.#collect(this.state.packedBlock, fromMs, toMs);
+    const bytes = { ...this.state.bytes };
+    bytes.raw += this.parts.raw.add(turn, fromMs, toMs, packSamples(samples));
+    const registers = { ...this.state.registers };
+    const buckets = new Map<string, Bucket[]>();
+    for (const [metric, series] of samples) {
+      buckets.set(metric, bucketsOf(series, BUCKET_MS['5m'], totals(registers, metric, series)));
+    }
+    bytes['5m'] += this.#merge(turn, '5m', fromMs, buckets);
+    const isFirst = this.state.rolledToMs === 0;
+    this.#save(turn, {
+      ...this.state,
+      packedToMs: toMs,
+      packedBlock: this.#blockAfter(toMs),
+      rolledToMs: isFirst ? bucketStart(fromMs, DAY) : this.state.rolledToMs,
+      bytes,
+      registers: bounded(registers),
+    });
+  }
+
+  #nextStretch(now: number): { fromMs: number; toMs: number } | undefined {
+    const { packedBlock, packedToMs } = this.state;
+    const tolerance = LIMIT.timestampToleranceMs;
+    let fromMs: number | undefined;
+    let toMs = 0;
+    let chars = 0;
+    for (const { opened_at_ms: openedAtMs, last_at_ms: lastAtMs, size } of this.#journal.blocksFrom(
+      packedBlock,
+    )) {
+      if (fromMs === undefined) {
+        fromMs = Math.max(packedToMs, bucketStart(openedAtMs - tolerance, MINUTE));
+        toMs = Math.min(
+          bucketStart(now - tolerance, MINUTE),
+          bucketStart(fromMs, DAY) + DAY,
+          fromMs + SITE_BOUNDS.packMs,
+        );
+      }
+      chars += size;
+      if (chars <= SITE_BOUNDS.packChars) continue;
+      toMs = Math.min(toMs, Math.max(fromMs + MINUTE, bucketStart(lastAtMs - tolerance, MINUTE)));
+      break;
+    }
+    return fromMs !== undefined && toMs > fromMs ? { fromMs, toMs } : undefined;
+  }
+
+  #blockAfter(toMs: number): number {
+    for (const { id, last_at_ms: lastAtMs } of this.#journal.blocksFrom(this.state.packedBlock)) {
+      if (lastAtMs + LIMIT.timestampToleranceMs >= toMs) return id;
+    }
+    return this.#journal.newestBlock + 1;
+  }
+
+  /**
+   * Samples of signals that the site remembers [C-3.13]; of equal moments the later received wins [C-4.5]. What comes
+   * later than a tolerance behind the end is dated behind it.
+   */
+  #collect(block: number, fromMs: number, toMs: number, only?: string): Map<string, Series> {
+    const byMetric = new Map<string, Map<number, number>>();
+    for (const { entry, data } of this.#journal.readingsFrom(block)) {
+      if (entry.receivedMs > toMs + LIMIT.timestampToleranceMs) break;
+      if (entry.ts < fromMs || entry.ts >= toMs) continue;
+      const origin = this.#journal.originOf(entry);
+      for (const [name, value] of Object.entries(data)) {
+        const metric = metricName(origin, name);
+        if (only !== undefined && metric !== only) continue;
+        let own = byMetric.get(metric);
+        if (!own) {
+          if (this.#journal.snapshot.get(metric) === undefined) continue;
+          own = new Map();
+          byMetric.set(metric, own);
+        }
+        own.set(entry.ts, value);
+      }
+    }
+    return new Map([...byMetric].map(([metric, own]) => [metric, seriesOf(own)]));
+  }
+
+  /** One part of the oldest day that is over: its hours, and the day. */
+  #roll(turn: Turn): void {
+    const { rolledToMs: dayMs, rolledMetric, packedToMs } = this.state;
+    const heads = this.parts['5m'].page(dayMs);
+    const head = heads.find(
+      ({ untilMetric }) => untilMetric === null || compareUtf8(untilMetric, rolledMetric) > 0,
+    );
+    const bytes = { ...this.state.bytes };
+    if (head) {
+      const part = this.parts['5m'].whole(head);
+      const own = metricsOf(part).map(
+        (metric) => [metric, unpackBuckets(part, metric, BUCKET_MS['5m'])] as const,
+      );
+      for (const level of ['1h', '1d'] as const) {
+        const rolled = new Map<string, Bucket[]>();
+        for (const [metric, buckets] of own) rolled.set(metric, mergeBuckets(buckets, [], BUCKET_MS[level]));
+        bytes[level] += this.#merge(turn, level, dayMs, rolled);
+      }
+    }
+    const isDone = !head || head.untilMetric === null;
+    const nextMs = () => this.parts['5m'].firstFrom(dayMs + DAY) ?? bucketStart(packedToMs, DAY);
+    this.#save(turn, {
+      ...this.state,
+      rolledToMs: isDone ? Math.min(nextMs(), bucketStart(packedToMs, DAY)) : dayMs,
+      rolledMetric: isDone ? '' : (head.untilMetric ?? ''),
+      bytes,
+    });
+  }
+
+  /** Adds buckets to the page of a level that holds that moment; returns by how much it grew. */
+  #merge(turn: Turn, level: RolledLevel, atMs: number, buckets: ReadonlyMap<string, Bucket[]>): number {
+    const startMs = bucketStart(atMs, PAGE_MS[level]);
+    const page = { startMs, endMs: startMs + PAGE_MS[level], widthMs: BUCKET_MS[level] };
+    return mergePage(turn, this.parts[level], page, buckets);
+  }
+
+  #save(turn: Turn, state: StoreState): void {
+    const before = this.#state;
+    turn.undo(() => {
+      this.#state = before;
+    });
+    this.#state = state;
+    this.#facts.set(turn, 'telemetry', state);
+  }
+}
+
+/** What a register's samples stand for, where that is something else than they say; the states move on. */
+export function totals(
+  registers: Record<string, RegisterState>,
+  metric: string,
+  { atMs, values }: Series,
+): (number | undefined)[] | undefined {
+  if (!isRegister(metric)) return undefined;
+  return values.map((value, index) => {
+    const state = advanceRegister(
+      Object.hasOwn(registers, metric) ? registers[metric] : undefined,
+      value,
+      atMs[index] ?? 0,
+    );
+    registers[metric] = state;
+    return isComputed(state) ? totalOf(state) : undefined;
+  });
+}
+
+/** As many as there are signals; those that were silent for longest are forgotten. */
+function bounded(registers: Record<string, RegisterState>): Record<string, RegisterState> {
+  const all = Object.entries(registers);
+  if (all.length <= LIMIT.signalsPerSite) return registers;
+  const newest = all.sort(([, left], [, right]) => right.atMs - left.atMs).slice(0, LIMIT.signalsPerSite);
+  return Object.fromEntries(newest);
+}
+
+function seriesOf(own: ReadonlyMap<number, number>): Series {
+  const ordered = [...own].sort(([left], [right]) => left - right);
+  return { atMs: ordered.map(([atMs]) => atMs), values: ordered.map(([, value]) => value) };
+}
