@@ -165,7 +165,10 @@ export function deviationAlarm(
  * one, that device's own; absent where it is the site's.
  */
 export interface State {
-  type: Extract<Alarm['type'], 'SITE_OFFLINE' | 'DEVICE_OFFLINE' | 'DEVICE_FAULT' | 'DEVICE_SUSPENDED'>;
+  type: Extract<
+    Alarm['type'],
+    'SITE_OFFLINE' | 'DEVICE_OFFLINE' | 'DEVICE_FAULT' | 'METER_STALE' | 'DEVICE_SUSPENDED'
+  >;
   deviceId?: string;
 }
 
@@ -176,6 +179,7 @@ const STATE_ALARMS: Record<State['type'], Pick<Alarm, 'severity'> & { what: stri
   SITE_OFFLINE: { severity: 'CRITICAL', what: 'the site has no live session' },
   DEVICE_OFFLINE: { severity: 'WARNING', what: 'sends nothing' },
   DEVICE_FAULT: { severity: 'CRITICAL', what: 'reports a fault' },
+  METER_STALE: { severity: 'WARNING', what: 'has told no register for 15 minutes' },
   DEVICE_SUSPENDED: { severity: 'CRITICAL', what: 'is suspended: it is not let in' },
 };
 

@@ -30,7 +30,7 @@ export function measure(site: SiteParts, spans: readonly Span[], includeConsumpt
   const power = includeConsumption ? gridPower : controllablePower;
   for (const { atMs, receivedMs, origin, data } of samplesOf(site, spans)) {
     snapshot.apply(origin, { ts: atMs, receivedMs }, data);
-    powerKw.add(atMs, power(snapshot, registry.subDevices));
+    powerKw.add(atMs, power(snapshot, registry.subDevices, atMs));
     const tells = includeConsumption && Object.keys(data).some((name) => name.endsWith('RegisterKwh'));
     if (tells) registers.add(atMs, gridRegisters(snapshot, registry.subDevices));
   }

@@ -22,7 +22,13 @@ export interface PresenceInput {
   connected: boolean;
   /** When the last session ended; undefined when there never was one. */
   lastSessionEndMs: number | undefined;
-  subDevices: { id: string; lastSampleAtMs: number | undefined; inError: boolean }[];
+  subDevices: {
+    id: string;
+    lastSampleAtMs: number | undefined;
+    inError: boolean;
+    /** Of the newest register of a meter, as its device says; undefined where it never told one. */
+    registerAtMs?: number | undefined;
+  }[];
   devices: {
     id: string;
     connected: boolean;
@@ -44,7 +50,8 @@ export function presenceAt(
   };
 
   const subDevices: Record<string, SubDeviceStatus> = {};
-  for (const { id, lastSampleAtMs, inError } of input.subDevices) {
+  for (const { id, lastSampleAtMs, inError, registerAtMs } of input.subDevices) {
+    if (registerAtMs !== undefined) changesAt(registerAtMs + LIMIT.registerStaleMs);
     if (lastSampleAtMs !== undefined) {
       changesAt(lastSampleAtMs + LIMIT.subDeviceFreshMs);
       changesAt(lastSampleAtMs + LIMIT.subDeviceOfflineMs);

@@ -1,4 +1,6 @@
 /** Presence as it is kept: worked out anew when something changed or time alone does it, written only when it differs. */
+import { REGISTERS } from '../../../protocol/asset.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -81,7 +83,7 @@ export class Presence implements DueSource {
     const { presence, nextChangeMs } = presenceAt(input, turn.now);
     this.#checkedAtMs = turn.now;
     this.#nextChangeMs = nextChangeMs;
-    this.#parts.alarms.update(turn, [...statesOf(presence, input), ...this.#suspended()]);
+    this.#parts.alarms.update(turn, [...statesOf(presence, input, turn.now), ...this.#suspended()]);
     const status = { ...presence, seenAtMs: this.#seen(input, turn.now) };
     if (JSON.stringify(status) === JSON.stringify(this.#status)) return;
     this.#tell(turn, status);
@@ -104,6 +106,7 @@ export class Presence implements DueSource {
         id: subDevice.externalId,
         lastSampleAtMs: journal.snapshot.lastSampleAtMs(subDevice.externalId),
         inError: this.isInFault(subDevice),
+        registerAtMs: this.#registerAtMs(subDevice),
       })),
       devices: devices.map((device) => ({
         id: device.id,
@@ -112,6 +115,13 @@ export class Presence implements DueSource {
         reported: device.reported_status,
       })),
     };
+  }
+
+  /** When a meter last told a register. */
+  #registerAtMs({ externalId, meterRole }: SubDevice): number | undefined {
+    if (meterRole === null) return undefined;
+    const { snapshot } = this.#parts.journal;
+    return latest(REGISTERS.map((register) => snapshot.get(`${externalId}/${register}`)?.atMs ?? null));
   }
 
   /** When each device was there, as lists are to be told: to a quarter of an hour while it stays. */
@@ -170,11 +180,12 @@ export class Presence implements DueSource {
 }
 
 /** What of it is an alarm while it is so [C-8.3]. */
-function statesOf(presence: PresenceStatus, { subDevices }: PresenceInput): State[] {
+function statesOf(presence: PresenceStatus, { subDevices }: PresenceInput, now: number): State[] {
   const states: State[] = presence.plant === 'OFFLINE' ? [{ type: 'SITE_OFFLINE' }] : [];
-  for (const { id: deviceId, inError } of subDevices) {
+  for (const { id: deviceId, inError, registerAtMs = now } of subDevices) {
     if (presence.subDevices[deviceId] === 'OFFLINE') states.push({ type: 'DEVICE_OFFLINE', deviceId });
     if (inError) states.push({ type: 'DEVICE_FAULT', deviceId });
+    if (now - registerAtMs >= LIMIT.registerStaleMs) states.push({ type: 'METER_STALE', deviceId });
   }
   return states;
 }

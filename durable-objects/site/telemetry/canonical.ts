@@ -1,6 +1,7 @@
 /**
  * The canonical payload: what a site's latest values say, in the spec's nine fields [C-3.13]. A sum or balance with a
- * missing part is null, and the quality is that of the signals that were used. Pure.
+ * missing part is null; a site-level value that is stale gives way to parts that are fresh. The quality is that of the
+ * signals that were used. Pure.
  */
 import { ASSETS } from '../../../protocol/asset.ts';
 import type { AssetType, DataQuality, MeterRole, OperatingMode } from '../../../protocol/enums.ts';
@@ -17,24 +18,24 @@ const SAMPLE_SIGNALS = [
   'temperatureCelsius',
 ] as const;
 
-/** spec: Canonical telemetry payload. Site-level values when sent, else sums by asset type. */
+/** spec: Canonical telemetry payload. Site-level values when sent and fresh, else sums by asset type. */
 export function canonicalTelemetry(
   snapshot: Snapshot,
   subDevices: readonly SubDevice[],
   mode: OperatingMode,
   now: number,
 ): CanonicalTelemetry {
-  const signals = new Signals(snapshot);
+  const signals = new Signals(snapshot, now);
   const ofKind = (signal: 'fvePowerKw' | 'batteryPowerKw') =>
     subDevices.filter((subDevice) => ASSETS[subDevice.assetType].sumsTo === signal);
   const plants = ofKind('fvePowerKw');
   const batteries = ofKind('batteryPowerKw');
 
   const grid = gridOf(signals, subDevices);
-  const fve = signals.site('fvePowerKw') ?? signals.sum(plants, 'powerKw');
-  const battery = signals.site('batteryPowerKw') ?? signals.sum(batteries, 'powerKw');
-  const metered =
-    signals.site('consumptionPowerKw') ?? signals.sum(metersOf(subDevices, 'CONSUMPTION'), 'powerKw');
+  const houses = metersOf(subDevices, 'CONSUMPTION');
+  const fve = signals.prefer('fvePowerKw', (parts) => parts.sum(plants, 'powerKw'));
+  const battery = signals.prefer('batteryPowerKw', (parts) => parts.sum(batteries, 'powerKw'));
+  const metered = signals.prefer('consumptionPowerKw', (parts) => parts.sum(houses, 'powerKw'));
   // What a site has none of takes no part in its balance.
   const balanced = balance(
     grid,
@@ -48,24 +49,31 @@ export function canonicalTelemetry(
     fvePowerKw: fve,
     batteryPowerKw: battery,
     consumptionPowerKw: metered ?? balanced,
-    socPercent: signals.site('socPercent') ?? stateOfCharge(signals, batteries),
-    availableBatteryEnergyKwh:
-      signals.site('availableBatteryEnergyKwh') ?? signals.sum(batteries, 'availableCapacityKwh'),
-    batteryTemperatureCelsius: signals.site('batteryTemperatureCelsius') ?? highest(signals, batteries),
+    socPercent: signals.prefer('socPercent', (parts) => stateOfCharge(parts, batteries)),
+    availableBatteryEnergyKwh: signals.prefer('availableBatteryEnergyKwh', (parts) =>
+      parts.sum(batteries, 'availableCapacityKwh'),
+    ),
+    batteryTemperatureCelsius: signals.prefer('batteryTemperatureCelsius', (parts) =>
+      highest(parts, batteries),
+    ),
     currentOperatingMode: mode,
-    dataQuality: signals.quality(metered === null && balanced !== null, now),
+    dataQuality: signals.quality(metered === null && balanced !== null),
     ...(devices.length > 0 ? { devices } : {}),
   };
 }
 
 /** What the site takes from the grid, kW; negative = export. Null while a part of it is not known. */
-export function gridPower(snapshot: Snapshot, subDevices: readonly SubDevice[]): number | null {
-  return gridOf(new Signals(snapshot), subDevices);
+export function gridPower(snapshot: Snapshot, subDevices: readonly SubDevice[], now: number): number | null {
+  return gridOf(new Signals(snapshot, now), subDevices);
 }
 
 /** What its controllable assets alone take from the grid: what they produce counts against it [C-7.8]. */
-export function controllablePower(snapshot: Snapshot, subDevices: readonly SubDevice[]): number | null {
-  const signals = new Signals(snapshot);
+export function controllablePower(
+  snapshot: Snapshot,
+  subDevices: readonly SubDevice[],
+  now: number,
+): number | null {
+  const signals = new Signals(snapshot, now);
   const ofKind = (assetType: AssetType) => subDevices.filter((one) => one.assetType === assetType);
   let total: number | null = null;
   for (const { assetType, sign, site } of CONTROLLABLE) {
@@ -83,7 +91,7 @@ export function gridRegisters(
   snapshot: Snapshot,
   subDevices: readonly SubDevice[],
 ): { imported: number | null; exported: number | null } {
-  const signals = new Signals(snapshot);
+  const signals = new Signals(snapshot, 0);
   const meters = metersOf(subDevices, 'GRID');
   return {
     imported: signals.sum(meters, 'importRegisterKwh'),
@@ -101,7 +109,7 @@ const CONTROLLABLE: readonly { assetType: AssetType; sign: 1 | -1; site?: SiteSi
 ];
 
 function gridOf(signals: Signals, subDevices: readonly SubDevice[]): number | null {
-  return signals.site('gridPowerKw') ?? signals.sum(metersOf(subDevices, 'GRID'), 'powerKw');
+  return signals.prefer('gridPowerKw', (parts) => parts.sum(metersOf(subDevices, 'GRID'), 'powerKw'));
 }
 
 function metersOf(subDevices: readonly SubDevice[], role: MeterRole): SubDevice[] {
@@ -111,23 +119,39 @@ function metersOf(subDevices: readonly SubDevice[], role: MeterRole): SubDevice[
 /** The latest values, and the age of those that were used. */
 class Signals {
   readonly #snapshot: Snapshot;
+  readonly #now: number;
   #oldestMs: number | undefined;
+  /** Of something that was to be summed only a part is known. */
+  #isPartial = false;
 
-  constructor(snapshot: Snapshot) {
+  constructor(snapshot: Snapshot, now: number) {
     this.#snapshot = snapshot;
+    this.#now = now;
+  }
+
+  /** The site's own value; in the place of one that is missing, or stale where they are not, what its parts say. */
+  prefer(signal: SiteSignal, ofParts: (parts: Signals) => number | null): number | null {
+    const own = this.#snapshot.get(signal);
+    if (own && this.#now - own.atMs < LIMIT.signalStaleMs) return this.site(signal);
+    const parts = new Signals(this.#snapshot, this.#now);
+    const value = ofParts(parts);
+    if (own && (value === null || parts.#isStale)) return this.site(signal);
+    this.#isPartial ||= parts.#isPartial;
+    if (parts.#oldestMs !== undefined) this.#use(parts.#oldestMs);
+    return value;
   }
 
   site(signal: SiteSignal): number | null {
-    return this.#use([signal])?.[0] ?? null;
+    return this.#values([signal])?.[0] ?? null;
   }
 
   of(subDevice: SubDevice, signal: string): number | null {
-    return this.#use([`${subDevice.externalId}/${signal}`])?.[0] ?? null;
+    return this.#values([`${subDevice.externalId}/${signal}`])?.[0] ?? null;
   }
 
   /** Of all of them, in their order; null as soon as one lacks it, and where there are none. */
   all(subDevices: readonly SubDevice[], signal: string): number[] | null {
-    return this.#use(subDevices.map(({ externalId }) => `${externalId}/${signal}`));
+    return this.#values(subDevices.map(({ externalId }) => `${externalId}/${signal}`));
   }
 
   sum(subDevices: readonly SubDevice[], signal: string): number | null {
@@ -136,17 +160,26 @@ class Signals {
   }
 
   /** [C-4.5] */
-  quality(isInterpolated: boolean, now: number): DataQuality {
+  quality(isInterpolated: boolean): DataQuality {
     if (this.#oldestMs === undefined) return 'MISSING';
-    if (now - this.#oldestMs >= LIMIT.signalStaleMs) return 'STALE';
+    if (this.#isStale || this.#isPartial) return 'STALE';
     return isInterpolated ? 'INTERPOLATED' : 'GOOD';
   }
 
-  #use(metrics: readonly string[]): number[] | null {
+  get #isStale(): boolean {
+    return this.#oldestMs !== undefined && this.#now - this.#oldestMs >= LIMIT.signalStaleMs;
+  }
+
+  #values(metrics: readonly string[]): number[] | null {
     const samples = metrics.flatMap((metric) => this.#snapshot.get(metric) ?? []);
+    this.#isPartial ||= samples.length > 0 && samples.length < metrics.length;
     if (samples.length === 0 || samples.length < metrics.length) return null;
-    for (const { atMs } of samples) this.#oldestMs = Math.min(atMs, this.#oldestMs ?? atMs);
+    for (const { atMs } of samples) this.#use(atMs);
     return samples.map((sample) => sample.value);
+  }
+
+  #use(atMs: number): void {
+    this.#oldestMs = Math.min(atMs, this.#oldestMs ?? atMs);
   }
 }
 

@@ -9,7 +9,29 @@ const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 
 const HOUSE = subDevice('METER-2', 'METER', { meterRole: 'CONSUMPTION' });
 const BESS_1 = subDevice('BESS-1', 'BESS', { capacityKwh: 100 });
+const BESS_2 = subDevice('BESS-2', 'BESS', { capacityKwh: 50 });
 const FVE_1 = subDevice('FVE-1', 'FVE');
+
+describe('a value of the site', () => {
+  const BATTERY = { value: 9, atMs: NOW_MS - 5 * 60_000 };
+  const battery = (samples: Record<string, { value: number; atMs: number }>, subDevices: SubDevice[]) =>
+    canonicalTelemetry(new Snapshot(() => true, samples), subDevices, 'STANDARD', NOW_MS).batteryPowerKw;
+
+  it.each<[string, number, Record<string, { value: number; atMs: number }>]>([
+    ['that is fresh stands over its parts', 9, { batteryPowerKw: { value: 9, atMs: NOW_MS - 299_999 } }],
+    ['that is stale gives way to parts that are fresh', 2, { batteryPowerKw: BATTERY }],
+    ['that is missing leaves its parts', 2, {}],
+  ])('%s [C-3.13]', (_what, expected, samples) => {
+    expect(battery({ 'BESS-1/powerKw': { value: 2, atMs: NOW_MS }, ...samples }, [BESS_1])).toBe(expected);
+  });
+
+  it.each<[string, Record<string, { value: number; atMs: number }>]>([
+    ['are stale, too', { 'BESS-1/powerKw': { value: 2, atMs: NOW_MS - 300_000 } }],
+    ['are missing', {}],
+  ])('stays, however old, where its parts %s [C-3.13]', (_what, samples) => {
+    expect(battery({ batteryPowerKw: BATTERY, ...samples }, [BESS_1])).toBe(9);
+  });
+});
 
 describe('the quality', () => {
   const STALE_MS = 5 * 60_000;
@@ -68,6 +90,30 @@ describe('the quality', () => {
       'STALE',
       { gridPowerKw: 0, fvePowerKw: STALE_MS },
       [],
+    ],
+    [
+      'a part of a sum is missing, whatever else is fresh',
+      'STALE',
+      { 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
+      [BESS_1, BESS_2],
+    ],
+    [
+      'the site speaks for all of its parts, one of which is missing',
+      'GOOD',
+      { batteryPowerKw: 0, 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
+      [BESS_1, BESS_2],
+    ],
+    [
+      'the site speaks no more, and its parts are fresh',
+      'GOOD',
+      { batteryPowerKw: STALE_MS, 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
+      [BESS_1],
+    ],
+    [
+      'the site speaks no more, and a part is missing',
+      'STALE',
+      { batteryPowerKw: STALE_MS, 'BESS-1/powerKw': 0, consumptionPowerKw: 0 },
+      [BESS_1, BESS_2],
     ],
     ['the consumption is metered', 'GOOD', { gridPowerKw: 0, 'METER-2/powerKw': 0 }, [HOUSE]],
     [

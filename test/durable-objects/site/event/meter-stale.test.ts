@@ -1,0 +1,62 @@
+/** METER_STALE: a meter that told its registers and tells them no more [C-8.3], [C-4.6]. */
+import { describe, expect, it, vi } from 'vitest';
+import { holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
+import { connectListening, sendTelemetry, stayConnected } from '../../../support/workerd/site-devices.ts';
+import { listen } from '../../../support/workerd/site-listener.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { newHeardSite } from '../../../support/workerd/site-scenes.ts';
+
+holdClock();
+
+const REGISTER = { 'METER-1/importRegisterKwh': 12.5 };
+
+async function newMeteredSite(data: Record<string, number>) {
+  const scene = await newHeardSite();
+  const link = await connectListening(scene.plant);
+  await passTime(scene.plant.id, 2 * SECOND);
+  await sendTelemetry(link, scene.plant.gateway, data);
+  const listening = async () => {
+    const listener = await listen(scene.organization, scene.key);
+    const stale = () => listener.events('alarm').filter(({ payload }) => payload.type === 'METER_STALE');
+    return { listener, stale };
+  };
+  return { ...scene, link, listening };
+}
+
+describe('a meter', () => {
+  it('is told of once its registers are 15 min old, whatever else it says, and when it tells them again', async () => {
+    const { plant, link, listening } = await newMeteredSite(REGISTER);
+    await stayConnected(plant, link, 14 * MINUTE);
+    await sendTelemetry(link, plant.gateway, { 'METER-1/powerKw': 1 });
+    await passTime(plant.id, MINUTE - SECOND);
+    await evictSite(plant.id);
+    const { listener, stale } = await listening();
+    await listener.quiet();
+    expect(stale()).toEqual([]);
+    await passTime(plant.id, 2 * SECOND);
+    await vi.waitFor(() => expect(stale()).toHaveLength(1));
+    expect(stale()[0]?.payload).toMatchObject({
+      status: 'RAISED',
+      type: 'METER_STALE',
+      deviceId: 'METER-1',
+      severity: 'WARNING',
+    });
+    const back = await connectListening(plant);
+    await sendTelemetry(back, plant.gateway, REGISTER);
+    await passTime(plant.id, 2 * SECOND);
+    await vi.waitFor(() => expect(stale()).toHaveLength(2));
+    expect(stale()[1]?.payload).toMatchObject({ status: 'CLEARED', alarmId: stale()[0]?.payload.alarmId });
+  });
+
+  it.each<[string, Record<string, number>]>([
+    ['never told a register', { 'METER-1/powerKw': 1 }],
+    ['is none of this plant', { 'METER-9/importRegisterKwh': 1 }],
+  ])('that %s is never told of', async (_what, data) => {
+    const { plant, link, listening } = await newMeteredSite(data);
+    await stayConnected(plant, link, 14 * MINUTE);
+    const { listener, stale } = await listening();
+    await stayConnected(plant, link, 2 * MINUTE);
+    await listener.quiet();
+    expect(stale()).toEqual([]);
+  });
+});
