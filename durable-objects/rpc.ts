@@ -147,7 +147,6 @@ export interface SiteRpc {
   /** Lets go of a device: what another object takes it over with; undefined where it is not here. */
   releaseDevice(deviceId: string, to: string): DevicePack | undefined;
   takeDevice(siteId: string, deviceId: string, pack: DevicePack): void;
-  /** What a device that was let go left behind goes. */
   dropDevice(deviceId: string): void;
   noteRefusedLogin(deviceId: string, refused: RefusedLogin): void;
   /** Its session, if it is in one, goes on until then at most. */
@@ -161,6 +160,7 @@ export interface SiteRpc {
   readConfiguration(siteId: string): Promise<ConfigAnswer>;
   /** Puts another, in force at once, with a row in the log [C-2.3]. */
   putConfiguration(siteId: string, put: ConfigPut): Promise<ConfigAnswer>;
+  endAlert(alertId: string): void;
   /** Returns once the site's copy of the registry is of this version or a later one. */
   registryChanged(siteId: string, version: number): Promise<void>;
   /** Records a batch of one key's publishes, all in one transaction, in order. */

@@ -156,7 +156,9 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     await this.#site.registry.upTo(version);
   }
 
-  // RPC: commands
+  endAlert(alertId: string): void {
+    this.#site.turns.run((turn) => this.#site.alerts.end(turn, alertId));
+  }
 
   async submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
     this.#site.identity.be(batch.siteId);
@@ -203,8 +205,6 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   diagnostics(id: string): Diagnosis {
     return { ...readDiagnostics(this.#site, id), rowsWritten: this.#site.turns.rowsWritten };
   }
-
-  // device sockets
 
   /** The upgrade of an authenticated device. */
   override async fetch(request: Request): Promise<Response> {

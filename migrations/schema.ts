@@ -14,6 +14,7 @@ import {
   text,
   uniqueIndex,
 } from 'drizzle-orm/sqlite-core';
+import { ALERT_OPERATORS, ALERT_SEVERITIES, ALERT_STATUSES, ALERT_TYPES } from '../protocol/alert.ts';
 import {
   ASSET_TYPES,
   AUTH_METHODS,
@@ -310,6 +311,70 @@ export const auditEvents = sqliteTable(
     targetType: text('target_type').notNull().default('API_KEY'),
   },
   (table) => [index('audit_events_organization').on(table.organizationId, table.createdAtMs)],
+);
+
+/** [C-9] Rules about what plants send; their Sites hold a copy. `plantId`, `deviceId`: at most one of them. */
+export const alertRules = sqliteTable(
+  'alert_rules',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    plantId: text('plant_id'),
+    deviceId: text('device_id'),
+    name: text('name').notNull(),
+    severity: text('severity', { enum: ALERT_SEVERITIES }).notNull(),
+    metric: text('metric').notNull(),
+    operator: text('operator', { enum: ALERT_OPERATORS }).notNull(),
+    threshold: real('threshold'),
+    forSeconds: integer('for_seconds').notNull(),
+    cooldownSeconds: integer('cooldown_seconds').notNull(),
+    enabled: integer('enabled', { mode: 'boolean' }).notNull(),
+    createdAtMs: integer('created_at_ms').notNull(),
+    updatedAtMs: integer('updated_at_ms').notNull(),
+  },
+  (table) => [
+    index('alert_rules_organization').on(table.organizationId, table.createdAtMs),
+    check('alert_rules_severity', oneOf('severity', ALERT_SEVERITIES)),
+    check('alert_rules_operator', oneOf('operator', ALERT_OPERATORS)),
+    check('alert_rules_target', sql.raw(`"plant_id" IS NULL OR "device_id" IS NULL`)),
+  ],
+);
+
+/** [C-9] What fired. The plant's Site writes it; who acknowledged or resolved it is written here alone. */
+export const alerts = sqliteTable(
+  'alerts',
+  {
+    id: text('id').primaryKey(),
+    organizationId: text('organization_id')
+      .notNull()
+      .references(() => organizations.id),
+    ruleId: text('rule_id'),
+    plantId: text('plant_id'),
+    deviceId: text('device_id'),
+    type: text('type', { enum: ALERT_TYPES }).notNull(),
+    severity: text('severity', { enum: ALERT_SEVERITIES }).notNull(),
+    status: text('status', { enum: ALERT_STATUSES }).notNull(),
+    message: text('message').notNull(),
+    value: real('value'),
+    threshold: real('threshold'),
+    firstSeenAtMs: integer('first_seen_at_ms').notNull(),
+    lastSeenAtMs: integer('last_seen_at_ms').notNull(),
+    count: integer('count').notNull(),
+    note: text('note'),
+    acknowledgedBy: text('acknowledged_by'),
+    acknowledgedAtMs: integer('acknowledged_at_ms'),
+    resolvedBy: text('resolved_by'),
+    resolvedAtMs: integer('resolved_at_ms'),
+  },
+  (table) => [
+    index('alerts_organization').on(table.organizationId, table.firstSeenAtMs),
+    index('alerts_resolved').on(table.resolvedAtMs).where(sql`"resolved_at_ms" IS NOT NULL`),
+    check('alerts_type', oneOf('type', ALERT_TYPES)),
+    check('alerts_severity', oneOf('severity', ALERT_SEVERITIES)),
+    check('alerts_status', oneOf('status', ALERT_STATUSES)),
+  ],
 );
 
 /**

@@ -178,6 +178,15 @@ export const LIMITS = {
   registerStaleMs: [15 * MINUTE, 'ms', 'C-4.6'],
   signalStaleMs: [5 * MINUTE, 'ms', 'C-4.5'],
 
+  // alerts
+  alertRulesPerOrganization: [200, 'rules', 'ours'],
+  alertSecondsMax: [86_400, 'seconds', 'ours'],
+  alertAbsentSeconds: [300, 'seconds', 'C-9'],
+  alertCooldownSeconds: [300, 'seconds', 'C-9'],
+  // A condition that comes and goes is not an alert each time.
+  alertCooldownSecondsMin: [60, 'seconds', 'ours'],
+  alertNoteCharacters: [500, 'characters', 'ours'],
+
   // presence
   sessionGoneMs: [90 * SECOND, 'ms', 'C-2.5'],
   subDeviceFreshMs: [5 * MINUTE, 'ms', 'C-2.5'],

@@ -98,6 +98,11 @@ const WHO_MAY: Record<string, string> = {
   'get /api/v1/vcp/sites/{siteId}/telemetry': 'key with vcp:read',
   'get /api/v1/vcp/sites/{siteId}/meter-readings': 'key with vcp:read',
   'get /api/v1/vcp/meter-state': 'key with vcp:read',
+  'get /api/v1/alerts': 'VIEWER, key with telemetry:read',
+  'post /api/v1/alerts': 'VIEWER, key with telemetry:write',
+  'patch /api/v1/alerts/{id}': 'VIEWER, key with telemetry:write',
+  'post /api/v1/alerts/{id}/acknowledge': 'VIEWER, key with telemetry:write',
+  'post /api/v1/alerts/{id}/resolve': 'VIEWER, key with telemetry:write',
   'get /api/v1/telemetry/{deviceId}': 'VIEWER, key with telemetry:read',
 };
 const WITHOUT_BODY = [
@@ -106,9 +111,13 @@ const WITHOUT_BODY = [
   'post /api/v1/devices/{id}/rotate-secret',
 ];
 /** What may come without its body, which is `{}` then. */
-const BODY_OPTIONAL = ['provision', 'certificate', 'mqtt-token', 'suspend', 'reactivate', 'revoke'].map(
-  (operation) => `post /api/v1/devices/{id}/${operation}`,
-);
+const BODY_OPTIONAL = [
+  ...['provision', 'certificate', 'mqtt-token', 'suspend', 'reactivate', 'revoke'].map(
+    (operation) => `post /api/v1/devices/{id}/${operation}`,
+  ),
+  'post /api/v1/alerts/{id}/acknowledge',
+  'post /api/v1/alerts/{id}/resolve',
+];
 
 function nameOf({ method, path }: { method: string; path: string }): string {
   return `${method} ${path}`;

@@ -12,6 +12,13 @@ import { linkMqtt } from './link/mqtt.ts';
 import { openApiRoute } from './openapi.ts';
 import { type AnyRoute, mount } from './route.ts';
 import {
+  getAlerts,
+  patchAlert,
+  postAlertAcknowledgement,
+  postAlertResolution,
+  postAlertRule,
+} from './routes/alerts.ts';
+import {
   deleteApiKey,
   getApiKey,
   getApiKeys,
@@ -127,6 +134,11 @@ export const ROUTES: readonly AnyRoute[] = [
   deleteApiKey,
   postConnectionTest,
   postBundleAcknowledgement,
+  getAlerts,
+  postAlertRule,
+  patchAlert,
+  postAlertAcknowledgement,
+  postAlertResolution,
   getAuditEvents,
   postCspReport,
   listSites,

@@ -1,4 +1,6 @@
 /** What the registry is told, as it travels. */
+import type { AlertSeverity, AlertType } from '../../protocol/alert.ts';
+
 export interface Actor {
   type: 'USER' | 'API_KEY' | 'DEVICE' | 'SYSTEM';
   id: string;
@@ -20,9 +22,29 @@ export interface AuditEntry {
 
 /** Status that lists need. */
 export interface StatusChange {
-  kind: 'device' | 'plant' | 'sub-device';
+  kind: 'device' | 'plant' | 'sub-device' | 'alert';
   id: string;
   columns: Record<string, string | number | null>;
 }
 
-export type RegistryWrite = StatusChange | { kind: 'audit'; cause: string; entry: AuditEntry; atMs: number };
+/** An alert that began [C-9]. */
+export interface AlertEntry {
+  id: string;
+  organizationId: string;
+  ruleId: string;
+  plantId: string | null;
+  deviceId: string | null;
+  type: AlertType;
+  severity: AlertSeverity;
+  message: string;
+  value: number | null;
+  threshold: number | null;
+  firstSeenAtMs: number;
+  lastSeenAtMs: number;
+  count: number;
+}
+
+export type RegistryWrite =
+  | StatusChange
+  | { kind: 'alert-begun'; entry: AlertEntry }
+  | { kind: 'audit'; cause: string; entry: AuditEntry; atMs: number };

@@ -5,7 +5,8 @@
 
 import { and, eq, gt, isNull, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
-import { apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
+import { alertRules, apiKeys, devices, organizations, plants, subDevices } from '../../migrations/schema.ts';
+import type { AlertOperator, AlertSeverity } from '../../protocol/alert.ts';
 import type { AssetType, DeviceType, MeterRole } from '../../protocol/enums.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
 import { type ApiKeyScope, effectiveScopes, mayConnect } from '../../protocol/scopes.ts';
@@ -37,6 +38,20 @@ export interface SubDevice {
   meterRole: MeterRole | null;
 }
 
+/** An alert rule that is about the plant, or about a device of it, or about every plant [C-9]. */
+export interface AlertRule {
+  id: string;
+  name: string;
+  deviceId: string | null;
+  severity: AlertSeverity;
+  metric: string;
+  operator: AlertOperator;
+  threshold: number | null;
+  forSeconds: number;
+  cooldownSeconds: number;
+  createdAtMs: number;
+}
+
 export interface PlantRecord {
   plantId: string | null;
   organizationId: string;
@@ -46,6 +61,8 @@ export interface PlantRecord {
   subDevices: SubDevice[];
   /** By device id; absent in a copy that older code stored. */
   deviceTypes?: Record<string, DeviceType>;
+  /** Those that are enabled; absent in a copy that older code stored. */
+  alertRules?: AlertRule[];
   /** Keys that may connect and see this plant, neither revoked nor expired [C-8.1]. */
   keyIds: string[];
 }
@@ -178,7 +195,7 @@ async function readPlant(
   const db = drizzle(database);
   const isPlant = eq(plants.id, plantId);
   // One transaction: what is read is of the version that is read with it.
-  const [[plant], rows, keys, types] = await db.batch([
+  const [[plant], rows, keys, types, rules] = await db.batch([
     db
       .select({
         organizationId: plants.organizationId,
@@ -205,6 +222,30 @@ async function readPlant(
       .from(devices)
       .where(eq(devices.plantId, plantId))
       .orderBy(devices.id),
+    db
+      .select({
+        id: alertRules.id,
+        name: alertRules.name,
+        deviceId: alertRules.deviceId,
+        severity: alertRules.severity,
+        metric: alertRules.metric,
+        operator: alertRules.operator,
+        threshold: alertRules.threshold,
+        forSeconds: alertRules.forSeconds,
+        cooldownSeconds: alertRules.cooldownSeconds,
+        createdAtMs: alertRules.createdAtMs,
+      })
+      .from(alertRules)
+      .innerJoin(plants, and(eq(plants.organizationId, alertRules.organizationId), isPlant))
+      .leftJoin(devices, eq(devices.id, alertRules.deviceId))
+      .where(
+        and(
+          eq(alertRules.enabled, true),
+          or(isNull(alertRules.plantId), eq(alertRules.plantId, plantId)),
+          or(isNull(alertRules.deviceId), eq(devices.plantId, plantId)),
+        ),
+      )
+      .orderBy(alertRules.id),
   ]);
   if (!plant) return undefined;
   return {
@@ -225,6 +266,7 @@ async function readPlant(
       }),
     ),
     deviceTypes: Object.fromEntries(types.map(({ id, type }) => [id, type])),
+    alertRules: rules,
     keyIds: keys
       .filter(({ scopes }) => mayConnect(effectiveScopes(scopes as ApiKeyScope[])))
       .filter(({ allowedPlantIds }) => allowedPlantIds?.includes(plantId) ?? true)

@@ -1,21 +1,38 @@
 /** What a Site has to say to D1: status that lists need, and audit rows. Doing it twice changes nothing. */
-import { and, eq, lt } from 'drizzle-orm';
+import { and, eq, lt, ne } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
-import { devices, plants, subDevices } from '../../migrations/schema.ts';
+import { alerts, devices, plants, subDevices } from '../../migrations/schema.ts';
 import { auditRow } from './audit-events.ts';
 import type { RegistryWrite, StatusChange } from './entries.ts';
 
 export async function writeRegistry(database: D1Database, writes: readonly RegistryWrite[]): Promise<void> {
   const db = drizzle(database);
-  const [first, ...rest] = writes.map((write) =>
-    write.kind === 'audit' ? auditRow(db, write.entry, write.atMs, write.cause) : statusChange(db, write),
-  );
+  const [first, ...rest] = writes.map((write) => statementOf(db, write));
   if (first) await db.batch([first, ...rest]);
+}
+
+function statementOf(db: DrizzleD1Database, write: RegistryWrite) {
+  if (write.kind === 'audit') return auditRow(db, write.entry, write.atMs, write.cause);
+  if (write.kind === 'alert-begun') {
+    return db
+      .insert(alerts)
+      .values({ ...write.entry, status: 'ACTIVE' })
+      .onConflictDoNothing();
+  }
+  return statusChange(db, write);
 }
 
 function statusChange(db: DrizzleD1Database, { kind, id, columns }: StatusChange) {
   if (kind === 'plant') return db.update(plants).set(columns).where(eq(plants.id, id));
   if (kind === 'sub-device') return db.update(subDevices).set(columns).where(eq(subDevices.id, id));
+  if (kind === 'alert') {
+    // One that somebody resolved stays as it was.
+    const isOpen = ne(alerts.status, 'RESOLVED');
+    return db
+      .update(alerts)
+      .set(columns)
+      .where(and(eq(alerts.id, id), isOpen));
+  }
   // A status that is older than what the registry has came late.
   const { statusAtMs } = columns;
   const isNewer = typeof statusAtMs === 'number' ? lt(devices.statusAtMs, statusAtMs) : undefined;

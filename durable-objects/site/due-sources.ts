@@ -14,6 +14,7 @@ export function dueSources(site: SiteParts, tokens: TokenSource): DueSource[] {
     planAgenda(site),
     dispatchAgenda(site),
     site.presence,
+    site.alerts,
     site.feed,
     site.calls,
     site.outbox,

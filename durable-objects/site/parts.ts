@@ -10,6 +10,7 @@ import { type Turn, Turns } from '../object/turn.ts';
 import { PlantCopy, type SubDevice } from '../registry/plant-copy.ts';
 import { writeRegistry } from '../registry/status-lane.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
+import { Alerts } from './alert/alerts.ts';
 import { SITE_BOUNDS } from './bounds.ts';
 import { Commanded } from './command/commanded.ts';
 import { MessageIdRows } from './command/message-ids.ts';
@@ -26,8 +27,9 @@ import { DeviceSecrets } from './device/secrets.ts';
 import { servesSite, servingGateway } from './device/serving.ts';
 import { DeviceSessions } from './device/sessions.ts';
 import { DispatchRows } from './dispatch/rows.ts';
-import { REGISTRY_LANE, toEvent, toRegistryWrite } from './event/events.ts';
+import { toEvent } from './event/events.ts';
 import { type Delivered, Outbox } from './event/outbox.ts';
+import { REGISTRY_LANE, toRegistryWrite } from './event/registry-rows.ts';
 import { type OutboxRow, OutboxRows } from './event/rows.ts';
 import { StandingAlarms } from './event/standing-alarms.ts';
 import { ViolationDamping } from './event/violation-damping.ts';
@@ -60,6 +62,7 @@ export class SiteParts {
   readonly journal: Journal;
   readonly store: TelemetryStore;
   readonly presence: Presence;
+  readonly alerts: Alerts;
   readonly feed: TelemetryFeed;
   readonly commands: CommandRows;
   readonly messageIds: MessageIdRows;
@@ -186,6 +189,7 @@ export class SiteParts {
     this.sessions = new DeviceSessions(ctx, devices, new SeenConnections(sql), (turn) =>
       this.presence.update(turn),
     );
+    this.alerts = new Alerts({ registry, journal, outbox });
     const { identity, sessions, configuration } = this;
     this.feed = new TelemetryFeed(
       { identity, registry, journal, sessions, configuration },

@@ -14,7 +14,7 @@ describe('an entry', () => {
     (_name, [value, unit, clause]) => {
       expect(Number.isFinite(value) && value > 0).toBe(true);
       expect(unit).toMatch(/^[A-Za-z]+(, [A-Za-z]+)*$/);
-      expect(clause).toMatch(/^(spec: Limits|C-\d+\.\d+|ours)$/);
+      expect(clause).toMatch(/^(spec: Limits|C-\d+(\.\d+)?|ours)$/);
     },
   );
 

@@ -4,6 +4,7 @@
  */
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { writeRegistry } from '../../durable-objects/registry/status-lane.ts';
 import { ERROR_STATUS } from '../../protocol/errors.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
 import { ROUTES } from '../../worker/app.ts';
@@ -37,7 +38,8 @@ beforeAll(async () => {
 });
 
 async function thingsOf(owner: Team): Promise<Things> {
-  const { id: plant } = await postPlant(owner.operator);
+  const ean = String(Math.floor(Math.random() * 1e9)).padStart(18, '8');
+  const { id: plant } = await postPlant(owner.operator, { eanCons: ean });
   const { id: subDevice } = await postSubDevice(owner.operator, plant);
   const { id: key } = await createTeamKey(owner, ['plants:read']);
   const { id: device } = await newTokenDevice(owner, { plantId: plant });
@@ -52,8 +54,23 @@ async function thingsOf(owner: Team): Promise<Things> {
     'sub-devices': subDevice,
     'api-keys': key,
     devices: device,
+    telemetry: device,
+    alerts: await newAlert(owner.id, plant),
     commands: cmdId,
+    ean,
   };
+}
+
+/** One that fired, as a Site tells of it. */
+async function newAlert(organizationId: string, plantId: string): Promise<string> {
+  const id = crypto.randomUUID();
+  const seen = { firstSeenAtMs: Date.now(), lastSeenAtMs: Date.now(), count: 1 };
+  const about = { ruleId: crypto.randomUUID(), plantId, deviceId: null, value: 9, threshold: 10 };
+  const what = { type: 'THRESHOLD', severity: 'WARNING', message: 'nearly empty' } as const;
+  await writeRegistry(env.DB, [
+    { kind: 'alert-begun', entry: { id, organizationId, ...about, ...what, ...seen } },
+  ]);
+  return id;
 }
 
 /** Who gets furthest: a session of an ORG_ADMIN, and a key with the route's scope; both where the route takes both. */
@@ -103,7 +120,7 @@ function expectAbsent({ who }: AnyRoute, { status, text }: Seen): void {
 async function rowsOf({ id }: Team): Promise<unknown[]> {
   const ofPlants =
     'SELECT s.* FROM sub_devices s JOIN plants p ON p.id = s.plant_id WHERE p.organization_id = ?';
-  const tables = ['plants', 'devices', 'memberships', 'audit_events'].map(
+  const tables = ['plants', 'devices', 'memberships', 'alerts', 'alert_rules', 'audit_events'].map(
     (table) => `SELECT * FROM ${table} WHERE organization_id = ?`,
   );
   const keys =

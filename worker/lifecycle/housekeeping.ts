@@ -1,6 +1,7 @@
 /** What the clock does, each minute: it finishes what requests left under way, and clears away what is over. */
 import { reasonOf } from '../../durable-objects/registry/reason.ts';
 import type { Env } from '../env.ts';
+import { dropOldAlerts } from '../registry/alerts.ts';
 import { dropOldAuditEvents } from '../registry/audit.ts';
 import { dropOldFailures } from '../registry/login-failures.ts';
 import { dropExpiredSessions } from '../registry/sessions.ts';
@@ -19,6 +20,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['device moves', () => finishMoves(env, now)],
     ['sessions', () => dropExpiredSessions(env.DB, now, ROWS_PER_ROUND)],
     ['login failures', () => dropOldFailures(env.DB, now, ROWS_PER_ROUND)],
+    ['alerts', () => dropOldAlerts(env.DB, now, EVENTS_PER_ROUND)],
     ['audit events', () => dropOldAuditEvents(env.DB, now, EVENTS_PER_ROUND)],
   ];
   // One that fails holds back no other.

@@ -3,7 +3,7 @@ import { and, asc, count, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { devices, organizations, subDevices } from '../../migrations/schema.ts';
+import { alertRules, devices, organizations, subDevices } from '../../migrations/schema.ts';
 import type { DeviceChange, DeviceRequest } from '../../protocol/device-record.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { type OrganizationSettings, organizationSettings } from '../../protocol/organization.ts';
@@ -144,6 +144,7 @@ export async function deleteDevice(
   const sites = plantId === null ? [] : [plantId];
   const { results, ...told } = await commitChange(database, organizationId, { sites }, now, (db) => [
     db.update(subDevices).set({ linkedDeviceId: null }).where(eq(subDevices.linkedDeviceId, id)),
+    db.delete(alertRules).where(eq(alertRules.deviceId, id)),
     db.delete(devices).where(eq(devices.id, id)).returning({ id: devices.id }),
     auditRowIfChanged(db, audit, now),
     // As many as the audit row that stands before it.
@@ -152,5 +153,5 @@ export async function deleteDevice(
       .set({ deviceCount: sql`${organizations.deviceCount} - 1` })
       .where(and(eq(organizations.id, organizationId), sql`changes() > 0`)),
   ]);
-  return isEmpty(results[1]) ? 'gone' : told;
+  return isEmpty(results[2]) ? 'gone' : told;
 }

@@ -3,7 +3,7 @@ import { and, asc, count, eq, getTableColumns, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { plants, subDevices } from '../../migrations/schema.ts';
+import { alertRules, plants, subDevices } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { PageRequest } from '../../protocol/page.ts';
 import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
@@ -160,10 +160,11 @@ export async function deletePlant(
     const told: Told = { sites: [id], vhosts: true };
     const { results, ...change } = await commitChange(database, organizationId, told, now, (db) => [
       db.delete(subDevices).where(eq(subDevices.plantId, id)),
+      db.delete(alertRules).where(eq(alertRules.plantId, id)),
       db.delete(plants).where(eq(plants.id, id)).returning({ id: plants.id }),
       auditRowIfChanged(db, audit, now),
     ]);
-    return isEmpty(results[1]) ? 'gone' : change;
+    return isEmpty(results[2]) ? 'gone' : change;
   } catch (error) {
     if (brokeForeignKey(error)) return 'devices';
     throw error;

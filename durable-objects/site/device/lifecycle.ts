@@ -10,7 +10,7 @@ import type { RefusedLogin, SecretRotation } from '../../rpc.ts';
 import { fail } from '../dispatch/ends.ts';
 import { handOver } from '../dispatch/execution.ts';
 import { OWN } from '../dispatch/rows.ts';
-import { auditRow, statusRow, toRegistryWrite } from '../event/events.ts';
+import { auditRow, statusRow, toRegistryWrite } from '../event/registry-rows.ts';
 import type { SiteParts } from '../parts.ts';
 import { tellAgain } from '../plan/settle.ts';
 import { removeDevice } from './remove.ts';

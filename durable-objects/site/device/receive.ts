@@ -49,6 +49,7 @@ export function receiveFrames(
 
   // 2. write once; the answers leave first
   const isEventDue = findings.hasData && feed.isDue(now);
+  const alerts = findings.hasData ? site.alerts.judge(findings.entries, now) : undefined;
   site.turns.run((turn) => {
     turn.send(() => {
       const answers = findings.answers();
@@ -59,7 +60,8 @@ export function receiveFrames(
         site.registry.refreshInBackground();
       }
     });
-    journal.append(turn, findings.entries, isEventDue ? now : journal.eventAtMs);
+    journal.append(turn, findings.entries, isEventDue ? now : journal.eventAtMs, alerts?.text);
+    alerts?.tell(turn);
     noteDropped(turn, site, device.id, findings.dropped);
     if (findings.proved) site.devices.setProved(turn, device, findings.proved);
     if (findings.reportedStatus) site.devices.setReportedStatus(turn, device.id, findings.reportedStatus);

@@ -10,7 +10,7 @@ import { reasonOf } from '../../registry/reason.ts';
 import { signDeviceToken } from '../../secrets/device-tokens.ts';
 import type { DeviceAck } from '../dispatch/execution.ts';
 import { sendSigned } from '../dispatch/send-command.ts';
-import { statusRow } from '../event/events.ts';
+import { statusRow } from '../event/registry-rows.ts';
 import type { SiteParts } from '../parts.ts';
 import type { DeviceRow } from './rows.ts';
 

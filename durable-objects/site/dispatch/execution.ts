@@ -236,6 +236,7 @@ export function plantChanged(turn: Turn, site: SiteParts, isGone: boolean): void
       site.sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);
     }
   }
+  site.alerts.rulesChanged(turn);
   // Who is there, and which alarms stand, by what the plant consists of now.
   turn.send(() => site.presence.noteChange());
 }

@@ -4,14 +4,10 @@ import type { CommandType, ExecutionStatus } from '../../../protocol/enums.ts';
 import type { Acknowledgement, Alarm, Execution } from '../../../protocol/event.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { EventKind } from '../../../protocol/routing-keys.ts';
-import type { AuditEntry, RegistryWrite, StatusChange } from '../../registry/entries.ts';
 import type { OutboxEvent, PassingEvent } from '../../rpc.ts';
 import { derivedUuid } from '../../secrets/hmac.ts';
 import { type Violation, violationText } from '../command/refusal.ts';
 import type { NewOutboxRow, OutboxRow } from './rows.ts';
-
-/** The lane of a key's Vhost is the key's id; this one leads to D1. */
-export const REGISTRY_LANE = 'registry';
 
 export interface EventSubject {
   /** The command's own id, the one cause of all its events. */
@@ -235,40 +231,6 @@ function alarmEvents(
     at_ms: now,
     payload,
   }));
-}
-
-/** A status that lists need, on its way to D1; the row's payload is its columns. */
-export function statusRow(
-  kind: StatusChange['kind'],
-  id: string,
-  columns: StatusChange['columns'],
-  now: number,
-): NewOutboxRow {
-  return {
-    lane: REGISTRY_LANE,
-    kind,
-    message_id: id,
-    correlation_id: null,
-    at_ms: now,
-    payload: JSON.stringify(columns),
-  };
-}
-
-/** An audit row on its way to D1; `cause`: told once, however often it goes. */
-export function auditRow(cause: string, entry: AuditEntry, now: number): NewOutboxRow {
-  return {
-    lane: REGISTRY_LANE,
-    kind: 'audit',
-    message_id: cause,
-    correlation_id: null,
-    at_ms: now,
-    payload: JSON.stringify(entry),
-  };
-}
-
-export function toRegistryWrite({ kind, message_id: id, payload, at_ms: atMs }: NewOutboxRow): RegistryWrite {
-  if (kind === 'audit') return { kind, cause: id, entry: JSON.parse(payload) as AuditEntry, atMs };
-  return { kind: kind as StatusChange['kind'], id, columns: JSON.parse(payload) };
 }
 
 export function toEvent(row: OutboxRow): OutboxEvent {

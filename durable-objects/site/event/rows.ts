@@ -2,11 +2,12 @@
 import type { EventKind } from '../../../protocol/routing-keys.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { RegistryWrite } from '../../registry/entries.ts';
 
 export type OutboxRow = {
   sequence: number;
   lane: string;
-  kind: EventKind | 'device' | 'plant' | 'sub-device' | 'audit';
+  kind: EventKind | RegistryWrite['kind'];
   message_id: string;
   correlation_id: string | null;
   at_ms: number;

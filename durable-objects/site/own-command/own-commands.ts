@@ -13,7 +13,7 @@ import type { OwnCommandAnswer, OwnCommandSubmission } from '../../rpc.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
 import { type DispatchState, OWN } from '../dispatch/rows.ts';
 import { dispatch } from '../dispatch/send-command.ts';
-import { auditRow } from '../event/events.ts';
+import { auditRow } from '../event/registry-rows.ts';
 import type { SiteParts } from '../parts.ts';
 import type { KnownOwnCommand } from './rows.ts';
 

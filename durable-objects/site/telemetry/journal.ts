@@ -32,6 +32,8 @@ interface BlockHead {
   size: number;
   /** When the last telemetry event went to partners: rides in the same row, for nothing. */
   eventAtMs: number;
+  /** What is remembered of the alert rules rides there, too. */
+  alerts: string;
 }
 
 /** The snapshot as it is stored; entries received since then are read back from the journal. */
@@ -88,6 +90,10 @@ export class Journal {
     return this.#snapshot;
   }
 
+  get isSnapshotRead(): boolean {
+    return this.#snapshot !== undefined;
+  }
+
   get isEmpty(): boolean {
     return this.#open() === undefined;
   }
@@ -102,6 +108,22 @@ export class Journal {
     return this.#open()?.eventAtMs ?? 0;
   }
 
+  /** What is remembered of the alert rules; empty while there is nothing. */
+  get alerts(): string {
+    return this.#open()?.alerts ?? '';
+  }
+
+  /** The same without a message. */
+  noteAlerts(turn: Turn, alerts: string): void {
+    const head = this.#open();
+    if (!head || head.alerts === alerts) return;
+    this.#rows.noteAlerts(turn, head.id, alerts);
+    turn.undo(() => {
+      this.#head = head;
+    });
+    this.#head = { ...head, alerts };
+  }
+
   /** An event has gone, or goes with this turn. */
   noteEvent(turn: Turn): void {
     const head = this.#open();
@@ -113,14 +135,14 @@ export class Journal {
   }
 
   /** Appends messages; nonces and latest values follow once the turn stands. */
-  append(turn: Turn, readings: readonly Reading[], eventAtMs: number): void {
+  append(turn: Turn, readings: readonly Reading[], eventAtMs: number, alerts = this.alerts): void {
     const [first] = readings;
     if (!first) return;
     if (readings.some((reading) => reading.data)) this.#keepSnapshot(turn, first.entry.receivedMs);
     const entries = readings.map(({ entry, data }) =>
       data ? { ...entry, as: meaningOf(this.#host.origin(entry.deviceId)) } : entry,
     );
-    const head = this.#write(turn, entries, eventAtMs);
+    const head = this.#write(turn, entries, { eventAtMs, alerts });
     const { replay, snapshot } = this;
     turn.remember(() => {
       this.#head = head;
@@ -172,13 +194,17 @@ export class Journal {
     return this.#rows.headsFrom(block);
   }
 
-  #write(turn: Turn, entries: readonly JournalEntry[], eventAtMs: number): BlockHead | undefined {
+  #write(
+    turn: Turn,
+    entries: readonly JournalEntry[],
+    riders: Pick<BlockHead, 'eventAtMs' | 'alerts'>,
+  ): BlockHead | undefined {
     let head = this.#open();
     let pending = '';
     const flush = () => {
       if (!head || pending === '') return;
-      this.#rows.append(turn, head.id, pending, eventAtMs);
-      head = { ...head, size: head.size + pending.length, eventAtMs };
+      this.#rows.append(turn, head.id, pending, riders);
+      head = { ...head, size: head.size + pending.length, ...riders };
       pending = '';
     };
     for (const entry of entries) {
@@ -192,9 +218,9 @@ export class Journal {
       flush();
       const id: number = (head?.id ?? 0) + 1;
       const startsAt: number = head ? head.startsAt + head.size : 0;
-      const block = { id, starts_at: startsAt, event_at_ms: eventAtMs, data: line };
-      this.#rows.insert(turn, block);
-      head = { id, openedAtMs: turn.now, startsAt, size: line.length, eventAtMs };
+      const block = { id, starts_at: startsAt, data: line };
+      this.#rows.insert(turn, block, riders);
+      head = { id, openedAtMs: turn.now, startsAt, size: line.length, ...riders };
     }
     flush();
     return head;
@@ -224,6 +250,7 @@ export class Journal {
             startsAt: row.starts_at,
             size: row.size,
             eventAtMs: row.event_at_ms,
+            alerts: row.alerts,
           }
         : null;
     }

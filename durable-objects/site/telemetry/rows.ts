@@ -15,8 +15,17 @@ export type JournalBlockRow = {
   starts_at: number;
   size: number;
   event_at_ms: number;
+  alerts: string;
   data: string;
 };
+
+/** What rides in the row of the open block. */
+export interface Riders {
+  eventAtMs: number;
+  alerts: string;
+}
+
+type NewBlock = Pick<JournalBlockRow, 'id' | 'starts_at' | 'data'>;
 
 export type BlockHeadRow = Omit<JournalBlockRow, 'data'>;
 
@@ -34,7 +43,7 @@ export class JournalRows implements Kept {
   /** The block that is being filled. */
   open(): BlockHeadRow | undefined {
     return this.#sql.one(
-      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms FROM journal_block
+      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts FROM journal_block
        ORDER BY id DESC LIMIT 1`,
     );
   }
@@ -51,7 +60,7 @@ export class JournalRows implements Kept {
   /** The same blocks, without their data. */
   headsFrom(id: number): Iterable<BlockHeadRow> {
     return this.#sql.each(
-      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms FROM journal_block
+      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts FROM journal_block
        WHERE id >= ? ORDER BY id`,
       id,
     );
@@ -80,37 +89,43 @@ export class JournalRows implements Kept {
   }
 
   /** A block that is packed and old gives its row to the new one. */
-  insert(turn: Turn, block: Pick<JournalBlockRow, 'id' | 'starts_at' | 'event_at_ms' | 'data'>): void {
+  insert(turn: Turn, block: NewBlock, riders: Riders): void {
     this.#grow(turn, block.data.length);
     const oldest = this.#oldest();
     const isOld = oldest && oldest.last_at_ms < turn.now - SITE_BOUNDS.hotMs;
     if (oldest && isOld && oldest.id < this.#packedBlock()) {
       turn.write(
         `UPDATE journal_block SET id = ?, opened_at_ms = ?, last_at_ms = ?, starts_at = ?, size = ?, event_at_ms = ?,
-           data = ? WHERE id = ?`,
-        ...valuesOf(block, turn.now),
+           alerts = ?, data = ? WHERE id = ?`,
+        ...valuesOf(block, riders, turn.now),
         oldest.id,
       );
       this.#extent = undefined;
       return;
     }
     turn.write(
-      `INSERT INTO journal_block (id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, data)
-       VALUES (?, ?, ?, ?, ?, ?, ?)`,
-      ...valuesOf(block, turn.now),
+      `INSERT INTO journal_block (id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts, data)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...valuesOf(block, riders, turn.now),
     );
   }
 
-  append(turn: Turn, id: number, lines: string, eventAtMs: number): void {
+  append(turn: Turn, id: number, lines: string, { eventAtMs, alerts }: Riders): void {
     this.#grow(turn, lines.length);
     turn.write(
-      'UPDATE journal_block SET data = data || ?, size = size + ?, last_at_ms = ?, event_at_ms = ? WHERE id = ?',
+      `UPDATE journal_block SET data = data || ?, size = size + ?, last_at_ms = ?, event_at_ms = ?, alerts = ?
+       WHERE id = ?`,
       boundedRow(lines),
       lines.length,
       turn.now,
       eventAtMs,
+      alerts,
       id,
     );
+  }
+
+  noteAlerts(turn: Turn, id: number, alerts: string): void {
+    turn.write('UPDATE journal_block SET alerts = ? WHERE id = ?', alerts, id);
   }
 
   noteEvent(turn: Turn, id: number, eventAtMs: number): void {
@@ -157,7 +172,6 @@ export class JournalRows implements Kept {
   }
 }
 
-function valuesOf(block: Pick<JournalBlockRow, 'id' | 'starts_at' | 'event_at_ms' | 'data'>, now: number) {
-  const { id, starts_at: startsAt, event_at_ms: eventAtMs, data } = block;
-  return [id, now, now, startsAt, data.length, eventAtMs, boundedRow(data)];
+function valuesOf({ id, starts_at: startsAt, data }: NewBlock, { eventAtMs, alerts }: Riders, now: number) {
+  return [id, now, now, startsAt, data.length, eventAtMs, alerts, boundedRow(data)];
 }

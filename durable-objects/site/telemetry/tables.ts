@@ -20,4 +20,9 @@ export const TELEMETRY_TABLES = LEVELS.map(
       data BLOB NOT NULL
     );
     `,
-).join('');
+)
+  .join('')
+  .concat(`
+    -- What is remembered of the alert rules: rides in the open block's row.
+    ALTER TABLE journal_block ADD COLUMN alerts TEXT NOT NULL DEFAULT '';
+    `);

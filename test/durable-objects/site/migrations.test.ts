@@ -26,6 +26,7 @@ restoreBounds();
 async function setBack(siteId: string): Promise<void> {
   const statements = [
     ...['raw', '5m', '1h', '1d'].map((level) => `DROP TABLE telemetry_${level}`),
+    'ALTER TABLE journal_block DROP COLUMN alerts',
     `UPDATE journal_block SET data = replace(data, '"*",{', '{')`,
     'UPDATE journal_block SET size = length(data)',
     "ALTER TABLE device ADD COLUMN secret_sealed TEXT NOT NULL DEFAULT ''",

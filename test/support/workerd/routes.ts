@@ -16,9 +16,17 @@ export function nounsOf({ path }: AnyRoute): string[] {
   return [...path.matchAll(PARAMETER)].map(([, noun = '']) => noun);
 }
 
+/** What routes ask for in their query. */
+const QUERIES: Record<string, (ids: Readonly<Record<string, string>>) => string> = {
+  '/api/v1/vcp/sites/{siteId}/telemetry': () =>
+    '?metric=gridPowerKw&from=2026-01-15T10:00:00Z&to=2026-01-15T11:00:00Z',
+  '/api/v1/vcp/meter-state': ({ ean = '000000000000000000' }) => `?ean=${ean}`,
+};
+
 /** The path with an id for each noun; of a noun without one there is nothing. */
 export function pathWith({ path }: AnyRoute, ids: Readonly<Record<string, string>>): string {
-  return path.replace(PARAMETER, (_all, noun: string) => `${noun}/${ids[noun] ?? ABSENT}`);
+  const query = QUERIES[path]?.(ids) ?? '';
+  return path.replace(PARAMETER, (_all, noun: string) => `${noun}/${ids[noun] ?? ABSENT}`) + query;
 }
 
 /**

@@ -1,0 +1,111 @@
+/** Alerts [C-9]: rules that an organization makes about what its plants send, and what fired of them. One path, two kinds. */
+import { z } from 'zod';
+import { uuid } from './ids.ts';
+import { LIMIT } from './limits.ts';
+import { displayName } from './user.ts';
+
+export const ALERT_KINDS = ['ALERT', 'RULE'] as const;
+export const ALERT_SEVERITIES = ['INFO', 'WARNING', 'CRITICAL'] as const;
+export type AlertSeverity = (typeof ALERT_SEVERITIES)[number];
+/** `ABSENT`: nothing was heard for so long. */
+export const ALERT_OPERATORS = ['GT', 'GTE', 'LT', 'LTE', 'EQ', 'NE', 'ABSENT'] as const;
+export type AlertOperator = (typeof ALERT_OPERATORS)[number];
+export const ALERT_STATUSES = ['ACTIVE', 'ACKNOWLEDGED', 'RESOLVED'] as const;
+export type AlertStatus = (typeof ALERT_STATUSES)[number];
+export const ALERT_TYPES = ['THRESHOLD', 'ABSENT'] as const;
+export type AlertType = (typeof ALERT_TYPES)[number];
+
+const seconds = z.int().min(0).max(LIMIT.alertSecondsMax);
+const threshold = z.number().min(-LIMIT.signalMagnitude).max(LIMIT.signalMagnitude);
+const note = z.string().max(LIMIT.alertNoteCharacters);
+
+/** What may be changed of a rule. Its target stays: another target is another rule. */
+const RULE = {
+  name: displayName,
+  severity: z.enum(ALERT_SEVERITIES),
+  metric: z.string().min(1).max(LIMIT.metricCharacters),
+  operator: z.enum(ALERT_OPERATORS),
+  threshold: threshold.nullable(),
+  forSeconds: seconds,
+  cooldownSeconds: seconds.min(LIMIT.alertCooldownSecondsMin),
+  enabled: z.boolean(),
+};
+
+/** Of a plant, or of a device under the names that it uses; of neither: of every plant of the organization. */
+export const alertRuleRequest = z
+  .strictObject({
+    ...RULE,
+    plantId: uuid.nullable().optional(),
+    deviceId: uuid.nullable().optional(),
+    threshold: RULE.threshold.optional(),
+    forSeconds: seconds.optional(),
+    cooldownSeconds: RULE.cooldownSeconds.default(LIMIT.alertCooldownSeconds),
+    enabled: z.boolean().default(true),
+  })
+  .refine(({ plantId, deviceId }) => !(plantId && deviceId), 'plantId, deviceId: one of them at most')
+  .refine(isWhole, 'threshold: needed, but for ABSENT');
+export type AlertRuleRequest = z.infer<typeof alertRuleRequest>;
+
+/** Of a rule its fields; of an alert `severity` and `note`. What it leaves out stays. */
+export const alertChange = z.strictObject({ ...RULE, note: note.nullable() }).partial();
+export type AlertChange = z.infer<typeof alertChange>;
+
+export const alertAction = z.strictObject({ note: note.optional() });
+
+/** Whether a rule has what its operator compares with. */
+export function isWhole({
+  operator,
+  threshold: against,
+}: {
+  operator: AlertOperator;
+  threshold?: number | null | undefined;
+}) {
+  return operator === 'ABSENT' || typeof against === 'number';
+}
+
+/** ABSENT is nothing at once: a device that sends each minute is absent between. */
+export function forSecondsOf({
+  operator,
+  forSeconds,
+}: {
+  operator: AlertOperator;
+  forSeconds?: number | undefined;
+}) {
+  return forSeconds ?? (operator === 'ABSENT' ? LIMIT.alertAbsentSeconds : 0);
+}
+
+export const alertRuleRecord = z.strictObject({
+  id: z.string(),
+  kind: z.literal('RULE'),
+  ...RULE,
+  plantId: z.string().nullable(),
+  deviceId: z.string().nullable(),
+  createdAt: z.string(),
+  updatedAt: z.string(),
+});
+export type AlertRuleRecord = z.infer<typeof alertRuleRecord>;
+
+export const alertRecord = z.strictObject({
+  id: z.string(),
+  kind: z.literal('ALERT'),
+  ruleId: z.string().nullable(),
+  type: z.enum(ALERT_TYPES),
+  severity: z.enum(ALERT_SEVERITIES),
+  status: z.enum(ALERT_STATUSES),
+  plantId: z.string().nullable(),
+  deviceId: z.string().nullable(),
+  message: z.string(),
+  value: z.number().nullable(),
+  threshold: z.number().nullable(),
+  firstSeenAt: z.string(),
+  lastSeenAt: z.string(),
+  /** How often the condition began while it was open. */
+  count: z.int().min(1),
+  note: z.string().nullable(),
+  acknowledgedBy: z.string().nullable(),
+  acknowledgedAt: z.string().nullable(),
+  /** Null of one that resolved itself. */
+  resolvedBy: z.string().nullable(),
+  resolvedAt: z.string().nullable(),
+});
+export type AlertRecord = z.infer<typeof alertRecord>;

@@ -1,0 +1,231 @@
+/** Alert rules and alerts as the Worker reads and writes them [C-9]. */
+import { and, count, desc, eq, inArray, lt, ne, type SQL, sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/d1';
+import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
+import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
+import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
+import { alertRules, alerts, devices, organizations } from '../../migrations/schema.ts';
+import type { AlertRuleRequest, AlertStatus } from '../../protocol/alert.ts';
+import { forSecondsOf } from '../../protocol/alert.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { organizationSettings } from '../../protocol/organization.ts';
+import type { PageRequest } from '../../protocol/page.ts';
+import { isEmpty } from './broken.ts';
+import { commitChange, type RegistryChange, type Told } from './changes.ts';
+
+export type AlertRuleRow = typeof alertRules.$inferSelect;
+export type AlertRow = typeof alerts.$inferSelect;
+
+/** Whose alerts: of an organization, of those plants alone where a key is limited to some. */
+export interface AlertsOf {
+  organizationId: string;
+  allowedPlantIds: string[] | null;
+}
+
+/** What a list is narrowed to. */
+export interface AlertFilter {
+  plantId?: string | undefined;
+  deviceId?: string | undefined;
+  status?: AlertStatus | undefined;
+}
+
+export async function pageAlerts(
+  database: D1Database,
+  of: AlertsOf,
+  { plantId, deviceId, status }: AlertFilter,
+  { page, limit }: PageRequest,
+): Promise<{ rows: AlertRow[]; total: number }> {
+  const isMeant = and(
+    eq(alerts.organizationId, of.organizationId),
+    ofPlants(alerts.plantId, of),
+    plantId === undefined ? undefined : eq(alerts.plantId, plantId),
+    deviceId === undefined ? undefined : eq(alerts.deviceId, deviceId),
+    status === undefined ? undefined : eq(alerts.status, status),
+  );
+  const db = drizzle(database);
+  const [rows, [total]] = await db.batch([
+    db
+      .select()
+      .from(alerts)
+      .where(isMeant)
+      .orderBy(desc(alerts.firstSeenAtMs), desc(alerts.id))
+      .limit(limit)
+      .offset((page - 1) * limit),
+    db.select({ total: count() }).from(alerts).where(isMeant),
+  ]);
+  return { rows, total: total?.total ?? 0 };
+}
+
+/** Newest first. A key that is limited to plants sees the rules about those, and about devices of theirs. */
+export async function pageAlertRules(
+  database: D1Database,
+  of: AlertsOf,
+  { plantId, deviceId }: Omit<AlertFilter, 'status'>,
+  { page, limit }: PageRequest,
+): Promise<{ rows: AlertRuleRow[]; total: number }> {
+  const isMeant = and(
+    eq(alertRules.organizationId, of.organizationId),
+    ofPlants(sql`coalesce(${alertRules.plantId}, ${devices.plantId})`, of),
+    plantId === undefined ? undefined : eq(alertRules.plantId, plantId),
+    deviceId === undefined ? undefined : eq(alertRules.deviceId, deviceId),
+  );
+  const db = drizzle(database);
+  const [rows, [total]] = await db.batch([
+    db
+      .select({ rule: alertRules })
+      .from(alertRules)
+      .leftJoin(devices, eq(devices.id, alertRules.deviceId))
+      .where(isMeant)
+      .orderBy(desc(alertRules.createdAtMs), desc(alertRules.id))
+      .limit(limit)
+      .offset((page - 1) * limit),
+    db
+      .select({ total: count() })
+      .from(alertRules)
+      .leftJoin(devices, eq(devices.id, alertRules.deviceId))
+      .where(isMeant),
+  ]);
+  return { rows: rows.map(({ rule }) => rule), total: total?.total ?? 0 };
+}
+
+export async function findAlert(
+  database: D1Database,
+  of: AlertsOf,
+  id: string,
+): Promise<AlertRow | undefined> {
+  const [row] = await drizzle(database)
+    .select()
+    .from(alerts)
+    .where(
+      and(eq(alerts.id, id), eq(alerts.organizationId, of.organizationId), ofPlants(alerts.plantId, of)),
+    );
+  return row;
+}
+
+export async function findAlertRule(
+  database: D1Database,
+  of: AlertsOf,
+  id: string,
+): Promise<AlertRuleRow | undefined> {
+  const isMeant = and(
+    eq(alertRules.id, id),
+    eq(alertRules.organizationId, of.organizationId),
+    ofPlants(sql`coalesce(${alertRules.plantId}, ${devices.plantId})`, of),
+  );
+  const [row] = await drizzle(database)
+    .select({ rule: alertRules })
+    .from(alertRules)
+    .leftJoin(devices, eq(devices.id, alertRules.deviceId))
+    .where(isMeant);
+  return row?.rule;
+}
+
+/** `sitePlantId`: the plant whose Site judges it; null = all of them. `full`: no more may be. */
+export async function createAlertRule(
+  database: D1Database,
+  organizationId: string,
+  request: AlertRuleRequest,
+  sitePlantId: string | null,
+  audit: (id: string) => AuditEntry,
+  now: number,
+): Promise<{ row: AlertRuleRow; change: RegistryChange } | 'full'> {
+  const [own] = await drizzle(database)
+    .select({ total: count() })
+    .from(alertRules)
+    .where(eq(alertRules.organizationId, organizationId));
+  if ((own?.total ?? 0) >= LIMIT.alertRulesPerOrganization) return 'full';
+  const { name, severity, metric, operator, cooldownSeconds, enabled } = request;
+  const row: AlertRuleRow = {
+    id: crypto.randomUUID(),
+    organizationId,
+    plantId: request.plantId ?? null,
+    deviceId: request.deviceId ?? null,
+    name,
+    severity,
+    metric,
+    operator,
+    threshold: operator === 'ABSENT' ? null : (request.threshold ?? null),
+    forSeconds: forSecondsOf(request),
+    cooldownSeconds,
+    enabled,
+    createdAtMs: now,
+    updatedAtMs: now,
+  };
+  const change = await commitChange(database, organizationId, toldOf(sitePlantId), now, (db) => [
+    db.insert(alertRules).values(row),
+    auditRow(db, audit(row.id), now),
+  ]);
+  return { row, change };
+}
+
+export async function changeAlertRule(
+  database: D1Database,
+  row: AlertRuleRow,
+  sitePlantId: string | null,
+  audit: AuditEntry,
+  now: number,
+): Promise<RegistryChange | 'gone'> {
+  const { id, organizationId, createdAtMs: _created, ...columns } = row;
+  const { results, ...change } = await commitChange(
+    database,
+    organizationId,
+    toldOf(sitePlantId),
+    now,
+    (db) => [
+      db.update(alertRules).set(columns).where(eq(alertRules.id, id)).returning({ id: alertRules.id }),
+      auditRowIfChanged(db, audit, now),
+    ],
+  );
+  return isEmpty(results[0]) ? 'gone' : change;
+}
+
+/** Changes an alert that is in one of these states; false for one that is in none of them any more. */
+export async function changeAlert(
+  database: D1Database,
+  id: string,
+  states: readonly AlertStatus[],
+  columns: Partial<AlertRow>,
+  audit: AuditEntry,
+  now: number,
+): Promise<boolean> {
+  const db = drizzle(database);
+  const [changed] = await db.batch([
+    db
+      .update(alerts)
+      .set({ lastSeenAtMs: sql`${alerts.lastSeenAtMs}`, ...columns })
+      .where(and(eq(alerts.id, id), inArray(alerts.status, [...states])))
+      .returning({ id: alerts.id }),
+    auditRowIfChanged(db, audit, now),
+  ]);
+  return changed.length > 0;
+}
+
+/** Clears away so many that were resolved longer ago than their organization keeps audit events. */
+export async function dropOldAlerts(database: D1Database, now: number, most: number): Promise<void> {
+  const db = drizzle(database);
+  const days = sql`coalesce(json_extract(${organizations.settings}, '$.auditRetentionDays'),
+    ${organizationSettings.parse({}).auditRetentionDays})`;
+  const over = await db
+    .select({ id: alerts.id })
+    .from(alerts)
+    .innerJoin(organizations, eq(organizations.id, alerts.organizationId))
+    .where(and(ne(alerts.status, 'ACTIVE'), lt(alerts.resolvedAtMs, sql`${now} - ${days} * 86400000`)))
+    .limit(most);
+  if (over.length === 0) return;
+  await db.delete(alerts).where(
+    inArray(
+      alerts.id,
+      over.map(({ id }) => id),
+    ),
+  );
+}
+
+function toldOf(sitePlantId: string | null): Told {
+  return { sites: sitePlantId === null ? 'all' : [sitePlantId] };
+}
+
+function ofPlants(column: SQLiteColumn | SQL, { allowedPlantIds }: AlertsOf): SQL | undefined {
+  if (allowedPlantIds === null) return undefined;
+  // As one parameter: D1 binds a hundred.
+  return sql`${column} IN (SELECT value FROM json_each(${JSON.stringify(allowedPlantIds)}))`;
+}

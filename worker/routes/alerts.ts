@@ -1,0 +1,272 @@
+/** Alerts and the rules that they come from [C-9]: one path, two kinds. */
+import type { Context } from 'hono';
+import { z } from 'zod';
+import {
+  ALERT_KINDS,
+  ALERT_STATUSES,
+  type AlertChange,
+  type AlertRecord,
+  type AlertRuleRecord,
+  type AlertStatus,
+  alertAction,
+  alertChange,
+  alertRecord,
+  alertRuleRecord,
+  alertRuleRequest,
+  isWhole,
+} from '../../protocol/alert.ts';
+import { formatInstant, uuid } from '../../protocol/ids.ts';
+import { pageOf, pageSchema } from '../../protocol/page.ts';
+import { auditEntry } from '../auth/audit-entry.ts';
+import { deviceNotFound, requireDevice } from '../auth/device-access.ts';
+import type { Who } from '../auth/door.ts';
+import { requirePlant } from '../auth/plant-access.ts';
+import type { AppContext } from '../env.ts';
+import { ApiError } from '../http/error-response.ts';
+import { idParameter, noParameters, pageParameters } from '../http/query.ts';
+import { siteById } from '../lifecycle/device-site.ts';
+import { announce } from '../lifecycle/registry-change.ts';
+import {
+  type AlertRow,
+  type AlertRuleRow,
+  changeAlert,
+  changeAlertRule,
+  createAlertRule,
+  findAlert,
+  findAlertRule,
+  pageAlertRules,
+  pageAlerts,
+} from '../registry/alerts.ts';
+import { route } from '../route.ts';
+
+const READS_ALERTS: Who = { door: 'member', role: 'VIEWER', scope: 'telemetry:read' };
+const WRITES_ALERTS: Who = { door: 'member', role: 'VIEWER', scope: 'telemetry:write' };
+const OPEN: readonly AlertStatus[] = ['ACTIVE', 'ACKNOWLEDGED'];
+
+const eitherRecord = z.union([alertRecord, alertRuleRecord]);
+
+export const getAlerts = route({
+  method: 'GET',
+  path: '/api/v1/alerts',
+  summary: 'Alerts that fired, newest first; with `kind=RULE` the rules',
+  who: READS_ALERTS,
+  params: noParameters,
+  query: z.object({
+    ...pageParameters,
+    kind: z.enum(ALERT_KINDS).default('ALERT'),
+    status: z.enum(ALERT_STATUSES).optional(),
+    plantId: uuid.optional(),
+    deviceId: uuid.optional(),
+  }),
+  answer: {
+    status: 200,
+    description: 'A page',
+    body: pageSchema<AlertRecord | AlertRuleRecord>(eitherRecord),
+  },
+  errors: [],
+  handler: async (c, { query }) => {
+    const of = c.get('tenant');
+    if (query.kind === 'RULE') {
+      const { rows, total } = await pageAlertRules(c.env.DB, of, query, query);
+      return pageOf<AlertRecord | AlertRuleRecord>(rows.map(ruleRecordOf), total, query);
+    }
+    const { rows, total } = await pageAlerts(c.env.DB, of, query, query);
+    return pageOf<AlertRecord | AlertRuleRecord>(rows.map(alertRecordOf), total, query);
+  },
+});
+
+export const postAlertRule = route({
+  method: 'POST',
+  path: '/api/v1/alerts',
+  summary: 'Make an alert rule about a plant, a device, or every plant',
+  who: WRITES_ALERTS,
+  params: noParameters,
+  query: noParameters,
+  body: alertRuleRequest,
+  examples: {
+    body: {
+      name: 'Battery nearly empty',
+      severity: 'WARNING',
+      plantId: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10',
+      metric: 'BESS-1/socPercent',
+      operator: 'LT',
+      threshold: 10,
+      forSeconds: 120,
+    },
+  },
+  answer: { status: 201, description: 'The rule: it is judged from now on', body: alertRuleRecord },
+  errors: ['PLANT_NOT_FOUND', 'NOT_FOUND', 'FORBIDDEN', 'CONFLICT'],
+  handler: async (c, { body }) => {
+    const { organizationId, allowedPlantIds } = c.get('tenant');
+    const sitePlantId = await targetOf(c, body);
+    if (allowedPlantIds !== null && sitePlantId === null) {
+      throw new ApiError('FORBIDDEN', 'The API key is limited to plants: name one of them');
+    }
+    const { name, severity, metric, operator } = body;
+    const audit = (id: string) =>
+      auditEntry(c, 'alert_rule.created', { type: 'ALERT_RULE', id }, { name, severity, metric, operator });
+    const made = await createAlertRule(c.env.DB, organizationId, body, sitePlantId, audit, Date.now());
+    if (made === 'full')
+      throw new ApiError('CONFLICT', 'The organization has as many alert rules as it may have');
+    await announce(c, made.change);
+    return ruleRecordOf(made.row);
+  },
+});
+
+export const patchAlert = route({
+  method: 'PATCH',
+  path: '/api/v1/alerts/{id}',
+  summary: 'Change a rule, or the severity and note of an alert',
+  who: WRITES_ALERTS,
+  params: idParameter,
+  query: noParameters,
+  body: alertChange,
+  examples: { body: { threshold: 15, enabled: true } },
+  answer: { status: 200, description: 'The rule or the alert', body: eitherRecord },
+  errors: ['NOT_FOUND'],
+  handler: async (c, { params: { id }, body }) => {
+    const of = c.get('tenant');
+    const rule = await findAlertRule(c.env.DB, of, id);
+    if (rule) return await changeRule(c, rule, body);
+    const alert = await requireAlert(c, id);
+    requireOnly(body, ['severity', 'note']);
+    const { severity = alert.severity, note = alert.note } = body;
+    const audit = auditEntry(c, 'alert.updated', { type: 'ALERT', id }, { ...body });
+    await changeAlert(c.env.DB, id, ALERT_STATUSES, { severity, note }, audit, Date.now());
+    return alertRecordOf(await requireAlert(c, id));
+  },
+});
+
+export const postAlertAcknowledgement = route({
+  method: 'POST',
+  path: '/api/v1/alerts/{id}/acknowledge',
+  summary: 'Somebody has seen an alert',
+  who: WRITES_ALERTS,
+  params: idParameter,
+  query: noParameters,
+  body: alertAction,
+  isBodyOptional: true,
+  answer: { status: 200, description: 'The alert', body: alertRecord },
+  errors: ['NOT_FOUND', 'CONFLICT'],
+  handler: async (c, { params: { id }, body }) => {
+    const alert = await requireAlert(c, id);
+    const now = Date.now();
+    const columns = {
+      status: 'ACKNOWLEDGED' as const,
+      acknowledgedBy: c.get('tenant').actor.id,
+      acknowledgedAtMs: now,
+      note: body.note ?? alert.note,
+    };
+    const audit = auditEntry(c, 'alert.acknowledged', { type: 'ALERT', id }, { ...body });
+    if (!(await changeAlert(c.env.DB, id, ['ACTIVE'], columns, audit, now))) throw wrongState(alert);
+    return alertRecordOf(await requireAlert(c, id));
+  },
+});
+
+export const postAlertResolution = route({
+  method: 'POST',
+  path: '/api/v1/alerts/{id}/resolve',
+  summary: 'Resolve an alert: no other of its rule fires there before its cooldown is over',
+  who: WRITES_ALERTS,
+  params: idParameter,
+  query: noParameters,
+  body: alertAction,
+  isBodyOptional: true,
+  answer: { status: 200, description: 'The alert', body: alertRecord },
+  errors: ['NOT_FOUND', 'CONFLICT'],
+  handler: async (c, { params: { id }, body }) => {
+    const alert = await requireAlert(c, id);
+    if (!OPEN.includes(alert.status)) throw wrongState(alert);
+    const now = Date.now();
+    // Its Site first: what has ended there does not begin again. Told twice, it changes nothing.
+    if (alert.plantId !== null) await siteById(c.env, alert.plantId).endAlert(id);
+    const columns = {
+      status: 'RESOLVED' as const,
+      resolvedBy: c.get('tenant').actor.id,
+      resolvedAtMs: now,
+      note: body.note ?? alert.note,
+    };
+    const audit = auditEntry(c, 'alert.resolved', { type: 'ALERT', id }, { ...body });
+    if (!(await changeAlert(c.env.DB, id, OPEN, columns, audit, now))) throw wrongState(alert);
+    return alertRecordOf(await requireAlert(c, id));
+  },
+});
+
+async function changeRule(c: Context<AppContext>, rule: AlertRuleRow, change: AlertChange) {
+  requireOnly(
+    change,
+    Object.keys(alertChange.shape).filter((name) => name !== 'note'),
+  );
+  const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
+  const next: AlertRuleRow = { ...rule, ...given, updatedAtMs: Date.now() };
+  if (!isWhole(next)) throw invalid('threshold: needed, but for ABSENT');
+  if (next.operator === 'ABSENT') next.threshold = null;
+  const sitePlantId = await targetOf(c, rule);
+  const audit = auditEntry(c, 'alert_rule.updated', { type: 'ALERT_RULE', id: rule.id }, given);
+  const told = await changeAlertRule(c.env.DB, next, sitePlantId, audit, next.updatedAtMs);
+  if (told === 'gone') throw notFound();
+  await announce(c, told);
+  return ruleRecordOf(next);
+}
+
+/** The plant whose Site judges a rule; null = every plant of the organization. */
+async function targetOf(
+  c: Context<AppContext>,
+  { plantId, deviceId }: { plantId?: string | null | undefined; deviceId?: string | null | undefined },
+): Promise<string | null> {
+  if (plantId) return (await requirePlant(c, plantId)).id;
+  if (!deviceId) return null;
+  const { plantId: own } = await requireDevice(c, deviceId);
+  if (own === null) throw deviceNotFound();
+  return own;
+}
+
+async function requireAlert(c: Context<AppContext>, id: string): Promise<AlertRow> {
+  const alert = await findAlert(c.env.DB, c.get('tenant'), id);
+  if (!alert) throw notFound();
+  return alert;
+}
+
+function requireOnly(change: AlertChange, names: readonly string[]): void {
+  const other = Object.keys(change).find((name) => !names.includes(name));
+  if (other !== undefined) throw invalid(`${other}: unknown field`);
+}
+
+function invalid(detail: string): ApiError {
+  return new ApiError('VALIDATION_ERROR', 'Invalid body', { details: [detail] });
+}
+
+function notFound(): ApiError {
+  return new ApiError('NOT_FOUND', 'Alert not found');
+}
+
+function wrongState({ status }: AlertRow): ApiError {
+  return new ApiError('CONFLICT', `The alert is ${status}`);
+}
+
+function ruleRecordOf({
+  organizationId: _own,
+  createdAtMs,
+  updatedAtMs,
+  ...row
+}: AlertRuleRow): AlertRuleRecord {
+  return {
+    ...row,
+    kind: 'RULE',
+    createdAt: formatInstant(createdAtMs),
+    updatedAt: formatInstant(updatedAtMs),
+  };
+}
+
+function alertRecordOf(row: AlertRow): AlertRecord {
+  const { organizationId: _own, firstSeenAtMs, lastSeenAtMs, acknowledgedAtMs, resolvedAtMs, ...rest } = row;
+  const orNull = (atMs: number | null) => (atMs === null ? null : formatInstant(atMs));
+  return {
+    ...rest,
+    kind: 'ALERT',
+    firstSeenAt: formatInstant(firstSeenAtMs),
+    lastSeenAt: formatInstant(lastSeenAtMs),
+    acknowledgedAt: orNull(acknowledgedAtMs),
+    resolvedAt: orNull(resolvedAtMs),
+  };
+}
