@@ -50,3 +50,13 @@ function machine(): Record<string, string | number> {
     miniflare: versions.devDependencies.miniflare,
   };
 }
+
+/** Of the line through the points, both axes logarithmic: 0 where size does not matter, 1 where time grows with it. */
+export function exponent(points: readonly (readonly [size: number, ms: number])[]): number {
+  const logs = points.map(([size, ms]) => [Math.log(size), Math.log(ms)] as const);
+  const mean = (of: 0 | 1) => logs.reduce((total, one) => total + one[of], 0) / logs.length;
+  const [meanX, meanY] = [mean(0), mean(1)];
+  const covariance = logs.reduce((total, [x, y]) => total + (x - meanX) * (y - meanY), 0);
+  const variance = logs.reduce((total, [x]) => total + (x - meanX) ** 2, 0);
+  return covariance / variance;
+}

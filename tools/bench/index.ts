@@ -10,6 +10,7 @@ import { benchCommands } from './p1-command.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
 import { benchIdle } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
+import { benchHistory } from './p6-history.ts';
 import { benchCost } from './p8-cost.ts';
 import { benchSoak } from './soak.ts';
 
@@ -18,6 +19,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   p2: benchTelemetry,
   p5: benchIdle,
   p6: benchGrowth,
+  'p6-history': benchHistory,
   p8: benchCost,
   soak: benchSoak,
   flood: benchFlood,

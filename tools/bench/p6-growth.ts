@@ -1,6 +1,6 @@
 /** P6: a plant whose command log grows: whether a command waits any longer for its acknowledgement and its end. */
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
-import { type Figure, percentile, report } from './figures.ts';
+import { exponent, type Figure, percentile, report } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import { CommandingPartner, repeat } from './plant-load.ts';
 
@@ -56,14 +56,4 @@ async function measure(
     ends.push(performance.now() - sentAt);
   }
   return { confirm: percentile(confirms, 0.5), ended: percentile(ends, 0.5) };
-}
-
-/** Of the line through the points, both axes logarithmic: 0 where size does not matter, 1 where time grows with it. */
-function exponent(points: readonly (readonly [size: number, ms: number])[]): number {
-  const logs = points.map(([size, ms]) => [Math.log(size), Math.log(ms)] as const);
-  const mean = (of: 0 | 1) => logs.reduce((total, one) => total + one[of], 0) / logs.length;
-  const [meanX, meanY] = [mean(0), mean(1)];
-  const covariance = logs.reduce((total, [x, y]) => total + (x - meanX) * (y - meanY), 0);
-  const variance = logs.reduce((total, [x]) => total + (x - meanX) ** 2, 0);
-  return covariance / variance;
 }
