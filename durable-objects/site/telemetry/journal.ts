@@ -134,21 +134,21 @@ export class Journal {
     });
   }
 
-  /** Appends messages; nonces and latest values follow once the turn stands. */
+  /** Appends messages of one device; nonces and latest values follow once the turn stands. */
   append(turn: Turn, readings: readonly Reading[], eventAtMs: number, alerts = this.alerts): void {
     const [first] = readings;
     if (!first) return;
     if (readings.some((reading) => reading.data)) this.#keepSnapshot(turn, first.entry.receivedMs);
-    const entries = readings.map(({ entry, data }) =>
-      data ? { ...entry, as: meaningOf(this.#host.origin(entry.deviceId)) } : entry,
-    );
+    const origin = this.#host.origin(first.entry.deviceId);
+    const as = meaningOf(origin);
+    const entries = readings.map(({ entry, data }) => (data ? { ...entry, as } : entry));
     const head = this.#write(turn, entries, { eventAtMs, alerts });
     const { replay, snapshot } = this;
     turn.remember(() => {
       this.#head = head;
       for (const { entry, data } of readings) {
         replay.remember(entry);
-        if (data) snapshot.apply(this.#host.origin(entry.deviceId), entry, data);
+        if (data) snapshot.apply(origin, entry, data);
       }
     });
   }

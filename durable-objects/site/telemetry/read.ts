@@ -116,7 +116,7 @@ function* ofPages(
 ): Generator<BucketStretch> {
   const days = byDay(fresh);
   const stretch = (endMs: number, parts: readonly StoredPart[], beside: ReadonlyMap<string, Bucket[]>) => ({
-    endMs,
+    endMs: Math.min(endMs, toMs),
     metrics: () => [...new Set([...parts.flatMap(metricsOf), ...beside.keys()])],
     buckets: (name: string) => {
       const packed = parts.flatMap((part) => unpackBuckets(part, name, BUCKET_MS[level]));
