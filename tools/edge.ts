@@ -34,6 +34,8 @@ export interface EdgeOptions {
     ca: string;
     deviceCa: { certificate: string; key: string };
   };
+  /** PEM files; HTTPS in the place of HTTP, as the platform's own front speaks it. */
+  tls?: { certificate: string; key: string };
   /** More bindings for such an entry. */
   bindings?: Record<string, string>;
   /** Starts workerd's inspector: `miniflare.getInspectorURL()`. */
@@ -111,6 +113,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
       },
       ...(options.dataFolder ? { resourcePersistencePath: options.dataFolder } : {}),
       ...(options.inspector ? { inspectorPort: 0 } : {}),
+      ...(options.tls ? tlsOptions(options.tls) : {}),
     }),
   );
   const url = String(await miniflare.ready).replace(/\/$/, '');
@@ -120,6 +123,10 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
     await worker.scheduled({ cron: '* * * * *' });
   };
   return { url, miniflare, pid: () => workerdPid(), tick, stop: () => miniflare.dispose() };
+}
+
+function tlsOptions({ certificate, key }: NonNullable<EdgeOptions['tls']>) {
+  return { https: true, httpsKey: readFileSync(key, 'utf8'), httpsCert: readFileSync(certificate, 'utf8') };
 }
 
 function mqttBindings({ host, port, mtlsPort, ca, deviceCa }: NonNullable<EdgeOptions['mqtt']>) {

@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import type { TokenAnswer } from '../../protocol/device-record.ts';
 import { AdminClient } from '../admin-client.ts';
 import { type CertificateFiles, ensureCertificates } from '../certificates.ts';
@@ -32,6 +33,8 @@ export interface BenchOptions {
   pinned?: boolean;
   /** Another Worker entry, which may wrap the product's. */
   entry?: string;
+  /** TLS between bridge and edge, too, as in a deployment. */
+  edgeTls?: boolean;
   /** Starts workerd's inspector, which tells the JavaScript heap. */
   inspector?: boolean;
 }
@@ -102,10 +105,14 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     ...edgeOptions,
     ...(options.entry ? { entry: options.entry } : {}),
     ...(options.inspector ? { inspector: true } : {}),
+    ...(options.edgeTls ? { tls: certificates } : {}),
   });
   const { bridge, ports } = await startBridge(edge.url, secrets.bridgeSecret, certificates);
   if (isPinned) pin(process.pid, GENERATOR_CORE);
 
+  if (options.edgeTls) {
+    setDefaultCACertificates([...getCACertificates('default'), readFileSync(certificates.ca, 'utf8')]);
+  }
   const admin = AdminClient.enter(edge.url, first.admin, 'Acme Admin');
   const partnerOptions = (organization = first): PartnerOptions => ({
     host: 'localhost',

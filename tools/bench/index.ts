@@ -8,7 +8,7 @@ import { benchFlood } from './flood.ts';
 import { benchIdentity } from './identity.ts';
 import { benchCommands } from './p1-command.ts';
 import { benchTelemetry } from './p2-telemetry.ts';
-import { benchIdle } from './p5-idle.ts';
+import { benchIdle, benchIdleTls } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
 import { benchHistory } from './p6-history.ts';
 import { benchCost } from './p8-cost.ts';
@@ -18,6 +18,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   p1: benchCommands,
   p2: benchTelemetry,
   p5: benchIdle,
+  'p5-tls': benchIdleTls,
   p6: benchGrowth,
   'p6-history': benchHistory,
   p8: benchCost,

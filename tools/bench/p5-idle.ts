@@ -14,12 +14,18 @@ const ADDRESSES = 200;
 /** Until what the connects left behind has been collected. */
 const SETTLE_MS = 20_000;
 
-export async function benchIdle(): Promise<void> {
+/** The other leg as well: TLS between bridge and edge. */
+export async function benchIdleTls(): Promise<void> {
+  await benchIdle(undefined, true);
+}
+
+export async function benchIdle(_minutes?: number, edgeTls = false): Promise<void> {
   const most = Math.max(...COUNTS);
   const plants = most / DEVICES_PER_PLANT;
   const stack = await startBenchStack({
     organizations: [{ slug: 'acme', plants, moreDevices: DEVICES_PER_PLANT - 1 }],
     pinned: false,
+    edgeTls,
   });
   const [organization] = stack.organizations;
   const devices = stack.plants.flatMap((plant) => [
@@ -67,8 +73,8 @@ export async function benchIdle(): Promise<void> {
   for (const socket of sockets) socket.destroy();
   await stack.stop();
   report(
-    'p5',
-    `idle devices, ${DEVICES_PER_PLANT} a plant, TLS to the bridge, plain HTTP to the edge`,
+    edgeTls ? 'p5-tls' : 'p5',
+    `idle devices, ${DEVICES_PER_PLANT} a plant, TLS to the bridge, ${edgeTls ? 'and from there' : 'plain HTTP from there'} to the edge`,
     figures,
   );
 }
