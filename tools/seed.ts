@@ -30,7 +30,6 @@ export interface SeededSubDevice {
   name: string;
   ratedPowerKw: number | null;
   capacityKwh: number | null;
-  meterRole: string | null;
 }
 
 export const SUB_DEVICES: SeededSubDevice[] = [
@@ -40,7 +39,6 @@ export const SUB_DEVICES: SeededSubDevice[] = [
     name: 'Battery',
     ratedPowerKw: 50,
     capacityKwh: 100,
-    meterRole: null,
   },
   {
     deviceId: 'FVE-1',
@@ -48,7 +46,6 @@ export const SUB_DEVICES: SeededSubDevice[] = [
     name: 'Roof PV',
     ratedPowerKw: 80,
     capacityKwh: null,
-    meterRole: null,
   },
   {
     deviceId: 'METER-1',
@@ -56,7 +53,6 @@ export const SUB_DEVICES: SeededSubDevice[] = [
     name: 'Grid meter',
     ratedPowerKw: null,
     capacityKwh: null,
-    meterRole: 'GRID',
   },
   {
     deviceId: 'EV-1',
@@ -64,7 +60,6 @@ export const SUB_DEVICES: SeededSubDevice[] = [
     name: 'Car park',
     ratedPowerKw: 22,
     capacityKwh: null,
-    meterRole: null,
   },
 ];
 

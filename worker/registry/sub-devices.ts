@@ -4,6 +4,7 @@ import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { devices, subDevices } from '../../migrations/schema.ts';
+import { ASSETS } from '../../protocol/asset.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { PageRequest } from '../../protocol/page.ts';
 import type { SubDeviceChange, SubDeviceRequest } from '../../protocol/plant-record.ts';
@@ -94,7 +95,8 @@ export async function createSubDevice(
     linkedDeviceId: request.linkedDeviceId ?? null,
     ratedPowerKw: request.ratedPowerKw ?? null,
     capacityKwh: request.capacityKwh ?? null,
-    meterRole: request.meterRole ?? (request.assetType === 'METER' ? 'GRID' : null),
+    // By its kind, unless said otherwise; null: nobody is to settle by it [C-2.2].
+    meterRole: request.meterRole === undefined ? ASSETS[request.assetType].meterRole : request.meterRole,
     createdAtMs: now,
   };
   return await orRefusal(row.linkedDeviceId, async () => {

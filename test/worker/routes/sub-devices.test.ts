@@ -1,6 +1,7 @@
 /** Sub-devices over REST: what a plant consists of, and so what commands may target [C-2.2]. */
 import { env } from 'cloudflare:workers';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ASSETS } from '../../../protocol/asset.ts';
 import { ASSET_TYPES, METER_ROLES } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Page } from '../../../protocol/page.ts';
@@ -53,24 +54,26 @@ describe('POST /plants/{id}/sub-devices', () => {
       status: 'UNKNOWN',
       ratedPowerKw: 12.5,
       capacityKwh: 0,
-      meterRole: null,
+      meterRole: 'BESS',
       createdAt: expect.stringMatching(/Z$/),
     });
     expect(await team.viewer.read(`${path}/${made.id}`)).toEqual(made);
   });
 
-  it('gives a meter the role GRID unless told another, and nothing else a role [C-2.2]', async () => {
+  it('gives each kind the role of its meter unless told another, or none [C-2.2]', async () => {
     for (const assetType of ASSET_TYPES) {
       const { meterRole } = await postSubDevice(team.operator, plant.id, {
         externalId: assetType,
         assetType,
       });
-      expect([assetType, meterRole]).toEqual([assetType, assetType === 'METER' ? 'GRID' : null]);
+      expect([assetType, meterRole]).toEqual([assetType, ASSETS[assetType].meterRole]);
     }
     for (const meterRole of METER_ROLES) {
       const fields = { ...METER, externalId: `role-${meterRole}`, meterRole };
       expect(await postSubDevice(team.operator, plant.id, fields)).toMatchObject({ meterRole });
     }
+    const none = { externalId: 'role-none', meterRole: null };
+    expect(await postSubDevice(team.operator, plant.id, none)).toMatchObject({ meterRole: null });
   });
 
   it('is what partners see of the plant when it answers (spec: Plant summary)', async () => {
