@@ -235,7 +235,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
 
   override alarm(): void {
     const { presence, registry, clock } = this.#site;
-    // Readings within a second of the last look, a registry read anew: each alarm looks once more.
+    // Readings that came since the last look: each alarm looks once more.
     if (presence.isStale(clock.now())) presence.noteChange();
     this.#agenda.run();
     registry.refreshInBackground();

@@ -13,7 +13,7 @@ import { Held } from '../held.ts';
 import type { DialResult } from '../link.ts';
 import type { ClientCertificate } from '../tls.ts';
 import { authenticateError, CONNACK, type DeviceCredential, loginOf, type Origin } from './login.ts';
-import { noteStrayed, type PublishFrame, type Session } from './session.ts';
+import { noteLull, noteStrayed, type PublishFrame, type Session } from './session.ts';
 import { SizeGate } from './size-gate.ts';
 
 /** CONNACK with return code 2. */
@@ -162,7 +162,8 @@ export class MqttEngine {
       (frame, seq) => link.send(frame, seq),
       (isHolding) => gate.hold(isHolding, () => refreshKeepAlive(client)),
     );
-    const session: Session = { deviceId, link, waiting: new Map(), held, quiet: false, strayed: 0 };
+    const fresh = { quiet: false, strayed: 0, spokeMs: Date.now() };
+    const session: Session = { deviceId, link, waiting: new Map(), held, ...fresh };
     this.#sessions.set(client, session);
     this.#events.opened(deviceId);
     link.attach({
@@ -188,6 +189,7 @@ export class MqttEngine {
       return;
     }
     this.#events.published();
+    session.spokeMs = Date.now();
     // A retained flag is cleared and the message processed [C-3.6].
     packet.retain = false;
     const seq = session.link.nextSeq();
@@ -245,6 +247,7 @@ export class MqttEngine {
   /** [C-3.10] A site is told when nothing came from a client for too long, no ping either, and when something does. */
   #checkQuiet(now: number): void {
     for (const [client, session] of this.#sessions) {
+      noteLull(session, now);
       const gate = client.conn as SizeGate;
       if (session.quiet || session.link.version < 2 || gate.quietMs(now) < CLIENT_QUIET_MS) continue;
       session.quiet = true;

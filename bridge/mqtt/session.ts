@@ -1,5 +1,6 @@
 /** One device's session as the engine keeps it. */
 import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts';
+import { LULL_MS } from '../../protocol/link/live.ts';
 import type { Held } from '../held.ts';
 import type { Link } from '../link.ts';
 
@@ -20,6 +21,8 @@ export interface Session {
   held: Held<PublishFrame>;
   /** Nothing has come from the client for so long that the site was told. */
   quiet: boolean;
+  /** When it last published, or its site was last told that it does not. */
+  spokeMs: number;
   /** How often it tried topics that are not its own: so many are told of. */
   strayed: number;
   /** What went wrong, when the client did not just leave. */
@@ -29,6 +32,13 @@ export interface Session {
 /** So many of a session are told of. */
 const MAX_STRAYED = 10;
 const MAX_TOPIC_CHARS = 256;
+
+/** Tells its site that the client publishes nothing [C-8.2]. */
+export function noteLull(session: Session, now: number): void {
+  if (now - session.spokeMs < LULL_MS || session.link.version < 4) return;
+  session.spokeMs = now;
+  session.link.send({ kind: 'lull' });
+}
 
 /** Its site keeps it for whoever looks why the device is not heard [C-3.8]. */
 export function noteStrayed(session: Session, topic: string, act: 'publish' | 'subscribe'): void {

@@ -192,7 +192,7 @@ export class SiteParts {
     this.alerts = new Alerts({ registry, journal, outbox });
     const { identity, sessions, configuration } = this;
     this.feed = new TelemetryFeed(
-      { identity, registry, journal, sessions, configuration },
+      { clock, identity, registry, journal, sessions, configuration },
       (keyId, siteId, event) => {
         const sent = this.#vhost(keyId).receivePassing(siteId, [event]);
         ctx.waitUntil(

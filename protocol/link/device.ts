@@ -9,6 +9,8 @@ export const deviceLinkUp = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('subscribed'), commands: z.boolean() }),
   /** Not a byte came from the client for `CLIENT_QUIET_MS`, not even a ping; or one came again [C-3.10]. */
   z.object({ kind: z.literal('quiet'), quiet: z.boolean() }),
+  /** The client has published nothing for `LULL_MS`, told as often as that is so; since version 4. */
+  z.object({ kind: z.literal('lull') }),
   /** The client tried a topic that is not its own; since version 3. */
   z.object({
     kind: z.literal('strayed'),

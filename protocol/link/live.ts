@@ -7,6 +7,11 @@ export const SIGN_OF_LIFE_MS = 60_000;
 export const ANSWER_TIMEOUT_MS = 10_000;
 /** A client that no byte came from for this long, not even a ping, is not live [C-3.10]. */
 export const CLIENT_QUIET_MS = 90_000;
+/**
+ * While a client publishes, its bridge watches for the end of it: a site that is told needs no alarm of its own, each of
+ * which is a row. Two of them, and the time between two looks, are less than the pulse of telemetry events.
+ */
+export const LULL_MS = 25_000;
 export const PING = 'ping';
 export const PONG = 'pong';
 

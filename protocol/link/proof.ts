@@ -15,7 +15,7 @@ export const PROOF_HEADER = 'sitewire-bridge';
 export const VHOST_HEADER = 'sitewire-vhost';
 /** Which version of the frames a bridge speaks; one that does not say speaks the first. */
 export const LINK_VERSION_HEADER = 'sitewire-link';
-export const LINK_VERSION = 3;
+export const LINK_VERSION = 4;
 export const PROOF_TOLERANCE_MS = 60_000;
 
 /** What a bridge says of a client's connection when it dials (rule 1). */

@@ -38,6 +38,8 @@ export function receiveFrames(
   for (const frame of frames) {
     if (frame.kind === 'subscribed') sessions.setSubscribed(device.id, frame.commands);
     else if (frame.kind === 'quiet') sessions.setQuiet(device.id, frame.quiet, now);
+    // The agenda looks again when the batch is done: that is all there is to it.
+    else if (frame.kind === 'lull') continue;
     else if (frame.kind === 'strayed')
       findings.drop(frame.topic, { reason: 'TOPIC', ...explainTopic(frame, device.id) });
     else if (waiting.length === 0 && mayCome(site, device.id, frame, now)) findings.take(frame, now);

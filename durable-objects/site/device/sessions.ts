@@ -150,6 +150,11 @@ export class DeviceSessions implements DueSource {
     return this.#newest.get(deviceId)?.attachment.link ?? 1;
   }
 
+  /** Whether the bridges of all connected devices tell when they fall silent. */
+  get areLullsTold(): boolean {
+    return this.#devices.all().every(({ id, connection_id }) => !connection_id || this.linkOf(id) >= 4);
+  }
+
   #attach(deviceId: string, change: (attachment: Attachment) => Attachment): void {
     const newest = this.#newest.get(deviceId);
     if (!newest) return;

@@ -1,6 +1,7 @@
 /** A journal entry: one message as it came, as a line of its block. A line carries data and nonce in one. */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import type { DevicePublishTopic } from '../../../protocol/topics.ts';
+import type { SignalOrigin } from './snapshot.ts';
 
 export interface JournalEntry {
   receivedMs: number;
@@ -48,4 +49,29 @@ export function* parseEntries(block: string): Generator<JournalEntry> {
       dataText: line.slice(text.length, -1),
     };
   }
+}
+
+/** A reading as it is read back. */
+export interface StoredReading {
+  entry: JournalEntry;
+  data: Record<string, number>;
+}
+
+/** The readings of a block that were received since then. */
+export function* readingsOf(block: string, sinceMs: number): Generator<StoredReading> {
+  for (const entry of parseEntries(block)) {
+    if (entry.topic !== 'telemetry' || entry.receivedMs < sinceMs) continue;
+    yield { entry, data: JSON.parse(entry.dataText) as Record<string, number> };
+  }
+}
+
+/** What bare signal names mean, as it stands in an entry. */
+export function meaningOf({ servesSite, subDeviceId = '' }: SignalOrigin): string {
+  return `${servesSite ? '*' : ''}${subDeviceId}`;
+}
+
+export function originOf(deviceId: string, as: string): SignalOrigin {
+  const servesSite = as.startsWith('*');
+  const subDeviceId = servesSite ? as.slice(1) : as;
+  return { deviceId, servesSite, subDeviceId: subDeviceId === '' ? undefined : subDeviceId };
 }

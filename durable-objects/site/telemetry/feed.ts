@@ -4,8 +4,10 @@
  */
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import { LULL_MS } from '../../../protocol/link/live.ts';
 import type { CanonicalTelemetry } from '../../../protocol/telemetry.ts';
 import type { DueSource } from '../../object/agenda.ts';
+import type { Clock } from '../../object/clock.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { PassingEvent } from '../../rpc.ts';
@@ -17,6 +19,7 @@ import { canonicalTelemetry } from './canonical.ts';
 import type { Journal } from './journal.ts';
 
 export interface FeedParts {
+  clock: Clock;
   identity: SiteIdentity;
   registry: PlantCopy;
   journal: Journal;
@@ -54,10 +57,15 @@ export class TelemetryFeed implements DueSource {
     for (const keyId of registry.keyIds) this.#deliver(keyId, identity.known, event);
   }
 
-  /** The pulse of a plant that is online: what waited goes with it. */
+  /**
+   * The pulse of a plant that is online: what waited goes with it. While one of its devices sends, no alarm stands for
+   * it: the bridges tell of those that do not.
+   */
   dueMs(): number | undefined {
-    const { journal, registry, sessions } = this.#parts;
+    const { journal, registry, sessions, clock } = this.#parts;
     if (!sessions.isAnyConnected || !registry.record?.plantId || journal.isEmpty) return undefined;
+    const isBusy = clock.now() - journal.lastAtMs < LULL_MS;
+    if (isBusy && sessions.areLullsTold) return undefined;
     return Math.max(this.#nextMs(), journal.eventAtMs + LIMIT.telemetryPulseMs);
   }
 

@@ -3,19 +3,27 @@
  * nonces in one row, so a message costs one row written; the price is reading blocks back to find one signal, until the
  * store has packed them (`store.ts`). A new block takes the row of one that nobody needs any more, which spares deleting
  * it. What is derived from the journal is read back at first use after a wake, block by block: the nonces seen, and the
- * latest values, of which a snapshot is stored every five minutes.
+ * latest values, of which a snapshot is stored now and then.
  */
 import type { Clock } from '../../object/clock.ts';
 import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import { type NonceUse, REPLAY_HORIZON_MS, ReplayGuard } from '../device/replay.ts';
-import { formatEntry, type JournalEntry, parseEntries } from './entry.ts';
+import {
+  formatEntry,
+  type JournalEntry,
+  meaningOf,
+  originOf,
+  parseEntries,
+  readingsOf,
+  type StoredReading,
+} from './entry.ts';
 import type { BlockHeadRow, JournalRows } from './rows.ts';
 import { type Sample, type SignalOrigin, Snapshot } from './snapshot.ts';
 
-/** How often the snapshot is stored while messages come. */
-const SNAPSHOT_MS = 5 * 60_000;
+/** How often the snapshot is stored while messages come: sooner only when so many characters of them came. */
+const SNAPSHOT = { chars: 64 * 1_024, soonMs: 5 * 60_000, lateMs: 60 * 60_000 };
 
 /** What an entry says beside its text: the values of a telemetry message. */
 export interface Reading {
@@ -27,6 +35,7 @@ export interface Reading {
 interface BlockHead {
   id: number;
   openedAtMs: number;
+  lastAtMs: number;
   /** What all blocks before it held, since the first there ever was. */
   startsAt: number;
   size: number;
@@ -40,6 +49,8 @@ interface BlockHead {
 interface StoredSnapshot {
   samples: Record<string, Sample>;
   asOfMs: number;
+  /** Where the journal ended then, as its blocks count; absent from what older code stored. */
+  place?: number;
 }
 
 export interface JournalHost {
@@ -60,6 +71,7 @@ export class Journal {
   #replay: ReplayGuard | undefined;
   #snapshot: Snapshot | undefined;
   #snapshotAtMs = 0;
+  #snapshotPlace = 0;
 
   constructor(rows: JournalRows, facts: Facts<'snapshot'>, host: JournalHost) {
     this.#rows = rows;
@@ -101,6 +113,11 @@ export class Journal {
   /** The number of the block that is being filled; 0 when there is none. */
   get newestBlock(): number {
     return this.#open()?.id ?? 0;
+  }
+
+  /** When the last message came; 0 when none did. */
+  get lastAtMs(): number {
+    return this.#open()?.lastAtMs ?? 0;
   }
 
   /** When the last telemetry event went to partners; 0 when none did. */
@@ -167,26 +184,13 @@ export class Journal {
    * The readings received since then, in the order in which they came, one block in memory at a time; the newest where
    * there are more than so many characters of them.
    */
-  *readingsSince(
-    sinceMs: number,
-    maxChars?: number,
-  ): Generator<{ entry: JournalEntry; data: Record<string, number> }> {
-    for (const block of this.#rows.since(sinceMs, maxChars)) {
-      for (const entry of parseEntries(block)) {
-        if (entry.topic !== 'telemetry' || entry.receivedMs < sinceMs) continue;
-        yield { entry, data: JSON.parse(entry.dataText) as Record<string, number> };
-      }
-    }
+  *readingsSince(sinceMs: number, maxChars?: number): Generator<StoredReading> {
+    for (const block of this.#rows.since(sinceMs, maxChars)) yield* readingsOf(block, sinceMs);
   }
 
   /** The readings of that block and those behind it, in the order in which they came. */
-  *readingsFrom(block: number): Generator<{ entry: JournalEntry; data: Record<string, number> }> {
-    for (const text of this.#rows.from(block)) {
-      for (const entry of parseEntries(text)) {
-        if (entry.topic !== 'telemetry') continue;
-        yield { entry, data: JSON.parse(entry.dataText) as Record<string, number> };
-      }
-    }
+  *readingsFrom(block: number): Generator<StoredReading> {
+    for (const text of this.#rows.from(block)) yield* readingsOf(text, 0);
   }
 
   /** Where that block and those behind it begin and end. */
@@ -204,7 +208,7 @@ export class Journal {
     const flush = () => {
       if (!head || pending === '') return;
       this.#rows.append(turn, head.id, pending, riders);
-      head = { ...head, size: head.size + pending.length, ...riders };
+      head = { ...head, lastAtMs: turn.now, size: head.size + pending.length, ...riders };
       pending = '';
     };
     for (const entry of entries) {
@@ -220,7 +224,7 @@ export class Journal {
       const startsAt: number = head ? head.startsAt + head.size : 0;
       const block = { id, starts_at: startsAt, data: line };
       this.#rows.insert(turn, block, riders);
-      head = { id, openedAtMs: turn.now, startsAt, size: line.length, ...riders };
+      head = { id, openedAtMs: turn.now, lastAtMs: turn.now, startsAt, size: line.length, ...riders };
     }
     flush();
     return head;
@@ -232,11 +236,15 @@ export class Journal {
    */
   #keepSnapshot(turn: Turn, asOfMs: number): void {
     const { snapshot } = this;
-    if (turn.now - this.#snapshotAtMs < SNAPSHOT_MS) return;
-    const stored: StoredSnapshot = { samples: snapshot.toJSON(), asOfMs };
+    const head = this.#open();
+    const place = head ? head.startsAt + head.size : 0;
+    const isLittle = place - this.#snapshotPlace < SNAPSHOT.chars;
+    if (turn.now - this.#snapshotAtMs < (isLittle ? SNAPSHOT.lateMs : SNAPSHOT.soonMs)) return;
+    const stored: StoredSnapshot = { samples: snapshot.toJSON(), asOfMs, place };
     turn.step(() => this.#facts.set(turn, 'snapshot', stored));
     turn.remember(() => {
       this.#snapshotAtMs = turn.now;
+      this.#snapshotPlace = place;
     });
   }
 
@@ -247,6 +255,7 @@ export class Journal {
         ? {
             id: row.id,
             openedAtMs: row.opened_at_ms,
+            lastAtMs: row.last_at_ms,
             startsAt: row.starts_at,
             size: row.size,
             eventAtMs: row.event_at_ms,
@@ -274,21 +283,11 @@ export class Journal {
   #readSnapshot(): Snapshot {
     const stored = this.#facts.get<StoredSnapshot>('snapshot') ?? { samples: {}, asOfMs: 0 };
     this.#snapshotAtMs = stored.asOfMs;
+    this.#snapshotPlace = stored.place ?? 0;
     const snapshot = new Snapshot((externalId) => this.#host.isSubDevice(externalId), stored.samples);
     for (const { entry, data } of this.readingsSince(stored.asOfMs)) {
       snapshot.apply(this.originOf(entry), entry, data);
     }
     return snapshot;
   }
-}
-
-/** As it stands in an entry. */
-function meaningOf({ servesSite, subDeviceId = '' }: SignalOrigin): string {
-  return `${servesSite ? '*' : ''}${subDeviceId}`;
-}
-
-function originOf(deviceId: string, as: string): SignalOrigin {
-  const servesSite = as.startsWith('*');
-  const subDeviceId = servesSite ? as.slice(1) : as;
-  return { deviceId, servesSite, subDeviceId: subDeviceId === '' ? undefined : subDeviceId };
 }

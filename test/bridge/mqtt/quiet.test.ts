@@ -1,5 +1,7 @@
 /** A client that no byte comes from: its site is told after 90 s, and told again when something comes [C-3.10]. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { LULL_MS } from '../../../protocol/link/live.ts';
+import { LINK_VERSION_HEADER } from '../../../protocol/link/proof.ts';
 import { TestEdge } from '../../support/bridge-edge.ts';
 import { type OpenMqttClient, OTHER_ID, TELEMETRY, TestBroker } from '../../support/bridge-mqtt.ts';
 import { PACKET, packet, publishPacket } from '../../support/bridge-mqtt-peer.ts';
@@ -40,6 +42,33 @@ function told({ link }: OpenMqttClient): boolean[] {
   return link.received.flatMap((one) => (one.kind === 'quiet' ? [one.quiet] : []));
 }
 
+describe('a device that publishes nothing', () => {
+  const lulls = ({ link }: OpenMqttClient) => link.received.filter(({ kind }) => kind === 'lull').length;
+
+  it('is told of every 25 s, whether it pings or not, until it publishes [C-8.2]', async () => {
+    const client = await mqtt.open({ keepalive: KEEPALIVE_SECONDS });
+    await pass(LULL_MS - 100);
+    expect(lulls(client)).toBe(0);
+    await pass(100 + LATE_MS);
+    expect(lulls(client)).toBe(1);
+    client.peer.write(PINGREQ);
+    await pass(LULL_MS + LATE_MS);
+    expect(lulls(client)).toBe(2);
+    for (let round = 0; round < 6; round++) {
+      client.peer.write(publishPacket(TELEMETRY, 'a', { qos: 0 }));
+      await pass(20_000);
+    }
+    expect(lulls(client)).toBe(2);
+  });
+
+  it('is not told of to a site that does not know the word', async () => {
+    edge.answer = () => ({ accept: { [LINK_VERSION_HEADER]: '3' } });
+    const client = await mqtt.open({ keepalive: KEEPALIVE_SECONDS });
+    await pass(3 * LULL_MS);
+    expect(lulls(client)).toBe(0);
+  });
+});
+
 describe('a device that no byte comes from', () => {
   it('is told to its site as quiet after 90 s, not before, and once', async () => {
     const client = await mqtt.open({ keepalive: KEEPALIVE_SECONDS });
@@ -72,7 +101,8 @@ describe('a device that no byte comes from', () => {
     await pass(QUIET_MS + LATE_MS);
     client.peer.write(publishPacket(TELEMETRY, 'a', { qos: 0 }));
     await client.link.take('publish');
-    expect(client.link.received.map(({ kind }) => kind)).toEqual(['quiet', 'quiet', 'publish']);
+    const kinds = client.link.received.map(({ kind }) => kind).filter((kind) => kind !== 'lull');
+    expect(kinds).toEqual(['quiet', 'quiet', 'publish']);
     expect(told(client)).toEqual([true, false]);
   });
 

@@ -97,6 +97,26 @@ describe('an idle site', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
+  it('sets no alarm for its pulse while a device sends every 5 s, and has one within a minute when it ceases [C-8.2]', async () => {
+    const { plant } = await newKeyedSite();
+    const link = await connectListening(plant);
+    await answerPings(plant.id);
+    let alarms = 0;
+    for (let second = 0; second < 600; second += 5) {
+      await sendTelemetry(link, plant.gateway, { gridPowerKw: second, 'BESS-1/powerKw': 1 });
+      alarms += await passTime(plant.id, 5 * SECOND);
+    }
+    // A look at the sub-device now and then.
+    expect(alarms).toBeLessThanOrEqual(6);
+    await passTime(plant.id, 30 * SECOND);
+    link.send({ kind: 'lull' });
+    await vi.waitFor(async () =>
+      expect((await alarmAt(plant.id)) ?? Number.POSITIVE_INFINITY).toBeLessThanOrEqual(
+        Date.now() + 30 * SECOND,
+      ),
+    );
+  });
+
   it('that is evicted before each of its alarms does not ring more often than once a minute [rule 10]', async () => {
     const { plant } = await newKeyedSite();
     const link = await connectListening(plant);

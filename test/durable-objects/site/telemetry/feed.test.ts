@@ -1,5 +1,6 @@
 /** What partners are told of a plant's values, when, and who of them [C-8.1] [C-8.2]. */
 import { describe, expect, it } from 'vitest';
+import { LULL_MS } from '../../../../protocol/link/live.ts';
 import type { DeviceTestLink } from '../../../support/workerd/links.ts';
 import { changeAndTellSite } from '../../../support/workerd/registry-changes.ts';
 import { holdClock, passTime, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
@@ -45,8 +46,12 @@ async function told(listener: Listener, count: number): Promise<unknown[]> {
 
 /** Lets time pass with everybody alive and nobody saying anything of the plant. */
 async function passQuietly({ plant, link }: Scene, listeners: Listener[], durationMs: number): Promise<void> {
-  await passTime(plant.id, durationMs);
-  await sendAck(link, plant.gateway, 'none', 'RECEIVED');
+  for (let passedMs = 0; passedMs < durationMs; passedMs += LULL_MS) {
+    await passTime(plant.id, Math.min(LULL_MS, durationMs - passedMs));
+    // As the bridge does: nothing is published.
+    link.send({ kind: 'lull' });
+    await sendAck(link, plant.gateway, 'none', 'RECEIVED');
+  }
   for (const { link: own } of listeners) own.send({ kind: 'credit', drainedBytes: 0 });
 }
 
