@@ -5,7 +5,7 @@
 import type { AlertOperator, AlertSeverity } from '../../../protocol/alert.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { AlertRule, PlantCopy, PlantRecord } from '../../registry/plant-copy.ts';
+import type { AlertRule, PlantCopy } from '../../registry/plant-copy.ts';
 import type { Outbox } from '../event/outbox.ts';
 import { alertChangeRow, alertRow } from '../event/registry-rows.ts';
 import type { Journal, Reading } from '../telemetry/journal.ts';
@@ -42,7 +42,6 @@ const WORDS: Record<AlertOperator, string> = {
 export class Alerts implements DueSource {
   readonly name = 'alerts';
   readonly #parts: AlertParts;
-  #rules: { of: PlantRecord | undefined; all: readonly Named[] } = { of: undefined, all: [] };
 
   constructor(parts: AlertParts) {
     this.#parts = parts;
@@ -52,10 +51,12 @@ export class Alerts implements DueSource {
   judge(readings: readonly Reading[], now: number): Judgement | undefined {
     const rules = this.#named();
     if (rules.length === 0) return undefined;
-    const newest = this.#newest(readings);
+    const { newest, heard } = this.#newest(readings);
     const judged = rules.flatMap((rule) => {
-      const value = newest.get(rule.metric);
-      return value === undefined ? [] : [{ rule, value, holds: meets(rule, value) }];
+      // What a device's clock says is no sign of its silence.
+      const isHeard = rule.operator === 'ABSENT' && heard.has(rule.metric);
+      const value = newest.get(rule.metric) ?? (isHeard ? null : undefined);
+      return value === undefined ? [] : [{ rule, value, holds: value !== null && meets(rule, value) }];
     });
     return judged.length === 0 ? undefined : this.#step(judged, now);
   }
@@ -66,8 +67,8 @@ export class Alerts implements DueSource {
     const known = new Set(this.#named().map(({ id }) => id));
     const left = Object.entries(states).filter(([id]) => known.has(id));
     if (left.length === Object.keys(states).length) return;
-    for (const [id, { open }] of Object.entries(states)) {
-      if (open && !known.has(id)) this.#resolved(turn, open.id);
+    for (const [id, state] of Object.entries(states)) {
+      if (!known.has(id)) this.#resolved(turn, state);
     }
     this.#parts.journal.noteAlerts(turn, textOf(Object.fromEntries(left)));
   }
@@ -131,7 +132,7 @@ export class Alerts implements DueSource {
   #tell(turn: Turn, rule: Named, value: number | null, { tell, state }: RuleStep, before: RuleState): void {
     const { registry, outbox } = this.#parts;
     const { open } = state;
-    if (tell === 'resolved' && before.open) this.#resolved(turn, before.open.id);
+    if (tell === 'resolved') this.#resolved(turn, before);
     if (tell === 'again' && open) {
       const columns = { count: open.count, lastSeenAtMs: turn.now, value };
       outbox.emit(turn, alertChangeRow(open.id, columns, turn.now));
@@ -160,25 +161,28 @@ export class Alerts implements DueSource {
     );
   }
 
-  #resolved(turn: Turn, alertId: string): void {
-    const columns = { status: 'RESOLVED', lastSeenAtMs: turn.now, resolvedAtMs: turn.now };
-    this.#parts.outbox.emit(turn, alertChangeRow(alertId, columns, turn.now));
+  #resolved(turn: Turn, { open, goneMs = turn.now }: RuleState): void {
+    if (!open) return;
+    const columns = { status: 'RESOLVED', count: open.count, lastSeenAtMs: goneMs, resolvedAtMs: turn.now };
+    this.#parts.outbox.emit(turn, alertChangeRow(open.id, columns, turn.now));
   }
 
-  /** The newest value of each metric, where it is newer than what is known. */
-  #newest(readings: readonly Reading[]): Map<string, number> {
+  /** The newest value of each metric, where it is newer than what is known; and all metrics that were heard. */
+  #newest(readings: readonly Reading[]): { newest: Map<string, number>; heard: Set<string> } {
     const { journal } = this.#parts;
     const newest = new Map<string, { atMs: number; value: number }>();
+    const heard = new Set<string>();
     for (const { entry, data } of readings) {
       if (!data) continue;
       const origin = journal.meaningOf(entry.deviceId);
       for (const [name, value] of Object.entries(data)) {
         const metric = metricName(origin, name);
+        heard.add(metric);
         const knownMs = Math.max(newest.get(metric)?.atMs ?? 0, journal.snapshot.get(metric)?.atMs ?? 0);
         if (entry.ts >= knownMs) newest.set(metric, { atMs: entry.ts, value });
       }
     }
-    return new Map([...newest].map(([metric, { value }]) => [metric, value]));
+    return { newest: new Map([...newest].map(([metric, { value }]) => [metric, value])), heard };
   }
 
   #heardMs({ metric, createdAtMs }: Named): number {
@@ -191,20 +195,13 @@ export class Alerts implements DueSource {
     return alerts === '' ? {} : (JSON.parse(alerts) as States);
   }
 
+  /** Named anew each time: what a device's names mean changes with what the device is, too. */
   #named(): readonly Named[] {
     const { registry, journal } = this.#parts;
-    const { record } = registry;
-    if (this.#rules.of !== record) {
-      const all = (record?.alertRules ?? []).map((rule) => {
-        const isDevices = rule.deviceId !== null;
-        const metric = isDevices
-          ? metricName(journal.meaningOf(rule.deviceId ?? ''), rule.metric)
-          : rule.metric;
-        return { ...rule, metric };
-      });
-      this.#rules = { of: record, all };
-    }
-    return this.#rules.all;
+    return (registry.record?.alertRules ?? []).map((rule) => {
+      const { deviceId, metric } = rule;
+      return deviceId === null ? rule : { ...rule, metric: metricName(journal.meaningOf(deviceId), metric) };
+    });
   }
 }
 

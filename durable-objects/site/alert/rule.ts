@@ -8,6 +8,9 @@
  */
 import type { AlertOperator } from '../../../protocol/alert.ts';
 
+/** What comes and goes with each message is counted each time, and told no more often than this. */
+const AGAIN_MS = 60_000;
+
 /** A rule as a site holds it; `metric` as the site names it. */
 export interface Rule {
   operator: AlertOperator;
@@ -21,6 +24,8 @@ export interface OpenAlert {
   firstSeenMs: number;
   /** How often the condition began. */
   count: number;
+  /** When it was last told that it began. */
+  toldMs: number;
 }
 
 /** What is remembered of a rule; nothing at all of one that is idle and never fired. Instants are epoch ms. */
@@ -55,7 +60,10 @@ function stepIdle(rule: Rule, state: RuleState, holds: boolean, now: number, new
   if (!holds) return { state: rest };
   const firesAtMs = Math.max(sinceMs + rule.forSeconds * 1_000, notBeforeMs);
   if (now < firesAtMs) return { state: { ...rest, sinceMs } };
-  return { state: { sinceMs, open: { id: newId(), firstSeenMs: sinceMs, count: 1 } }, tell: 'opened' };
+  return {
+    state: { sinceMs, open: { id: newId(), firstSeenMs: sinceMs, count: 1, toldMs: now } },
+    tell: 'opened',
+  };
 }
 
 function stepOpen(
@@ -66,7 +74,10 @@ function stepOpen(
 ): RuleStep {
   if (holds) {
     if (goneMs === undefined) return { state: { sinceMs: sinceMs ?? now, open } };
-    return { state: { sinceMs: now, open: { ...open, count: open.count + 1 } }, tell: 'again' };
+    const again = { ...open, count: open.count + 1 };
+    const isToldAgain = now - open.toldMs >= AGAIN_MS;
+    if (!isToldAgain) return { state: { sinceMs: now, open: again } };
+    return { state: { sinceMs: now, open: { ...again, toldMs: now } }, tell: 'again' };
   }
   const sinceGoneMs = goneMs ?? now;
   if (now - sinceGoneMs < rule.forSeconds * 1_000) return { state: { goneMs: sinceGoneMs, open } };
