@@ -43,7 +43,8 @@ export const alertRuleRequest = z
     enabled: z.boolean().default(true),
   })
   .refine(({ plantId, deviceId }) => !(plantId && deviceId), 'plantId, deviceId: one of them at most')
-  .refine(isWhole, 'threshold: needed, but for ABSENT');
+  .refine(isWhole, { path: ['threshold'], message: 'needed, but for ABSENT' })
+  .refine(waitsForAbsence, { path: ['forSeconds'], message: 'at least 1 for ABSENT' });
 export type AlertRuleRequest = z.infer<typeof alertRuleRequest>;
 
 /** Of a rule its fields; of an alert `severity` and `note`. What it leaves out stays. */
@@ -61,6 +62,17 @@ export function isWhole({
   threshold?: number | null | undefined;
 }) {
   return operator === 'ABSENT' || typeof against === 'number';
+}
+
+/** Whether a rule waits for what it calls absent: without, it always is. */
+export function waitsForAbsence({
+  operator,
+  forSeconds,
+}: {
+  operator: AlertOperator;
+  forSeconds?: number | undefined;
+}) {
+  return operator !== 'ABSENT' || forSeconds !== 0;
 }
 
 /** ABSENT is nothing at once: a device that sends each minute is absent between. */

@@ -10,7 +10,6 @@ import { forSecondsOf } from '../../protocol/alert.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
 import type { PageRequest } from '../../protocol/page.ts';
-import { isEmpty } from './broken.ts';
 import { commitChange, type RegistryChange, type Told } from './changes.ts';
 
 export type AlertRuleRow = typeof alertRules.$inferSelect;
@@ -120,12 +119,12 @@ export async function findAlertRule(
   return row?.rule;
 }
 
-/** `sitePlantId`: the plant whose Site judges it; null = all of them. `full`: no more may be. */
+/** `full`: no more may be. */
 export async function createAlertRule(
   database: D1Database,
   organizationId: string,
   request: AlertRuleRequest,
-  sitePlantId: string | null,
+  told: Told,
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<{ row: AlertRuleRow; change: RegistryChange } | 'full'> {
@@ -151,7 +150,7 @@ export async function createAlertRule(
     createdAtMs: now,
     updatedAtMs: now,
   };
-  const change = await commitChange(database, organizationId, toldOf(sitePlantId), now, (db) => [
+  const change = await commitChange(database, organizationId, told, now, (db) => [
     db.insert(alertRules).values(row),
     auditRow(db, audit(row.id), now),
   ]);
@@ -160,23 +159,22 @@ export async function createAlertRule(
 
 export async function changeAlertRule(
   database: D1Database,
-  row: AlertRuleRow,
-  sitePlantId: string | null,
+  { id, organizationId }: AlertRuleRow,
+  columns: Partial<AlertRuleRow>,
+  told: Told,
   audit: AuditEntry,
   now: number,
-): Promise<RegistryChange | 'gone'> {
-  const { id, organizationId, createdAtMs: _created, ...columns } = row;
-  const { results, ...change } = await commitChange(
-    database,
-    organizationId,
-    toldOf(sitePlantId),
-    now,
-    (db) => [
-      db.update(alertRules).set(columns).where(eq(alertRules.id, id)).returning({ id: alertRules.id }),
-      auditRowIfChanged(db, audit, now),
-    ],
-  );
-  return isEmpty(results[0]) ? 'gone' : change;
+): Promise<{ row: AlertRuleRow; change: RegistryChange } | 'gone'> {
+  const { results, ...change } = await commitChange(database, organizationId, told, now, (db) => [
+    db
+      .update(alertRules)
+      .set({ ...columns, updatedAtMs: now })
+      .where(eq(alertRules.id, id))
+      .returning(),
+    auditRowIfChanged(db, audit, now),
+  ]);
+  const [row] = results[0] as AlertRuleRow[];
+  return row ? { row, change } : 'gone';
 }
 
 /** Changes an alert that is in one of these states; false for one that is in none of them any more. */
@@ -218,10 +216,6 @@ export async function dropOldAlerts(database: D1Database, now: number, most: num
       over.map(({ id }) => id),
     ),
   );
-}
-
-function toldOf(sitePlantId: string | null): Told {
-  return { sites: sitePlantId === null ? 'all' : [sitePlantId] };
 }
 
 function ofPlants(column: SQLiteColumn | SQL, { allowedPlantIds }: AlertsOf): SQL | undefined {

@@ -14,6 +14,7 @@ import {
   alertRuleRecord,
   alertRuleRequest,
   isWhole,
+  waitsForAbsence,
 } from '../../protocol/alert.ts';
 import { formatInstant, uuid } from '../../protocol/ids.ts';
 import { pageOf, pageSchema } from '../../protocol/page.ts';
@@ -98,14 +99,15 @@ export const postAlertRule = route({
   errors: ['PLANT_NOT_FOUND', 'NOT_FOUND', 'FORBIDDEN', 'CONFLICT'],
   handler: async (c, { body }) => {
     const { organizationId, allowedPlantIds } = c.get('tenant');
-    const sitePlantId = await targetOf(c, body);
-    if (allowedPlantIds !== null && sitePlantId === null) {
+    const sites = await sitesOf(c, body);
+    if (allowedPlantIds !== null && sites === 'all') {
       throw new ApiError('FORBIDDEN', 'The API key is limited to plants: name one of them');
     }
+    if (sites.length === 0) throw deviceNotFound();
     const { name, severity, metric, operator } = body;
     const audit = (id: string) =>
       auditEntry(c, 'alert_rule.created', { type: 'ALERT_RULE', id }, { name, severity, metric, operator });
-    const made = await createAlertRule(c.env.DB, organizationId, body, sitePlantId, audit, Date.now());
+    const made = await createAlertRule(c.env.DB, organizationId, body, { sites }, audit, Date.now());
     if (made === 'full')
       throw new ApiError('CONFLICT', 'The organization has as many alert rules as it may have');
     await announce(c, made.change);
@@ -128,11 +130,11 @@ export const patchAlert = route({
     const of = c.get('tenant');
     const rule = await findAlertRule(c.env.DB, of, id);
     if (rule) return await changeRule(c, rule, body);
-    const alert = await requireAlert(c, id);
+    await requireAlert(c, id);
     requireOnly(body, ['severity', 'note']);
-    const { severity = alert.severity, note = alert.note } = body;
-    const audit = auditEntry(c, 'alert.updated', { type: 'ALERT', id }, { ...body });
-    await changeAlert(c.env.DB, id, ALERT_STATUSES, { severity, note }, audit, Date.now());
+    const given = onlyGiven({ severity: body.severity, note: body.note });
+    const audit = auditEntry(c, 'alert.updated', { type: 'ALERT', id }, given);
+    await changeAlert(c.env.DB, id, ALERT_STATUSES, given, audit, Date.now());
     return alertRecordOf(await requireAlert(c, id));
   },
 });
@@ -155,7 +157,7 @@ export const postAlertAcknowledgement = route({
       status: 'ACKNOWLEDGED' as const,
       acknowledgedBy: c.get('tenant').actor.id,
       acknowledgedAtMs: now,
-      note: body.note ?? alert.note,
+      ...onlyGiven(body),
     };
     const audit = auditEntry(c, 'alert.acknowledged', { type: 'ALERT', id }, { ...body });
     if (!(await changeAlert(c.env.DB, id, ['ACTIVE'], columns, audit, now))) throw wrongState(alert);
@@ -184,7 +186,7 @@ export const postAlertResolution = route({
       status: 'RESOLVED' as const,
       resolvedBy: c.get('tenant').actor.id,
       resolvedAtMs: now,
-      note: body.note ?? alert.note,
+      ...onlyGiven(body),
     };
     const audit = auditEntry(c, 'alert.resolved', { type: 'ALERT', id }, { ...body });
     if (!(await changeAlert(c.env.DB, id, OPEN, columns, audit, now))) throw wrongState(alert);
@@ -197,28 +199,41 @@ async function changeRule(c: Context<AppContext>, rule: AlertRuleRow, change: Al
     change,
     Object.keys(alertChange.shape).filter((name) => name !== 'note'),
   );
-  const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
-  const next: AlertRuleRow = { ...rule, ...given, updatedAtMs: Date.now() };
+  const { note: _none, ...fields } = change;
+  const given = onlyGiven(fields);
+  const next = { ...rule, ...given };
   if (!isWhole(next)) throw invalid('threshold: needed, but for ABSENT');
-  if (next.operator === 'ABSENT') next.threshold = null;
-  const sitePlantId = await targetOf(c, rule);
+  if (!waitsForAbsence(next)) throw invalid('forSeconds: at least 1 for ABSENT');
+  const { operator } = next;
+  const threshold = operator === 'ABSENT' ? null : next.threshold;
+  // Together: two who change one each leave no operator that has nothing to compare with.
+  const isCompared = change.operator !== undefined || change.threshold !== undefined;
+  const columns = isCompared ? { ...given, operator, threshold } : given;
+  const sites = await sitesOf(c, rule);
   const audit = auditEntry(c, 'alert_rule.updated', { type: 'ALERT_RULE', id: rule.id }, given);
-  const told = await changeAlertRule(c.env.DB, next, sitePlantId, audit, next.updatedAtMs);
-  if (told === 'gone') throw notFound();
-  await announce(c, told);
-  return ruleRecordOf(next);
+  const changed = await changeAlertRule(c.env.DB, rule, columns, { sites }, audit, Date.now());
+  if (changed === 'gone') throw notFound();
+  await announce(c, changed.change);
+  return ruleRecordOf(changed.row);
 }
 
-/** The plant whose Site judges a rule; null = every plant of the organization. */
-async function targetOf(
+/** Whose Sites judge a rule; none where its device has no plant. */
+async function sitesOf(
   c: Context<AppContext>,
   { plantId, deviceId }: { plantId?: string | null | undefined; deviceId?: string | null | undefined },
-): Promise<string | null> {
-  if (plantId) return (await requirePlant(c, plantId)).id;
-  if (!deviceId) return null;
+): Promise<'all' | string[]> {
+  if (plantId) return [(await requirePlant(c, plantId)).id];
+  if (!deviceId) return 'all';
   const { plantId: own } = await requireDevice(c, deviceId);
-  if (own === null) throw deviceNotFound();
-  return own;
+  return own === null ? [] : [own];
+}
+
+/** Without what was left out. */
+function onlyGiven<Fields extends object>(
+  fields: Fields,
+): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given) as { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
 }
 
 async function requireAlert(c: Context<AppContext>, id: string): Promise<AlertRow> {
