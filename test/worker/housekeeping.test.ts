@@ -73,6 +73,45 @@ describe('audit events', () => {
   });
 });
 
+describe('alerts', () => {
+  async function addAlert(status: string, resolvedAgeMs: number | null): Promise<string> {
+    const resolvedAtMs = resolvedAgeMs === null ? null : NOW_MS - resolvedAgeMs;
+    const { id } = await rows.insert('alerts', { status, resolved_at_ms: resolvedAtMs });
+    return String(id);
+  }
+
+  async function alertsLeft(): Promise<string[]> {
+    const { results } = await env.DB.prepare('SELECT id FROM alerts WHERE organization_id = ? ORDER BY rowid')
+      .bind(rows.organization.id)
+      .all<{ id: string }>();
+    return results.map(({ id }) => id);
+  }
+
+  it.each([
+    ['as many days as the organization keeps audit events', 30],
+    ['400 days where it says nothing', undefined],
+  ])('that are resolved are kept for %s, and open ones for good [C-9]', async (_what, days) => {
+    if (days !== undefined) await keepFor(days);
+    const keptMs = (days ?? 400) * DAY_MS;
+    const kept = [
+      await addAlert('RESOLVED', keptMs),
+      await addAlert('ACTIVE', null),
+      await addAlert('ACKNOWLEDGED', null),
+    ];
+    await addAlert('RESOLVED', keptMs + 1);
+    await keepHouse(env, NOW_MS);
+    expect(await alertsLeft()).toEqual(kept);
+  });
+
+  it('go in rounds, however many there are (rule 9)', async () => {
+    for (let count = 0; count <= EVENTS_PER_ROUND; count++) await addAlert('RESOLVED', 500 * DAY_MS);
+    await keepHouse(env, NOW_MS);
+    expect(await alertsLeft()).toHaveLength(1);
+    await keepHouse(env, NOW_MS);
+    expect(await alertsLeft()).toEqual([]);
+  });
+});
+
 describe('sessions and wrong logins', () => {
   async function count(table: 'sessions' | 'login_failures', column: string, value: string): Promise<number> {
     const found = await env.DB.prepare(`SELECT count(*) AS count FROM ${table} WHERE ${column} = ?`)

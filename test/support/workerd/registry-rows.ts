@@ -15,7 +15,9 @@ export type Table =
   | 'sub_devices'
   | 'api_keys'
   | 'audit_events'
-  | 'registry_changes';
+  | 'registry_changes'
+  | 'alert_rules'
+  | 'alerts';
 
 export const CHECK = /CHECK constraint failed/;
 export const UNIQUE = /UNIQUE constraint failed/;
@@ -95,6 +97,33 @@ export class RegistryRows {
           targets: '[]',
           due_at_ms: 1,
           created_at_ms: 1,
+        };
+      case 'alert_rules':
+        return {
+          id,
+          organization_id: organizationId,
+          name: 'n',
+          severity: 'INFO',
+          metric: 'gridPowerKw',
+          operator: 'GT',
+          threshold: 1,
+          for_seconds: 0,
+          cooldown_seconds: 300,
+          enabled: 1,
+          created_at_ms: 1,
+          updated_at_ms: 1,
+        };
+      case 'alerts':
+        return {
+          id,
+          organization_id: organizationId,
+          type: 'THRESHOLD',
+          severity: 'INFO',
+          status: 'ACTIVE',
+          message: 'm',
+          first_seen_at_ms: 1,
+          last_seen_at_ms: 1,
+          count: 1,
         };
     }
   }

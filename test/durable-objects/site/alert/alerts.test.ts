@@ -1,0 +1,240 @@
+/** Alert rules as a Site judges them: readings as they come, silence by its agenda; what it finds stands in D1 [C-9]. */
+import { describe, expect, it } from 'vitest';
+import type { AlertOperator } from '../../../../protocol/alert.ts';
+import { firedAt, newRuledSite, putRule, statusesAt } from '../../../support/workerd/alerts.ts';
+import { connectDevice } from '../../../support/workerd/links.ts';
+import { holdClock, MINUTE, SECOND, START_MS } from '../../../support/workerd/site-clock.ts';
+import {
+  addLinkedSubDevice,
+  connectTo,
+  publishAll,
+  rawTelemetry,
+  sendTelemetry,
+} from '../../../support/workerd/site-devices.ts';
+import { newConnectedSite, newSite } from '../../../support/workerd/site-scenes.ts';
+import { createDevice, createPlant } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+describe('a rule that compares', () => {
+  it.each<[AlertOperator, met: number, unmet: number, message: string]>([
+    ['GT', 10.5, 10, 'gridPowerKw is 10.5, over 10'],
+    ['GTE', 10, 9.5, 'gridPowerKw is 10, at or over 10'],
+    ['LT', 9.5, 10, 'gridPowerKw is 9.5, under 10'],
+    ['LTE', 10, 10.5, 'gridPowerKw is 10, at or under 10'],
+    ['EQ', 10, 9.5, 'gridPowerKw is 10, equal to 10'],
+    ['NE', 9.5, 10, 'gridPowerKw is 9.5, not 10'],
+  ])(
+    'by %s fires by the reading that meets it, once, and by no other [C-9]',
+    async (operator, met, unmet, message) => {
+      const { organization, plant, ruleId, send, pass, fired } = await newRuledSite({ operator });
+      await send(unmet);
+      expect(await fired()).toEqual([]);
+      await pass(10 * SECOND);
+      const firedAtMs = Date.now();
+      for (let time = 0; time < 3; time++) await send(met);
+      expect(await fired()).toEqual([
+        {
+          id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+          organizationId: organization.id,
+          ruleId,
+          plantId: plant.id,
+          deviceId: null,
+          type: 'THRESHOLD',
+          severity: 'WARNING',
+          status: 'ACTIVE',
+          message: `Rule: ${message}`,
+          value: met,
+          threshold: 10,
+          firstSeenAtMs: firedAtMs,
+          lastSeenAtMs: firedAtMs,
+          count: 1,
+          note: null,
+          acknowledgedBy: null,
+          acknowledgedAtMs: null,
+          resolvedBy: null,
+          resolvedAtMs: null,
+        },
+      ]);
+    },
+  );
+
+  it('fires once its condition held for forSeconds, and says since when it did [C-9]', async () => {
+    const { send, pass, fired } = await newRuledSite({ forSeconds: 60 });
+    await send(20);
+    await pass(MINUTE - 1);
+    await send(21);
+    expect(await fired()).toEqual([]);
+    await pass(START_MS + MINUTE - Date.now());
+    await send(22);
+    expect(await fired()).toMatchObject([{ status: 'ACTIVE', value: 22, firstSeenAtMs: START_MS }]);
+  });
+
+  it('ends by itself once its condition was gone for forSeconds, though nothing comes any more [C-9]', async () => {
+    const { plant, send, pass, fired } = await newRuledSite({ forSeconds: 60 });
+    await send(20);
+    await pass(MINUTE);
+    await send(20);
+    await pass(30 * SECOND);
+    const goneMs = Date.now();
+    await send(5);
+    await pass(MINUTE - 1);
+    expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
+    await pass(1);
+    expect(await fired()).toMatchObject([
+      { status: 'RESOLVED', resolvedBy: null, lastSeenAtMs: goneMs, resolvedAtMs: goneMs + MINUTE },
+    ]);
+  });
+
+  it('counts a condition that begins again while its alert is open, and opens no other [C-9]', async () => {
+    const { send, pass, fired } = await newRuledSite({ forSeconds: 120 });
+    await send(20);
+    await pass(2 * MINUTE);
+    await send(20);
+    for (let time = 0; time < 2; time++) {
+      await pass(MINUTE);
+      await send(5);
+      await pass(MINUTE);
+      await send(30 + time);
+    }
+    expect(await fired()).toMatchObject([
+      { status: 'ACTIVE', count: 3, value: 31, firstSeenAtMs: START_MS, lastSeenAtMs: START_MS + 6 * MINUTE },
+    ]);
+  });
+
+  it('judges the newest of what comes together, and no reading that is older than what it knows [C-3.13]', async () => {
+    const { link, gateway, send, sendLate, fired } = await newRuledSite();
+    await send(5);
+    await sendLate(20, MINUTE);
+    expect(await fired()).toEqual([]);
+    const told = (gridPowerKw: number, ageMs: number) =>
+      rawTelemetry(gateway, { ts: Date.now() - ageMs, data: JSON.stringify({ gridPowerKw }) });
+    await publishAll(link, [told(30, SECOND), told(20, 0), told(5, 2 * SECOND)]);
+    await sendLate(5, MINUTE);
+    expect(await fired()).toMatchObject([{ status: 'ACTIVE', value: 20 }]);
+  });
+});
+
+describe('a rule about what is absent', () => {
+  const ABSENT = { operator: 'ABSENT' } as const;
+
+  it('fires by the agenda when nothing was heard for its time, counted from the last reading [C-9]', async () => {
+    const { plant, send, pass, fired } = await newRuledSite(ABSENT);
+    await pass(4 * MINUTE);
+    const heardMs = Date.now();
+    await send(5);
+    await pass(5 * MINUTE - 1);
+    expect(await fired()).toEqual([]);
+    await pass(heardMs + 5 * MINUTE - Date.now());
+    expect(await fired()).toMatchObject([
+      {
+        type: 'ABSENT',
+        status: 'ACTIVE',
+        message: 'Rule: gridPowerKw was not heard for 300 s',
+        value: null,
+        threshold: null,
+        firstSeenAtMs: heardMs,
+        lastSeenAtMs: heardMs + 5 * MINUTE,
+      },
+    ]);
+    await pass(60 * MINUTE);
+    expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
+  });
+
+  it('counts from its making where what it is about was never heard, and is not misled by others [C-9]', async () => {
+    const { plant, send, pass, fired } = await newRuledSite({ ...ABSENT, metric: 'BESS-1/socPercent' });
+    await send(5);
+    await pass(4 * MINUTE);
+    await send(5);
+    expect(await fired()).toEqual([]);
+    await pass(START_MS + 5 * MINUTE - Date.now());
+    expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
+  });
+
+  it('ends once it was heard for as long, and begins again where it falls silent before [C-9]', async () => {
+    const { plant, send, pass, fired } = await newRuledSite(ABSENT);
+    await send(5);
+    await pass(10 * MINUTE);
+    await send(5);
+    await pass(5 * MINUTE + SECOND);
+    expect(await fired()).toMatchObject([{ status: 'ACTIVE', count: 2 }]);
+    const backMs = Date.now();
+    for (let minute = 0; minute < 5; minute++) {
+      await send(5);
+      await pass(backMs + (minute + 1) * MINUTE - 1 - Date.now());
+    }
+    expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
+    await pass(SECOND);
+    expect(await fired()).toMatchObject([
+      {
+        status: 'RESOLVED',
+        count: 2,
+        resolvedBy: null,
+        lastSeenAtMs: backMs,
+        resolvedAtMs: backMs + 5 * MINUTE,
+      },
+    ]);
+  });
+
+  it('hears a device whose clock was ahead and is right again: what comes late is a sign of life [C-3.13]', async () => {
+    const { plant, send, sendLate, pass, fired } = await newRuledSite({ ...ABSENT, forSeconds: 60 });
+    await sendLate(5, -4 * MINUTE);
+    await pass(MINUTE);
+    expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
+    const backMs = START_MS + 2 * MINUTE;
+    await pass(backMs - Date.now());
+    await send(5);
+    await pass(50 * SECOND);
+    await send(5);
+    await pass(10 * SECOND);
+    expect(await fired()).toMatchObject([{ status: 'RESOLVED', count: 1, resolvedAtMs: backMs + MINUTE }]);
+  });
+});
+
+describe('a rule of the whole organization', () => {
+  it('has one open alert for each plant, and each ends for itself [C-9]', async () => {
+    const { organization, plant, link, gateway } = await newConnectedSite();
+    const other = await createPlant(organization);
+    const otherLink = await connectDevice(other);
+    const ruleId = await putRule(organization, [plant.id, other.id]);
+    const foreign = await newConnectedSite();
+    for (let time = 0; time < 2; time++) {
+      await sendTelemetry(link, gateway, { gridPowerKw: 20 });
+      await sendTelemetry(otherLink, other.gateway, { gridPowerKw: 30 });
+      await sendTelemetry(foreign.link, foreign.gateway, { gridPowerKw: 40 });
+    }
+    await sendTelemetry(link, gateway, { gridPowerKw: 5 });
+    expect(await firedAt(plant.id)).toMatchObject([{ ruleId, plantId: plant.id, status: 'RESOLVED' }]);
+    expect(await firedAt(other.id)).toMatchObject([{ ruleId, plantId: other.id, status: 'ACTIVE' }]);
+    expect(await firedAt(foreign.plant.id)).toEqual([]);
+  });
+});
+
+describe('a rule about a device', () => {
+  it('goes by the names that the device uses, and by nobody else’s [C-9], [C-3.1]', async () => {
+    const { organization, plant } = await newSite();
+    const sensor = await createDevice(organization, plant.id, 'SENSOR');
+    await addLinkedSubDevice(plant.id, { externalId: 'FVE-2', assetType: 'FVE' }, sensor.id);
+    const loose = await createDevice(organization, plant.id, 'SENSOR');
+    const [gatewayLink, sensorLink, looseLink] = [
+      await connectDevice(plant),
+      await connectTo(plant.id, sensor.id),
+      await connectTo(plant.id, loose.id),
+    ];
+    const rule = { metric: 'powerKw', cooldownSeconds: 60 };
+    await putRule(organization, [plant.id], { ...rule, deviceId: sensor.id });
+    await putRule(organization, [plant.id], { ...rule, deviceId: loose.id });
+    await sendTelemetry(gatewayLink, plant.gateway, { powerKw: 20, 'FVE-1/powerKw': 20 });
+    expect(await firedAt(plant.id)).toEqual([]);
+    await sendTelemetry(sensorLink, sensor, { powerKw: 30 });
+    const [first] = await firedAt(plant.id);
+    expect(first).toMatchObject({
+      deviceId: sensor.id,
+      plantId: plant.id,
+      message: 'Rule: FVE-2/powerKw is 30, over 10',
+    });
+    await sendTelemetry(looseLink, loose, { powerKw: 40 });
+    const [, second] = await firedAt(plant.id);
+    expect(second).toMatchObject({ deviceId: loose.id, value: 40 });
+  });
+});

@@ -1,0 +1,161 @@
+/** Alert rules straight in the registry, with its Sites told, and what has fired of them. */
+import { env } from 'cloudflare:workers';
+import type { AlertEntry } from '../../../durable-objects/registry/entries.ts';
+import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
+import type { AlertOperator, AlertSeverity, AlertStatus, AlertType } from '../../../protocol/alert.ts';
+import { changeRegistry, tellSite } from './registry-changes.ts';
+import { passTime, passUntilTold } from './site-clock.ts';
+import { answerPings, publish, rawTelemetry, sendTelemetry } from './site-devices.ts';
+import { rowsOf } from './site-rows.ts';
+import { newConnectedSite } from './site-scenes.ts';
+import type { Organization } from './world.ts';
+
+export interface RuleOptions {
+  plantId?: string;
+  deviceId?: string;
+  metric?: string;
+  operator?: AlertOperator;
+  threshold?: number | null;
+  forSeconds?: number;
+  cooldownSeconds?: number;
+  enabled?: boolean;
+}
+
+/** Over 10 kW at the grid, but for what is changed; the Sites have it when this returns. Returns its id. */
+export async function putRule(
+  organization: Organization,
+  siteIds: readonly string[],
+  options: RuleOptions = {},
+): Promise<string> {
+  const id = crypto.randomUUID();
+  const { metric = 'gridPowerKw', operator = 'GT', threshold = 10 } = options;
+  const row = env.DB.prepare(
+    `INSERT INTO alert_rules (id, organization_id, plant_id, device_id, name, severity, metric, operator, threshold,
+       for_seconds, cooldown_seconds, enabled, created_at_ms, updated_at_ms)
+     VALUES (?, ?, ?, ?, 'Rule', 'WARNING', ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ).bind(
+    id,
+    organization.id,
+    options.plantId ?? null,
+    options.deviceId ?? null,
+    metric,
+    operator,
+    operator === 'ABSENT' ? null : threshold,
+    options.forSeconds ?? (operator === 'ABSENT' ? 300 : 0),
+    options.cooldownSeconds ?? 300,
+    options.enabled === false ? 0 : 1,
+    Date.now(),
+    Date.now(),
+  );
+  await commitRules(organization, siteIds, row);
+  return id;
+}
+
+/** Statements about rules, with the Sites told. */
+export async function commitRules(
+  organization: Organization,
+  siteIds: readonly string[],
+  ...statements: D1PreparedStatement[]
+): Promise<void> {
+  const version = await changeRegistry(organization, ...statements);
+  for (const siteId of siteIds) await tellSite(siteId, version);
+}
+
+/** `assignments`: as SQL has them. */
+export function changeRule(id: string, assignments: string): D1PreparedStatement {
+  return env.DB.prepare(`UPDATE alert_rules SET ${assignments} WHERE id = ?`).bind(id);
+}
+
+export function deleteRule(id: string): D1PreparedStatement {
+  return env.DB.prepare('DELETE FROM alert_rules WHERE id = ?').bind(id);
+}
+
+/** One that fired, as a Site tells of it: a battery that is nearly empty, but for what is changed. Returns its id. */
+export async function fireAlert(organizationId: string, changes: Partial<AlertEntry> = {}): Promise<string> {
+  const entry: AlertEntry = {
+    id: crypto.randomUUID(),
+    organizationId,
+    ruleId: crypto.randomUUID(),
+    plantId: crypto.randomUUID(),
+    deviceId: null,
+    type: 'THRESHOLD',
+    severity: 'WARNING',
+    message: 'nearly empty',
+    value: 9,
+    threshold: 10,
+    firstSeenAtMs: Date.now(),
+    lastSeenAtMs: Date.now(),
+    count: 1,
+    ...changes,
+  };
+  await writeRegistry(env.DB, [{ kind: 'alert-begun', entry }]);
+  return entry.id;
+}
+
+export interface FiredAlert {
+  id: string;
+  organizationId: string;
+  ruleId: string | null;
+  plantId: string | null;
+  deviceId: string | null;
+  type: AlertType;
+  severity: AlertSeverity;
+  status: AlertStatus;
+  message: string;
+  value: number | null;
+  threshold: number | null;
+  firstSeenAtMs: number;
+  lastSeenAtMs: number;
+  count: number;
+  note: string | null;
+  acknowledgedBy: string | null;
+  acknowledgedAtMs: number | null;
+  resolvedBy: string | null;
+  resolvedAtMs: number | null;
+}
+
+/** What fired at a plant, oldest first, once its Site has told all that it has to. */
+export async function firedAt(siteId: string): Promise<FiredAlert[]> {
+  await passUntilTold(siteId);
+  const { results } = await env.DB.prepare(
+    `SELECT id, organization_id AS organizationId, rule_id AS ruleId, plant_id AS plantId, device_id AS deviceId, type,
+       severity, status, message, value, threshold, first_seen_at_ms AS firstSeenAtMs, last_seen_at_ms AS lastSeenAtMs,
+       count, note, acknowledged_by AS acknowledgedBy, acknowledged_at_ms AS acknowledgedAtMs,
+       resolved_by AS resolvedBy, resolved_at_ms AS resolvedAtMs
+     FROM alerts WHERE plant_id = ? ORDER BY first_seen_at_ms, rowid`,
+  )
+    .bind(siteId)
+    .all<FiredAlert>();
+  return results;
+}
+
+/** Their statuses alone. */
+export async function statusesAt(siteId: string): Promise<AlertStatus[]> {
+  return (await firedAt(siteId)).map(({ status }) => status);
+}
+
+/** Counts what a Site tells of alerts from here on: the rows that it writes for D1. */
+export async function countTold(siteId: string): Promise<() => Promise<number>> {
+  await rowsOf(siteId, 'CREATE TABLE told (kind TEXT)');
+  await rowsOf(
+    siteId,
+    `CREATE TRIGGER counted AFTER INSERT ON outbox WHEN NEW.kind LIKE 'alert%' BEGIN INSERT INTO told VALUES (NEW.kind); END`,
+  );
+  return async () => (await rowsOf(siteId, 'SELECT kind FROM told')).length;
+}
+
+/** A site with one rule, whose gateway tells what the grid takes. For files that hold the clock. */
+export async function newRuledSite(options: RuleOptions = {}) {
+  const scene = await newConnectedSite();
+  const { organization, plant, link, gateway } = scene;
+  // It is there all along, and silent when it sends nothing.
+  await answerPings(plant.id);
+  const ruleId = await putRule(organization, [plant.id], { plantId: plant.id, ...options });
+  const send = (gridPowerKw: number) => sendTelemetry(link, gateway, { gridPowerKw });
+  const sendLate = (gridPowerKw: number, ageMs: number) =>
+    publish(link, rawTelemetry(gateway, { ts: Date.now() - ageMs, data: JSON.stringify({ gridPowerKw }) }));
+  const pass = (durationMs: number) => passTime(plant.id, durationMs);
+  const change = (...statements: D1PreparedStatement[]) =>
+    commitRules(organization, [plant.id], ...statements);
+  return { ...scene, ruleId, send, sendLate, pass, change, fired: () => firedAt(plant.id) };
+}
