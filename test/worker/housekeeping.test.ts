@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { keepHouse } from '../../worker/lifecycle/housekeeping.ts';
 import { countAttempt } from '../../worker/registry/login-failures.ts';
 import { PASSWORD, Person } from '../support/workerd/people.ts';
+import { changeRegistry, changeSettings } from '../support/workerd/registry-changes.ts';
 import { RegistryRows } from '../support/workerd/registry-rows.ts';
 
 const DAY_MS = 86_400_000;
@@ -22,9 +23,10 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
+/** Of those that a test has added. */
 async function eventsOf(organizationId: string): Promise<string[]> {
   const { results } = await env.DB.prepare(
-    'SELECT event FROM audit_events WHERE organization_id = ? ORDER BY event',
+    `SELECT event FROM audit_events WHERE organization_id = ? AND event IN ('kept', 'old') ORDER BY event`,
   )
     .bind(organizationId)
     .all<{ event: string }>();
@@ -32,11 +34,7 @@ async function eventsOf(organizationId: string): Promise<string[]> {
 }
 
 async function keepFor(days: number): Promise<void> {
-  await env.DB.prepare(
-    `UPDATE organizations SET settings = json_object('auditRetentionDays', ?) WHERE id = ?`,
-  )
-    .bind(days, rows.organization.id)
-    .run();
+  await changeRegistry(rows.organization, changeSettings({ auditRetentionDays: days }));
 }
 
 async function addEvent(event: string, ageMs: number): Promise<void> {

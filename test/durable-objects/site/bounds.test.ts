@@ -5,7 +5,6 @@ import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
 import type { DeviceTestLink } from '../../support/workerd/links.ts';
 import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import {
-  addLinkedSubDevice,
   connectTo,
   type DeviceCredential,
   droppedOf,
@@ -16,7 +15,7 @@ import {
 import { gridPowerKw } from '../../support/workerd/site-reads.ts';
 import { evictSite, numberOf, rowsOf } from '../../support/workerd/site-rows.ts';
 import { newConnectedSite, newSite } from '../../support/workerd/site-scenes.ts';
-import { createDevice, siteOf } from '../../support/workerd/world.ts';
+import { addSubDevice, createDevice, siteOf } from '../../support/workerd/world.ts';
 
 holdClock();
 
@@ -141,7 +140,11 @@ describe('names of signals', () => {
   it('of sub-devices count from the gateway and from the device that is linked to it alone [C-3.13]', async () => {
     const { organization, plant, gateway } = await newSite();
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
-    await addLinkedSubDevice(plant.id, { externalId: 'METER-2', assetType: 'METER' }, sensor.id);
+    await addSubDevice(organization, plant.id, {
+      externalId: 'METER-2',
+      assetType: 'METER',
+      linkedDeviceId: sensor.id,
+    });
     const link = await connectTo(plant.id, gateway.id);
     const other = await connectTo(plant.id, sensor.id);
     await publish(link, rawTelemetry(gateway, { data: '{"FVE-1/powerKw":5}' }));

@@ -107,6 +107,11 @@ export async function auditRows(organizationId: string): Promise<AuditRow[]> {
   return results;
 }
 
+/** Those of who dials: what admins did is not among them. */
+export async function dialRows(organizationId: string): Promise<AuditRow[]> {
+  return (await auditRows(organizationId)).filter(({ actor_type }) => actor_type !== 'USER');
+}
+
 /** When a key was last used, as the registry has it; null before its first use. */
 export async function lastUsedAtMs(keyId: string): Promise<number | null> {
   return await env.DB.prepare('SELECT last_used_at_ms FROM api_keys WHERE id = ?')

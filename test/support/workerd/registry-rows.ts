@@ -24,19 +24,21 @@ export const UNIQUE = /UNIQUE constraint failed/;
 export const FOREIGN = /FOREIGN KEY constraint failed/;
 export const NOT_NULL = /NOT NULL constraint failed/;
 
-/** The organization and the plant that rows belong to unless told otherwise. */
+/** The organization, the plant and the user that rows belong to unless told otherwise. */
 export class RegistryRows {
   readonly organization: Organization;
-  readonly plantId: string;
+  readonly plantId = crypto.randomUUID();
+  /** Nobody's member. */
+  readonly userId = crypto.randomUUID();
 
-  private constructor(organization: Organization, plantId: string) {
+  private constructor(organization: Organization) {
     this.organization = organization;
-    this.plantId = plantId;
   }
 
   static async create(): Promise<RegistryRows> {
-    const rows = new RegistryRows(await createOrganization(), crypto.randomUUID());
+    const rows = new RegistryRows(await createOrganization());
     await rows.insert('plants', { id: rows.plantId });
+    await rows.insert('users', { id: rows.userId });
     return rows;
   }
 
@@ -53,7 +55,7 @@ export class RegistryRows {
       case 'login_failures':
         return { email: `${id}@example.org`, failures: 1, first_at_ms: 1 };
       case 'memberships':
-        return { organization_id: organizationId, user_id: adminId, role: 'ADMIN', created_at_ms: 1 };
+        return { organization_id: organizationId, user_id: this.userId, role: 'ADMIN', created_at_ms: 1 };
       case 'plants':
         return { id, organization_id: organizationId, name: 'n', created_at_ms: 1 };
       case 'devices':

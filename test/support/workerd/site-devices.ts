@@ -1,6 +1,5 @@
 /** What devices do on their links, in one call each. */
 import { runInDurableObject } from 'cloudflare:test';
-import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import type { DeviceAckStatus, DeviceReportedStatus } from '../../../protocol/enums.ts';
@@ -8,7 +7,7 @@ import { statusSigningString, telemetrySigningString } from '../../../protocol/s
 import type { DevicePublishTopic } from '../../../protocol/topics.ts';
 import { ackMessage, type DeviceTestLink, dialSite, openLink, telemetryMessage } from './links.ts';
 import { passTime, SECOND } from './site-clock.ts';
-import { type Plant, type SubDeviceOptions, siteOf } from './world.ts';
+import { type Plant, siteOf } from './world.ts';
 
 export interface DeviceCredential {
   id: string;
@@ -124,29 +123,6 @@ export async function stayConnected(plant: Plant, link: DeviceTestLink, duration
     await passTime(plant.id, Math.min(30 * SECOND, durationMs - passedMs));
     await sendTelemetry(link, plant.gateway, { 'unknown/powerKw': 1 });
   }
-}
-
-/** A sub-device that is linked to a device which exists already. Before the site's first use: it reads them once. */
-export async function addLinkedSubDevice(
-  plantId: string,
-  subDevice: SubDeviceOptions,
-  deviceId: string,
-): Promise<void> {
-  await env.DB.prepare(
-    `INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, linked_device_id, rated_power_kw, created_at_ms)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-  )
-    .bind(
-      crypto.randomUUID(),
-      plantId,
-      subDevice.externalId,
-      subDevice.assetType,
-      subDevice.externalId,
-      deviceId,
-      subDevice.ratedPowerKw ?? null,
-      Date.now(),
-    )
-    .run();
 }
 
 /** Frames are handled in order: once the message behind it is stored, the subscription stands. */

@@ -1,10 +1,23 @@
-/** An organization with plants, gateways and keys in D1 and in their objects; unique for each call. */
+/**
+ * An organization with plants, gateways and keys, as the Worker makes them, in D1 and in their objects; unique for each
+ * call. Objects are told of none of it: new ones read it by themselves, and older ones hear of it from the test.
+ */
 import { env } from 'cloudflare:workers';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import { apiKeyPrefix, composeApiKey } from '../../../protocol/api-key.ts';
-import type { AssetType, DeviceType } from '../../../protocol/enums.ts';
-import type { ApiKeyScope } from '../../../protocol/scopes.ts';
+import type { AssetType, AuthMethod, DeviceType, MeterRole } from '../../../protocol/enums.ts';
+import { organizationChange } from '../../../protocol/organization.ts';
+import { type ApiKeyScope, hasVhost, mayConnect } from '../../../protocol/scopes.ts';
 import { DEFAULT_SITE_CONFIG, type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
+import { revokeApiKey } from '../../../worker/lifecycle/api-key.ts';
+import { provisionDevice } from '../../../worker/lifecycle/device.ts';
+import { type ApiKeyRow, activateKey, insertKey } from '../../../worker/registry/api-keys.ts';
+import { createDevice as registerDevice } from '../../../worker/registry/devices.ts';
+import { changeOrganization } from '../../../worker/registry/organizations.ts';
+import { createPlant as registerPlant } from '../../../worker/registry/plants.ts';
+import { registerUser } from '../../../worker/registry/registration.ts';
+import { createSubDevice } from '../../../worker/registry/sub-devices.ts';
+import { auditOf, done, tellNobody } from './commits.ts';
 
 export const ALL_VCP_SCOPES: ApiKeyScope[] = [
   'vcp:connect',
@@ -21,6 +34,9 @@ export const LIMITED: SiteConfig = {
   constraints: { ...UNLIMITED, maxImportKw: 100, maxExportKw: 80, maxChargeKw: 50, maxDischargeKw: 50 },
 };
 
+/** A hash that no password has: nobody logs in to a world. */
+const NO_PASSWORD = 'scrypt$2$1$1$$';
+
 export interface Organization {
   id: string;
   slug: string;
@@ -29,22 +45,19 @@ export interface Organization {
 
 /** An organization with an admin, a slug that no other has, and rates that no test meets unless it sets its own. */
 export async function createOrganization(changes: Record<string, unknown> = {}): Promise<Organization> {
+  const slug = `org-${randomHex(4)}`;
+  const now = Date.now();
+  const admin = { email: `${slug}@example.org`, name: 'Admin', passwordHash: NO_PASSWORD };
+  const { user, organization } = done(
+    await registerUser(env.DB, admin, { name: slug, slug }, { address: null, now }),
+  );
+  const id = organization?.id ?? '';
   const settings = { deviceRatePerSecond: 1_000, publishRatePerSecond: 10_000, ...changes };
-  const id = crypto.randomUUID();
-  const adminId = crypto.randomUUID();
-  const slug = `org-${id.slice(0, 8)}`;
-  await env.DB.batch([
-    env.DB.prepare(
-      'INSERT INTO organizations (id, name, slug, settings, created_at_ms) VALUES (?, ?, ?, ?, ?)',
-    ).bind(id, slug, slug, JSON.stringify(settings), Date.now()),
-    env.DB.prepare('INSERT INTO users (id, email, name, created_at_ms) VALUES (?, ?, ?, ?)').bind(
-      adminId,
-      `${slug}@example.org`,
-      'Admin',
-      Date.now(),
-    ),
-  ]);
-  return { id, slug, adminId };
+  const change = organizationChange.parse({ settings });
+  const world = { id, slug, adminId: user.id };
+  const audit = auditOf(world, 'organization.updated', 'ORGANIZATION')(id);
+  await tellNobody(await changeOrganization(env.DB, id, change, audit, now));
+  return world;
 }
 
 export interface SubDeviceOptions {
@@ -53,7 +66,7 @@ export interface SubDeviceOptions {
   linkedDeviceId?: string;
   ratedPowerKw?: number;
   capacityKwh?: number;
-  meterRole?: string;
+  meterRole?: MeterRole;
 }
 
 export const DEFAULT_SUB_DEVICES: SubDeviceOptions[] = [
@@ -67,71 +80,83 @@ export interface Plant {
   gateway: { id: string; hmacSecret: string };
 }
 
-export interface PlantOptions {
-  subDevices?: SubDeviceOptions[];
-  config?: SiteConfig;
+export interface PlantNames {
+  name?: string;
   externalPlantId?: string;
   eanCons?: string;
   eanProd?: string;
 }
 
+export interface PlantOptions extends PlantNames {
+  subDevices?: SubDeviceOptions[];
+  config?: SiteConfig;
+}
+
 /** A plant with its sub-devices, its configuration and one ACTIVE gateway that its Site has adopted. */
 export async function createPlant(organization: Organization, options: PlantOptions = {}): Promise<Plant> {
-  const id = crypto.randomUUID();
-  await env.DB.prepare(
-    'INSERT INTO plants (id, organization_id, name, external_plant_id, ean_cons, ean_prod, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)',
-  )
-    .bind(
-      id,
-      organization.id,
-      `Plant ${id.slice(0, 8)}`,
-      options.externalPlantId ?? null,
-      options.eanCons ?? null,
-      options.eanProd ?? null,
-      Date.now(),
-    )
-    .run();
-  for (const subDevice of options.subDevices ?? DEFAULT_SUB_DEVICES) {
-    await env.DB.prepare(
-      `INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, linked_device_id, rated_power_kw, capacity_kwh, meter_role, created_at_ms)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    )
-      .bind(
-        crypto.randomUUID(),
-        id,
-        subDevice.externalId,
-        subDevice.assetType,
-        subDevice.externalId,
-        subDevice.linkedDeviceId ?? null,
-        subDevice.ratedPowerKw ?? null,
-        subDevice.capacityKwh ?? null,
-        subDevice.meterRole ?? null,
-        Date.now(),
-      )
-      .run();
-  }
-  await siteOf(id).configure(id, options.config ?? LIMITED);
-  const gateway = await createDevice(organization, id, 'GATEWAY');
+  const { subDevices = DEFAULT_SUB_DEVICES, config = LIMITED, ...names } = options;
+  const id = await addPlant(organization, names);
+  const [gateway] = await Promise.all([
+    createDevice(organization, id, 'GATEWAY'),
+    siteOf(id).configure(id, config),
+    ...subDevices.map((subDevice) => addSubDevice(organization, id, subDevice)),
+  ]);
   return { id, gateway };
 }
 
-/** A device in D1, adopted by the object that serves it. */
+/** The id of a plant that the registry has, and nobody else: there is no Site of it. */
+export async function addPlant(organization: Organization, names: PlantNames = {}): Promise<string> {
+  const request = { name: `Plant ${randomHex(4)}`, ...names };
+  const audit = auditOf(organization, 'plant.created', 'PLANT');
+  const { row, change } = done(await registerPlant(env.DB, organization.id, request, audit, Date.now()));
+  await tellNobody(change);
+  return row.id;
+}
+
+/** One more of a plant; its Site is not told. Returns its id. */
+export async function addSubDevice(
+  organization: Organization,
+  plantId: string,
+  subDevice: SubDeviceOptions,
+): Promise<string> {
+  const { row, change } = await registerSubDevice(organization, plantId, subDevice);
+  await tellNobody(change);
+  return row.id;
+}
+
+/** The same, and the change is left to who calls. */
+export async function registerSubDevice(
+  organization: Organization,
+  plantId: string,
+  subDevice: SubDeviceOptions,
+) {
+  const whose = { organizationId: organization.id, plantId };
+  const request = { name: subDevice.externalId, ...subDevice };
+  const audit = auditOf(organization, 'sub_device.created', 'SUB_DEVICE');
+  return done(await createSubDevice(env.DB, whose, request, audit, Date.now()));
+}
+
+/** A device that is provisioned, and adopted by the object that serves it. */
 export async function createDevice(
   organization: Organization,
   plantId: string | null,
   type: DeviceType,
+  authMethod: AuthMethod = 'TOKEN',
 ): Promise<{ id: string; hmacSecret: string }> {
-  const id = crypto.randomUUID();
-  const hmacSecret = randomHex(32);
-  await env.DB.prepare(
-    `INSERT INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, status, created_at_ms)
-     VALUES (?, ?, ?, ?, ?, ?, 'TOKEN', 'ACTIVE', ?)`,
-  )
-    .bind(id, organization.id, plantId, `Device ${id.slice(0, 8)}`, id, type, Date.now())
-    .run();
-  const siteId = plantId ?? id;
-  await siteOf(siteId).adoptDevice({ siteId, plantId, deviceId: id, type, hmacSecret });
-  return { id, hmacSecret };
+  const serialNumber = crypto.randomUUID();
+  const name = `Device ${serialNumber.slice(0, 8)}`;
+  const request = { name, serialNumber, type, authMethod, metadata: {}, plantId };
+  const now = Date.now();
+  const audit = (event: string) => auditOf(organization, event, 'DEVICE');
+  const { row, change } = done(
+    await registerDevice(env.DB, organization.id, request, audit('device.registered'), now),
+  );
+  const [provisioned] = await Promise.all([
+    provisionDevice(env, row, undefined, audit('device.provisioned')(row.id), now),
+    tellNobody(change),
+  ]);
+  if (!provisioned) throw new Error('a new device that cannot be provisioned');
+  return { id: row.id, hmacSecret: provisioned.security.hmacSecret };
 }
 
 export interface Key {
@@ -146,46 +171,47 @@ export interface KeyOptions {
   allowedIps?: string[];
   expiresAtMs?: number;
   revokedAtMs?: number;
+  /** `probing`: its creation has come so far, and no further. */
+  state?: 'probing' | 'active';
 }
 
-/** A key in D1 and, unless it is a pure REST key, its Vhost. */
+/** A key that nobody has probed: for that a broker would have to listen. */
 export async function createKey(organization: Organization, options: KeyOptions = {}): Promise<Key> {
+  const { scopes = ALL_VCP_SCOPES, allowedPlantIds = null, allowedIps = [], expiresAtMs = null } = options;
+  const { id: organizationId, slug, adminId } = organization;
   const id = crypto.randomUUID();
   const key = composeApiKey(crypto.getRandomValues(new Uint8Array(128)));
+  const keyPrefix = apiKeyPrefix(key);
   const signingKey = randomHex(32);
-  const scopes = options.scopes ?? ALL_VCP_SCOPES;
-  const vhost = `partner-${id}`;
-  await env.DB.prepare(
-    `INSERT INTO api_keys (id, organization_id, key_hash, key_prefix, name, partner_id, scopes, allowed_plant_ids, allowed_ips, vhost, expires_at_ms, revoked_at_ms, created_by, created_at_ms, updated_at_ms)
-     VALUES (?, ?, ?, ?, 'key', 'partner', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  )
-    .bind(
-      id,
-      organization.id,
-      sha256Hex(key),
-      apiKeyPrefix(key),
-      JSON.stringify(scopes),
-      options.allowedPlantIds ? JSON.stringify(options.allowedPlantIds) : null,
-      JSON.stringify(options.allowedIps ?? []),
-      vhost,
-      options.expiresAtMs ?? null,
-      options.revokedAtMs ?? null,
-      organization.adminId,
-      Date.now(),
-      Date.now(),
-    )
-    .run();
-  await vhostOf(id).open({
-    keyId: id,
-    keyPrefix: apiKeyPrefix(key),
-    slug: organization.slug,
+  const vhost = hasVhost(scopes) ? `partner-${id}` : null;
+  const now = Date.now();
+  const shared = { keyPrefix, organizationId, scopes, allowedPlantIds, expiresAtMs };
+  const row: ApiKeyRow = {
+    ...shared,
+    id,
+    keyHash: sha256Hex(key),
+    name: 'key',
+    partnerId: 'partner',
+    allowedIps,
     vhost,
-    organizationId: organization.id,
-    scopes,
-    allowedPlantIds: options.allowedPlantIds ?? null,
-    expiresAtMs: options.expiresAtMs ?? null,
-    signingKey,
-  });
+    state: 'probing',
+    probeHash: null,
+    bundleAcknowledgedAtMs: null,
+    revokedAtMs: null,
+    lastUsedAtMs: null,
+    createdBy: adminId,
+    createdAtMs: now,
+    updatedAtMs: now,
+  };
+  await insertKey(env.DB, row);
+  if (vhost !== null || mayConnect(new Set(scopes)))
+    await vhostOf(id).open({ ...shared, keyId: id, slug, vhost: vhost ?? '/', signingKey });
+  const audit = (event: string) => auditOf(organization, event, 'API_KEY')(id);
+  if (options.state !== 'probing')
+    await tellNobody(await activateKey(env.DB, row, audit('api_key.created'), now));
+  const { revokedAtMs } = options;
+  if (revokedAtMs !== undefined)
+    await tellNobody(await revokeApiKey(env, row, audit('api_key.revoked'), revokedAtMs));
   return { id, key, signingKey };
 }
 

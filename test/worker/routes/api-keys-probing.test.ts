@@ -2,11 +2,17 @@
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Env } from '../../../durable-objects/env.ts';
-import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
 import type { ApiKeyRecord } from '../../../protocol/api-key-record.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { keepHouse } from '../../../worker/lifecycle/housekeeping.ts';
-import { auditRows, dialAmqp, lastUsedAtMs } from '../../support/workerd/door.ts';
+import {
+  activateKey,
+  deleteProbingKey,
+  prepareProbe,
+  strandedKeys,
+} from '../../../worker/registry/api-keys.ts';
+import { auditOf, tellNobody } from '../../support/workerd/commits.ts';
+import { dialAmqp, dialRows, lastUsedAtMs } from '../../support/workerd/door.ts';
 import { organizationOf } from '../../support/workerd/fleet.ts';
 import { dialVhost, openLink, type VhostTestLink } from '../../support/workerd/links.ts';
 import { hand } from '../../support/workerd/outbox-events.ts';
@@ -29,23 +35,27 @@ const ELSEWHERE = ['198.51.100.0/24'];
 
 afterEach(async () => {
   vi.restoreAllMocks();
-  await env.DB.exec("DELETE FROM api_keys WHERE state = 'probing'");
+  for (const id of await strandedKeys(env.DB, Number.MAX_SAFE_INTEGER, 100))
+    await deleteProbingKey(env.DB, id);
 });
 
-/** Sets the nonce of the next probe; in state `probing` nobody else gets in. */
-async function prepare(key: Key, state: 'probing' | 'active'): Promise<string> {
+/** The nonce of the next probe. */
+async function prepare(key: Key): Promise<string> {
   const nonce = randomHex(16);
-  await env.DB.prepare('UPDATE api_keys SET state = ?, probe_hash = ? WHERE id = ?')
-    .bind(state, sha256Hex(nonce), key.id)
-    .run();
+  await prepareProbe(env.DB, key.id, nonce);
   return nonce;
 }
 
-async function probed(options: KeyOptions & { state?: 'probing' | 'active' } = {}) {
-  const { state = 'probing', ...more } = options;
+async function activate(organization: Organization, { id }: Key): Promise<void> {
+  const audit = auditOf(organization, 'api_key.created', 'API_KEY')(id);
+  await tellNobody(await activateKey(env.DB, { id, organizationId: organization.id }, audit, Date.now()));
+}
+
+/** One that nobody else gets in with. */
+async function probed(options: KeyOptions = {}) {
   const organization = await createOrganization();
-  const key = await createKey(organization, more);
-  return { organization, key, nonce: await prepare(key, state) };
+  const key = await createKey(organization, { state: 'probing', ...options });
+  return { organization, key, nonce: await prepare(key) };
 }
 
 /** As a bridge dials with what its client said; '' is a client that says nothing. */
@@ -81,8 +91,8 @@ describe('a key that is being probed', () => {
 
   it('is none to the admins of its organization [C-5.4]', async () => {
     const team = await createTeam();
-    const key = await createKey(organizationOf(team));
-    await prepare(key, 'probing');
+    const key = await createKey(organizationOf(team), { state: 'probing' });
+    await prepare(key);
     const path = `/partner/api-keys/${key.id}`;
     const calls: [string, Call][] = [
       [path, {}],
@@ -115,8 +125,8 @@ describe('a key that is being probed', () => {
 
   it('is opened by no other nonce, key or user, and the right one is good after them [C-5.4]', async () => {
     const { organization, key, nonce } = await probed();
-    const sibling = await createKey(organization);
-    const [other] = [await prepare(sibling, 'probing')];
+    const sibling = await createKey(organization, { state: 'probing' });
+    const other = await prepare(sibling);
     await expectError(await dial(organization, key, other), 401, 'UNAUTHORIZED');
     await expectError(await dial(organization, sibling, nonce), 401, 'UNAUTHORIZED');
     const flipped = `${nonce.slice(0, -1)}${nonce.endsWith('0') ? '1' : '0'}`;
@@ -138,7 +148,7 @@ describe('a key that is being probed', () => {
     const scopeless = await probed({ scopes: ['vcp:write:setpoint'] });
     const refused = await dial(scopeless.organization, scopeless.key, scopeless.nonce);
     await expectError(refused, 403, 'FORBIDDEN');
-    expect(await auditRows(scopeless.organization.id)).toEqual([]);
+    expect(await dialRows(scopeless.organization.id)).toEqual([]);
   });
 });
 
@@ -153,15 +163,15 @@ describe('the connection of a probe', () => {
     expect(await link.next((frame) => frame.kind === 'ok')).toMatchObject({ seq: 1 });
     await hand(key, crypto.randomUUID(), 1, 3);
 
-    await prepare(key, 'active');
+    await activate(organization, key);
     const fromMs = Date.now();
     const partner = await Partner.connect(organization, key, { link: 2 });
     expect(await partner.readyCount('event.status')).toBe(0);
-    expect([await auditRows(organization.id), await lastUsedAtMs(key.id)]).toEqual([[], null]);
+    expect([await dialRows(organization.id), await lastUsedAtMs(key.id)]).toEqual([[], null]);
     // Each is written once, the second time within a minute not at all: a probe's would stand.
     partner.link.send({ kind: 'open', vhost: `partner-${key.id}` } as never);
     await vi.waitFor(async () => expect(await lastUsedAtMs(key.id)).toBeGreaterThanOrEqual(fromMs));
-    await vi.waitFor(async () => expect(await auditRows(organization.id)).toHaveLength(1));
+    await vi.waitFor(async () => expect(await dialRows(organization.id)).toHaveLength(1));
   });
 });
 

@@ -1,11 +1,11 @@
 /** How an AMQP client's upgrade is accepted: what it answers, what it writes, and when no longer [C-5.6]. */
-import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { VHOST_HEADER } from '../../../protocol/link/proof.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
-import { auditRows, basic, dialAmqp, dialRequest, lastUsedAtMs } from '../../support/workerd/door.ts';
+import { basic, dialAmqp, dialRequest, dialRows, lastUsedAtMs } from '../../support/workerd/door.ts';
 import { openLink } from '../../support/workerd/links.ts';
+import { changeRegistry, revokeKey } from '../../support/workerd/registry-changes.ts';
 import { expectError, settle } from '../../support/workerd/rest.ts';
 import { createKey, createOrganization } from '../../support/workerd/world.ts';
 
@@ -26,7 +26,7 @@ describe('an AMQP dial that is accepted', () => {
       expect(response.webSocket).not.toBeNull();
     }
     expect(await lastUsedAtMs(key.id)).toBeGreaterThanOrEqual(before);
-    expect(await auditRows(organization.id)).toEqual([
+    expect(await dialRows(organization.id)).toEqual([
       {
         event: 'partner.connected',
         actor_type: 'API_KEY',
@@ -48,7 +48,7 @@ describe('an AMQP dial that is accepted', () => {
       [first, first, first, second].map((key) => dialAmqp(organization, key)),
     );
     expect(responses.map((response) => response.status)).toEqual([101, 101, 101, 101]);
-    const rows = await auditRows(organization.id);
+    const rows = await dialRows(organization.id);
     expect(rows.map((row) => [row.event, row.target]).sort()).toEqual(
       [first, second].map((key) => ['partner.connected', key.id]).sort(),
     );
@@ -96,7 +96,7 @@ describe('an AMQP dial that is accepted', () => {
       await createKey(organization, { expiresAtMs }),
     ];
     for (const key of [revoked, expired]) expect((await dialAmqp(organization, key)).status).toBe(101);
-    await env.DB.prepare('UPDATE api_keys SET revoked_at_ms = 1 WHERE id = ?').bind(revoked.id).run();
+    await changeRegistry(organization, revokeKey(revoked.id));
     await expectError(await dialAmqp(organization, revoked), 401, 'UNAUTHORIZED');
     vi.useFakeTimers({ toFake: ['Date'] });
     vi.setSystemTime(expiresAtMs);
@@ -110,6 +110,6 @@ describe('an AMQP dial that is accepted', () => {
     const request = dialRequest({ path: '/link/amqp', authorization });
     request.headers.delete('upgrade');
     await expectError(await settle(request), 404, 'NOT_FOUND');
-    expect(await auditRows(organization.id)).toEqual([]);
+    expect(await dialRows(organization.id)).toEqual([]);
   });
 });

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { composeApiKey } from '../../../protocol/api-key.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
-import { auditRows, dialAmqp, lastUsedAtMs, rowCounts } from '../../support/workerd/door.ts';
+import { dialAmqp, dialRows, lastUsedAtMs, rowCounts } from '../../support/workerd/door.ts';
 import { expectError } from '../../support/workerd/rest.ts';
 import {
   createKey,
@@ -100,7 +100,7 @@ describe('an AMQP dial that is refused', () => {
         outcome: 'FAILURE',
         details: expect.stringContaining('"reason"'),
       };
-      const rows = await auditRows(organization.id);
+      const rows = await dialRows(organization.id);
       expect(rows).toEqual([refused]);
       expect(JSON.stringify(rows)).not.toContain(plaintext);
       expect(await lastUsedAtMs(key.id)).toBeNull();
@@ -142,17 +142,17 @@ describe('an AMQP dial that is refused', () => {
   it('under another organization’s slug is told to the key’s own, and not to the other [C-8.4]', async () => {
     const [organization, other] = [await createOrganization(), await createOrganization()];
     await dialAmqp(organization, await createKey(organization), { username: other.slug });
-    expect(await auditRows(organization.id)).toMatchObject([
+    expect(await dialRows(organization.id)).toMatchObject([
       { event: 'partner.connection_refused', actor: other.slug, outcome: 'FAILURE' },
     ]);
-    expect(await auditRows(other.id)).toEqual([]);
+    expect(await dialRows(other.id)).toEqual([]);
   });
 
   it('under the key id is told to the key’s own organization (bad input: AMQP)', async () => {
     const organization = await createOrganization();
     const key = await createKey(organization);
     await dialAmqp(organization, key, { username: key.id });
-    expect(await auditRows(organization.id)).toMatchObject([{ event: 'partner.connection_refused' }]);
+    expect(await dialRows(organization.id)).toMatchObject([{ event: 'partner.connection_refused' }]);
   });
 
   it('for a key that its vhost has revoked already, whatever D1 says, gets 401 (rule 6)', async () => {
@@ -168,7 +168,7 @@ describe('an AMQP dial that is refused', () => {
     const key = await createKey(organization);
     await vhostOf(key.id).revoke();
     await dialAmqp(organization, key);
-    expect(await auditRows(organization.id)).toMatchObject([{ event: 'partner.connection_refused' }]);
+    expect(await dialRows(organization.id)).toMatchObject([{ event: 'partner.connection_refused' }]);
   });
 
   it('as the eleventh live one of a key gets 409 CONFLICT, which concerns no other key [C-6.3]', async () => {

@@ -3,9 +3,10 @@ import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { exportJWK, generateKeyPair } from 'jose';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { deviceToken, signToken, tokenClaims, unsignedToken } from '../../support/workerd/device-tokens.ts';
-import { auditRows, dialMqtt, rowCounts } from '../../support/workerd/door.ts';
+import { dialMqtt, dialRows, rowCounts } from '../../support/workerd/door.ts';
 import { openLink, telemetryMessage } from '../../support/workerd/links.ts';
 import { expectError } from '../../support/workerd/rest.ts';
 import { newSite } from '../../support/workerd/site-scenes.ts';
@@ -14,8 +15,9 @@ import { createDevice, createOrganization, siteOf } from '../../support/workerd/
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 
+/** In D1 alone. */
 async function setStatus(deviceId: string, status: string): Promise<void> {
-  await env.DB.prepare('UPDATE devices SET status = ? WHERE id = ?').bind(status, deviceId).run();
+  await writeRegistry(env.DB, [{ kind: 'device', id: deviceId, columns: { status } }]);
 }
 
 /** Every token that must not open the door of this device. */
@@ -120,7 +122,7 @@ describe('a device’s dial', () => {
       expect(after.failed_login).toBe((before.failed_login ?? 0) + 1);
     }
     expect(bodies.size).toBe(1);
-    expect(await auditRows(organization.id)).toEqual([]);
+    expect(await dialRows(organization.id)).toEqual([]);
     expect((await dialMqtt(plant.gateway.id, await deviceToken(plant.gateway.id))).status).toBe(101);
   });
 
@@ -172,9 +174,8 @@ describe('a device’s dial', () => {
   );
 
   it('of an MTLS device gets 401 with a token (spec: authMethod)', async () => {
-    const { plant } = await newSite();
-    const { id } = plant.gateway;
-    await env.DB.prepare(`UPDATE devices SET auth_method = 'MTLS' WHERE id = ?`).bind(id).run();
+    const { organization, plant } = await newSite();
+    const { id } = await createDevice(organization, plant.id, 'SENSOR', 'MTLS');
     await expectError(await dialMqtt(id, await deviceToken(id)), 401, 'UNAUTHORIZED');
   });
 

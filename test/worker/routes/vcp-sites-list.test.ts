@@ -1,9 +1,12 @@
 /** GET /vcp/sites: the plants that a key may see (spec: Plant summary; [C-4.2]). */
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
+import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
 import { ASSET_TYPES } from '../../../protocol/enums.ts';
 import { expectError, read, send } from '../../support/workerd/rest.ts';
 import {
+  addPlant,
+  addSubDevice,
   createKey,
   createOrganization,
   createPlant,
@@ -63,12 +66,12 @@ describe('GET /vcp/sites', () => {
   it('shows a plant with the fields of the plant summary and no others (spec: Plant summary)', async () => {
     const organization = await createOrganization();
     const eans = { eanCons: randomEan(), eanProd: randomEan() };
-    const plant = await createPlant(organization, { externalPlantId: 'ext:1', ...eans });
+    const plant = await createPlant(organization, { name: 'Dairy', externalPlantId: 'ext:1', ...eans });
     const { key } = await createKey(organization);
     expect(await listPlants(key)).toEqual([
       {
         id: plant.id,
-        name: `Plant ${plant.id.slice(0, 8)}`,
+        name: 'Dairy',
         status: 'PENDING',
         externalPlantId: 'ext:1',
         ...eans,
@@ -84,10 +87,11 @@ describe('GET /vcp/sites', () => {
 
   it('shows null for what a plant does not have, and the status that the registry holds [C-2.5]', async () => {
     const organization = await createOrganization();
-    const [id = ''] = await addPlants(organization, 1);
-    await env.DB.batch([
-      env.DB.prepare(`UPDATE plants SET status = 'DEGRADED' WHERE id = ?`).bind(id),
-      env.DB.prepare(`UPDATE sub_devices SET status = 'OFFLINE' WHERE plant_id = ?`).bind(id),
+    const id = await addPlant(organization);
+    const subDeviceId = await addSubDevice(organization, id, { externalId: 'BESS-0', assetType: 'BESS' });
+    await writeRegistry(env.DB, [
+      { kind: 'plant', id, columns: { status: 'DEGRADED' } },
+      { kind: 'sub-device', id: subDeviceId, columns: { status: 'OFFLINE' } },
     ]);
     const { key } = await createKey(organization);
     expect(await listPlants(key)).toMatchObject([

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import { holdClock } from '../../../support/workerd/site-clock.ts';
-import { addLinkedSubDevice, connectListening, nthCommand } from '../../../support/workerd/site-devices.ts';
+import { connectListening, nthCommand } from '../../../support/workerd/site-devices.ts';
 import { listen } from '../../../support/workerd/site-listener.ts';
 import { newestCommand } from '../../../support/workerd/site-reads.ts';
 import { newSite } from '../../../support/workerd/site-scenes.ts';
@@ -14,6 +14,7 @@ import {
   submission,
 } from '../../../support/workerd/site-submissions.ts';
 import {
+  addSubDevice,
   createDevice,
   createKey,
   createOrganization,
@@ -131,7 +132,11 @@ describe('the results of a batch', () => {
   it('tell which items wait while another device is there: QUEUED as a whole [C-7.5]', async () => {
     const { organization, plant, partner } = await newSite({ subDevices: SUB_DEVICES });
     const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
-    await addLinkedSubDevice(plant.id, { externalId: 'FVE-2', assetType: 'FVE' }, inverter.id);
+    await addSubDevice(organization, plant.id, {
+      externalId: 'FVE-2',
+      assetType: 'FVE',
+      linkedDeviceId: inverter.id,
+    });
     await connectListening(plant);
     const stop: DeviceCommandItem = { deviceId: 'FVE-2', assetType: 'FVE', command: 'FVE_STOP' };
     const ack = await partner.acknowledge(submission('device', batch(item(1, 5), stop)));

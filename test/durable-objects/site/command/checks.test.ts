@@ -5,7 +5,6 @@ import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
 import { type Constraints, UNLIMITED } from '../../../../protocol/site-config.ts';
 import { holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
 import {
-  addLinkedSubDevice,
   connectListening,
   connectTo,
   nthCommand,
@@ -24,6 +23,7 @@ import {
   submission,
 } from '../../../support/workerd/site-submissions.ts';
 import {
+  addSubDevice,
   createDevice,
   DEFAULT_SUB_DEVICES,
   LIMITED,
@@ -249,7 +249,7 @@ describe('an asset, the topology, a fault', () => {
   it('a linked device that reports ERROR is DEVICE_FAULT for its asset alone [C-7.4]', async () => {
     const { organization, plant, partner } = await newSite();
     const inverter = await createDevice(organization, plant.id, 'ACTUATOR');
-    await addLinkedSubDevice(plant.id, SECOND_BATTERY, inverter.id);
+    await addSubDevice(organization, plant.id, { ...SECOND_BATTERY, linkedDeviceId: inverter.id });
     const link = await connectTo(plant.id, inverter.id);
     await sendStatus(link, inverter, 'ERROR');
     const second = batteryCommand(5, { deviceId: 'BESS-2' });

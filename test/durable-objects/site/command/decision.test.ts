@@ -71,7 +71,7 @@ describe('a rejected command', () => {
   });
 
   it('was decided by topology where the site has nothing that could follow [C-7.4]', async () => {
-    const subDevices = [{ externalId: 'METER-1', assetType: 'METER' as const, meterRole: 'GRID' }];
+    const subDevices = [{ externalId: 'METER-1', assetType: 'METER', meterRole: 'GRID' } as const];
     const { plant, partner } = await newPlannedSite({ subDevices });
     const publish = submission('mode', { mode: 'PEAK_SHAVING' });
     await partner.submit(publish);

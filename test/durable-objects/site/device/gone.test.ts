@@ -12,7 +12,6 @@ import {
   setClock,
 } from '../../../support/workerd/site-clock.ts';
 import {
-  addLinkedSubDevice,
   answerPings,
   commandsOf,
   connectListening,
@@ -23,7 +22,7 @@ import { endOf, executionsOf, newAwaySite, obey, planned, told } from '../../../
 import { numberOf } from '../../../support/workerd/site-rows.ts';
 import { newListeningSite, newSite, type SiteScene } from '../../../support/workerd/site-scenes.ts';
 import { batch, batteryCommand, charge, submission } from '../../../support/workerd/site-submissions.ts';
-import { createDevice, type Plant, siteOf } from '../../../support/workerd/world.ts';
+import { addSubDevice, createDevice, type Plant, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 
@@ -60,8 +59,12 @@ async function newLinkedSite() {
   const scene = await newSite();
   await answerPings(scene.plant.id);
   const linked = await createDevice(scene.organization, scene.plant.id, 'ACTUATOR');
-  const battery = { externalId: 'BESS-L', assetType: 'BESS', ratedPowerKw: 40 } as const;
-  await addLinkedSubDevice(scene.plant.id, battery, linked.id);
+  await addSubDevice(scene.organization, scene.plant.id, {
+    externalId: 'BESS-L',
+    assetType: 'BESS',
+    ratedPowerKw: 40,
+    linkedDeviceId: linked.id,
+  });
   const publish = submission('device', batch(batteryCommand(5, { deviceId: 'BESS-L' })));
   return { ...scene, linked, publish };
 }

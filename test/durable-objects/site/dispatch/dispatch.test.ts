@@ -12,7 +12,6 @@ import {
   setClock,
 } from '../../../support/workerd/site-clock.ts';
 import {
-  addLinkedSubDevice,
   commandsOf,
   connectListening,
   connectTo,
@@ -31,7 +30,7 @@ import {
   powerSetpoint,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import { createDevice, LIMITED, siteOf } from '../../../support/workerd/world.ts';
+import { addSubDevice, createDevice, LIMITED, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 
@@ -210,7 +209,11 @@ describe('an emergency', () => {
     const { organization, plant, partner } = await newSite();
     const linked = await createDevice(organization, plant.id, 'ACTUATOR');
     const unlinked = await createDevice(organization, plant.id, 'SENSOR');
-    await addLinkedSubDevice(plant.id, { externalId: 'BESS-2', assetType: 'BESS' }, linked.id);
+    await addSubDevice(organization, plant.id, {
+      externalId: 'BESS-2',
+      assetType: 'BESS',
+      linkedDeviceId: linked.id,
+    });
     const gatewayLink = await connectListening(plant);
     const linkedLink = await connectListening(plant, linked);
     const unlinkedLink = await connectListening(plant, unlinked);

@@ -12,7 +12,6 @@ import {
   setClock,
 } from '../../../support/workerd/site-clock.ts';
 import {
-  addLinkedSubDevice,
   commandsOf,
   connectListening,
   nthCommand,
@@ -31,7 +30,7 @@ import {
   Submitter,
   submission,
 } from '../../../support/workerd/site-submissions.ts';
-import { createDevice, createPlant, type Plant } from '../../../support/workerd/world.ts';
+import { addSubDevice, createDevice, createPlant, type Plant } from '../../../support/workerd/world.ts';
 
 holdClock();
 
@@ -220,7 +219,11 @@ describe('the acks of modes and emergencies', () => {
     const { organization, plant, listener, partner, link } = await newRunningSite();
     const other = await createPlant(organization);
     const linked = await createDevice(organization, other.id, 'ACTUATOR');
-    await addLinkedSubDevice(other.id, { externalId: 'BESS-2', assetType: 'BESS' }, linked.id);
+    await addSubDevice(organization, other.id, {
+      externalId: 'BESS-2',
+      assetType: 'BESS',
+      linkedDeviceId: linked.id,
+    });
     const gatewayLink = await connectListening(other);
     const linkedLink = await connectListening(other, linked);
     const submitter = new Submitter(other.id, partner.keyId);

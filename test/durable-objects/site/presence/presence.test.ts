@@ -12,7 +12,6 @@ import {
   setClock,
 } from '../../../support/workerd/site-clock.ts';
 import {
-  addLinkedSubDevice,
   connectListening,
   connectTo,
   sendStatus,
@@ -27,7 +26,7 @@ import {
   untilRegistered,
 } from '../../../support/workerd/site-rows.ts';
 import { newSite } from '../../../support/workerd/site-scenes.ts';
-import { createDevice, type Plant } from '../../../support/workerd/world.ts';
+import { addSubDevice, createDevice, type Plant } from '../../../support/workerd/world.ts';
 
 holdClock();
 
@@ -176,7 +175,11 @@ describe('a sub-device', () => {
   it('is DEGRADED while the device linked to it reports ERROR [C-2.5]', async () => {
     const { organization, plant } = await newSite();
     const device = await createDevice(organization, plant.id, 'ACTUATOR');
-    await addLinkedSubDevice(plant.id, { externalId: 'BESS-2', assetType: 'BESS' }, device.id);
+    await addSubDevice(organization, plant.id, {
+      externalId: 'BESS-2',
+      assetType: 'BESS',
+      linkedDeviceId: device.id,
+    });
     const link = await connectListening(plant, device);
     await passTime(plant.id, 2 * SECOND);
     await sendTelemetry(link, device, { powerKw: 1 });

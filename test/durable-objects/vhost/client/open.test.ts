@@ -2,7 +2,7 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { apiKeyPrefix } from '../../../../protocol/api-key.ts';
-import { auditRows, dialAmqp, lastUsedAtMs } from '../../../support/workerd/door.ts';
+import { dialAmqp, dialRows, lastUsedAtMs } from '../../../support/workerd/door.ts';
 import { sendOpen } from '../../../support/workerd/link-two.ts';
 import { openLink, type VhostTestLink } from '../../../support/workerd/links.ts';
 import { hand } from '../../../support/workerd/outbox-events.ts';
@@ -40,7 +40,7 @@ describe('a client on a link of version 2', () => {
     const { organization, key, link } = await dialled();
     link.send({ kind: 'get', seq: 1, channel: 1, queue: 'mine', noAck: true });
     await link.next((frame) => frame.kind === 'refused');
-    expect(await auditRows(organization.id)).toEqual([]);
+    expect(await dialRows(organization.id)).toEqual([]);
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
@@ -49,7 +49,7 @@ describe('a client on a link of version 2', () => {
     const before = Date.now();
     open(vhost);
     await vi.waitFor(async () =>
-      expect(await auditRows(organization.id)).toMatchObject([
+      expect(await dialRows(organization.id)).toMatchObject([
         {
           event: 'partner.connected',
           actor_type: 'API_KEY',
@@ -73,7 +73,7 @@ describe('a client on a link of version 2', () => {
     const { organization, key, open } = await dialled();
     open(nameOf(key.id));
     await vi.waitFor(async () =>
-      expect(await auditRows(organization.id)).toMatchObject([
+      expect(await dialRows(organization.id)).toMatchObject([
         {
           event: 'partner.connection_refused',
           actor: organization.slug,
@@ -91,7 +91,7 @@ describe('a client on a link of version 2', () => {
     for (let repeat = 0; repeat < 3; repeat++) open(vhost);
     link.send({ kind: 'get', seq: 1, channel: 1, queue: 'mine', noAck: true });
     await link.next((frame) => frame.kind === 'refused');
-    await vi.waitFor(async () => expect(await auditRows(organization.id)).toHaveLength(1));
+    await vi.waitFor(async () => expect(await dialRows(organization.id)).toHaveLength(1));
   });
 });
 

@@ -203,7 +203,7 @@ describe('an organization that requires signed commands', () => {
     const { organization, plant, key, partner } = await openReader();
     const unsigned = () => partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
     expect(await payloadOfAck(partner, unsigned())).toMatchObject({ status: 'QUEUED' });
-    const settings = changeSettings(organization, { requireSignedCommands: true });
+    const settings = changeSettings({ requireSignedCommands: true });
     await changeAndTellVhost(organization, key.id, settings);
     expect(await payloadOfAck(partner, unsigned())).toMatchObject(rejectedAs('signature missing'));
   });

@@ -52,14 +52,14 @@ async function acknowledged(partner: Partner, siteId: string) {
 describe('a copy that is 20 minutes old', () => {
   it('does not decide: what an admin changed meanwhile is in force [C-7.2]', async () => {
     const { organization, plant, partner } = await openReader();
-    await changeRegistry(organization, changeSettings(organization, { requireSignedCommands: true }));
+    await changeRegistry(organization, changeSettings({ requireSignedCommands: true }));
     setClock(Date.now() + OLD_MS);
     expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'REJECTED' });
   });
 
   it('does not decide of a plant that is gone: there is no such site [C-7.1]', async () => {
     const { organization, plant, partner } = await openReader();
-    await changeRegistry(organization, ...removePlant(plant));
+    await changeRegistry(organization, removePlant(plant));
     setClock(Date.now() + OLD_MS);
     expect(await acknowledged(partner, plant.id)).toMatchObject({
       status: 'REJECTED',
@@ -124,7 +124,7 @@ describe('a copy that is younger', () => {
     expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'QUEUED' });
     expect(reads.count).toBe(0);
     vi.restoreAllMocks();
-    await changeRegistry(organization, changeSettings(organization, { requireSignedCommands: true }));
+    await changeRegistry(organization, changeSettings({ requireSignedCommands: true }));
     const { reads: ageing, release } = holdNextAnswer();
     setClock(atMs + AGEING_MS);
     expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'QUEUED' });
@@ -149,7 +149,7 @@ describe('a copy that is younger', () => {
     setClock(Date.now() + YOUNG_MS);
     await evictDurableObject(vhostOf(key.id));
     expect(await acknowledged(partner, plant.id)).not.toMatchObject({ status: 'REJECTED' });
-    await changeRegistry(organization, changeSettings(organization, { requireSignedCommands: true }));
+    await changeRegistry(organization, changeSettings({ requireSignedCommands: true }));
     await evictDurableObject(vhostOf(key.id));
     setClock(Date.now() + OLD_MS - YOUNG_MS);
     expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'REJECTED' });
