@@ -1,6 +1,7 @@
 /** A full disk is trouble: 503 to REST, no confirm and no PUBACK, and all is well again when there is room (rule 7). */
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { PlantRecord } from '../../protocol/plant-record.ts';
 import { openDevice } from '../support/closable.ts';
 import { emptyDisk, fillDisk, surviveFullDisks } from '../support/full-disk.ts';
 import { ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
@@ -51,12 +52,7 @@ describe('a full disk', () => {
 
   /** A plant whose object has not been made: to answer for it, something must be written. */
   const newborn = async (): Promise<string> => {
-    const id = crypto.randomUUID();
-    const database = await stack.edge.miniflare.getD1Database('DB');
-    await database
-      .prepare('INSERT INTO plants (id, organization_id, name, created_at_ms) VALUES (?, ?, ?, 1)')
-      .bind(id, stack.credentials.organization.id, 'Newborn')
-      .run();
+    const { id } = await stack.admin.call<PlantRecord>('POST', '/plants', { name: 'Newborn' });
     return id;
   };
 

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
-import type { SeededKey } from '../../tools/seed.ts';
 import { readLog } from '../support/command-history.ts';
 import { ControlServer } from '../support/control-server.ts';
 import { envelopeOf, openConnection, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
@@ -30,16 +29,6 @@ describe('the revocation of a key', () => {
     await stack.stop();
     await control.stop();
   });
-
-  /** Object first, then D1. */
-  const revoke = async (key: SeededKey): Promise<void> => {
-    await (await VhostCaller.of(stack, key.id)).revoke();
-    const database = await stack.edge.miniflare.getD1Database('DB');
-    await database
-      .prepare('UPDATE api_keys SET revoked_at_ms = ? WHERE id = ?')
-      .bind(Date.now(), key.id)
-      .run();
-  };
 
   it('ends a hundred clients that connect and publish in parallel [C-5.6]', async () => {
     const plant = await stack.addPlant();
@@ -91,7 +80,7 @@ describe('the revocation of a key', () => {
       await vhost.revoke();
       revokedAtMs = Date.now();
       await eventually(() => live.size === 0 || undefined, GONE_WITHIN_MS);
-      await revoke(key);
+      await stack.admin.call('DELETE', `/partner/api-keys/${key.id}`);
       await clients;
     } finally {
       isOver = true;

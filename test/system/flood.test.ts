@@ -1,6 +1,7 @@
 /** One partner's flood is its own: another key's confirms, a device's PUBACKs and REST reads go on meanwhile [C-6.5]. */
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { LIMIT } from '../../protocol/limits.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import type { SeededKey, SeededPlant } from '../../tools/seed.ts';
 import { envelopeOf, type Order, openConnection, setpointOrder } from '../support/returning-partner.ts';
@@ -17,6 +18,12 @@ const HELD = 150;
 /** More than any site allows: recorded, rejected, and nothing more. */
 const TOO_MUCH = { targetValueKw: 500 };
 
+/** So many publishes a second are its organization's; the default unless told otherwise. */
+async function setRate({ admin }: TestStack, publishRatePerSecond: number = LIMIT.publishesPerSecond) {
+  const settings = { publishRatePerSecond };
+  await admin.call('PATCH', `/organizations/${admin.organizationId}`, { settings });
+}
+
 describe('a key that publishes as fast as it can', () => {
   let stack: TestStack;
 
@@ -26,14 +33,6 @@ describe('a key that publishes as fast as it can', () => {
   afterAll(async () => {
     await stack.stop();
   });
-
-  const setRate = async (settings: Record<string, number>) => {
-    const database = await stack.edge.miniflare.getD1Database('DB');
-    await database
-      .prepare('UPDATE organizations SET settings = ? WHERE id = ?')
-      .bind(JSON.stringify(settings), stack.credentials.organization.id)
-      .run();
-  };
 
   /** All of it is handed to the client at once; `confirmed` counts what comes back. */
   const flood = async (plant: SeededPlant, key: SeededKey) => {
@@ -61,12 +60,12 @@ describe('a key that publishes as fast as it can', () => {
     (connection.connection as unknown as { stream: { destroy(): void } }).stream.destroy();
 
   it.each([
-    ['over its rate', {}],
-    ['within a rate that its organization has raised', { publishRatePerSecond: 10_000 }],
+    ['over its rate', LIMIT.publishesPerSecond],
+    ['within a rate that its organization has raised', 10_000],
   ])(
     '%s leaves another key’s confirms, PUBACKs and REST reads flowing [C-6.5]',
-    async (_, settings) => {
-      await setRate(settings);
+    async (_, rate) => {
+      await setRate(stack, rate);
       const [own, flooded] = [await stack.addPlant(), await stack.addPlant()];
       const partner = await stack.partner(await stack.addKey());
       const gateway = await stack.gateway(own.gateway);
@@ -96,7 +95,7 @@ describe('a key that publishes as fast as it can', () => {
   );
 
   it('has an emergency pass all that waits, on another connection of its own [C-6.5]', async () => {
-    await setRate({});
+    await setRate(stack);
     const plant = await stack.addPlant();
     const key = await stack.addKey();
     const flooding = await flood(plant, key);
@@ -124,8 +123,7 @@ describe('a key over its rate', () => {
   });
 
   it('has all of it recorded, each once and in order, emergencies first, and no connection closed [C-6.5]', async () => {
-    const database = await stack.edge.miniflare.getD1Database('DB');
-    await database.prepare(`UPDATE organizations SET settings = '{}'`).run();
+    await setRate(stack);
     const plant = await stack.addPlant();
     const key = await stack.addKey();
     const options = stack.partnerOptions(key);

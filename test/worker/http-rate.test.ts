@@ -2,7 +2,10 @@
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Role } from '../../protocol/roles.ts';
+import { addMember } from '../../worker/registry/organizations.ts';
+import { auditOf } from '../support/workerd/commits.ts';
 import { call, PASSWORD, Person } from '../support/workerd/people.ts';
+import { changeRegistry, changeSettings } from '../support/workerd/registry-changes.ts';
 import { expectError, restRequest, send, settle } from '../support/workerd/rest.ts';
 import { createKey, createOrganization, type Organization } from '../support/workerd/world.ts';
 
@@ -25,12 +28,9 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-async function join(person: Person, { id }: Organization, role: Role = 'ADMIN'): Promise<Person> {
-  await env.DB.prepare(
-    'INSERT INTO memberships (organization_id, user_id, role, created_at_ms) VALUES (?, ?, ?, 1)',
-  )
-    .bind(id, person.id, role)
-    .run();
+async function join(person: Person, to: Organization, role: Role = 'ADMIN'): Promise<Person> {
+  const audit = auditOf(to, 'member.added', 'USER')(person.id);
+  await addMember(env.DB, to.id, { userId: person.id, role }, audit, Date.now());
   return person;
 }
 
@@ -88,9 +88,7 @@ describe('the requests of an API key', () => {
   it('follow the setting from the next request on [C-1.1]', async () => {
     const { key } = await createKey(organization);
     await statusesOf(LEAST + 1, () => send(SITES, { key }));
-    await env.DB.prepare('UPDATE organizations SET settings = ? WHERE id = ?')
-      .bind('{"restRatePerMinute":12}', organization.id)
-      .run();
+    await changeRegistry(organization, changeSettings({ restRatePerMinute: 12 }));
     expect(told(await send(SITES, { key }))).toEqual(['12', '1', '60']);
   });
 

@@ -18,6 +18,7 @@ import {
   setpoint,
 } from '../support/workerd/partner.ts';
 import { type Call, createTeam, type Person, type Team } from '../support/workerd/people.ts';
+import { removeDevices } from '../support/workerd/registry-changes.ts';
 import { callRoute } from '../support/workerd/routes.ts';
 import { createKey, createPlant, type Plant } from '../support/workerd/world.ts';
 
@@ -112,7 +113,7 @@ describe('a change that was answered', () => {
   it('that deletes a plant ends what waits for it, cuts its devices and refuses the next command [C-3.2]', async () => {
     const device = await connectDevice(plant);
     // As a device that was deleted before it.
-    await env.DB.prepare('DELETE FROM devices WHERE plant_id = ?').bind(plant.id).run();
+    await removeDevices(organizationOf(team), plant.id);
     await team.operator.read(`/plants/${plant.id}`, { method: 'DELETE' });
     await device.untilClosed();
     expect((await commandLog(plant.id)).items).toMatchObject([

@@ -4,6 +4,8 @@ import { expect } from 'vitest';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Role } from '../../../protocol/roles.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
+import { addMember, changeRole, listMembers, removeMember } from '../../../worker/registry/organizations.ts';
+import { auditOf } from './commits.ts';
 import { send } from './rest.ts';
 
 export const PASSWORD = 'correct horse battery';
@@ -109,15 +111,27 @@ export async function createTeam(): Promise<Team> {
 }
 
 /** Roles as `createTeam` gives them, and nobody else in. */
-export async function resetRoles({ id, viewer, operator, admin, orgAdmin }: Team): Promise<void> {
-  const insert = env.DB.prepare(
-    'INSERT INTO memberships (organization_id, user_id, role, created_at_ms) VALUES (?, ?, ?, ?)',
-  );
-  const people = { VIEWER: viewer, OPERATOR: operator, ADMIN: admin, ORG_ADMIN: orgAdmin };
-  await env.DB.batch([
-    env.DB.prepare('DELETE FROM memberships WHERE organization_id = ?').bind(id),
-    ...Object.entries(people).map(([role, person]) => insert.bind(id, person.id, role, Date.now())),
-  ]);
+export async function resetRoles({ id, slug, viewer, operator, admin, orgAdmin }: Team): Promise<void> {
+  const auditAs = (event: string) => auditOf({ id, slug, adminId: orgAdmin.id }, event, 'USER');
+  const now = Date.now();
+  const { rows } = await listMembers(env.DB, id, { page: 1, limit: 100 });
+  const found = new Map(rows.map(({ user, role }) => [user.id, role]));
+  // First whoever is to be ORG_ADMIN: there must be one, whoever goes.
+  const roles = [
+    [orgAdmin, 'ORG_ADMIN'],
+    [viewer, 'VIEWER'],
+    [operator, 'OPERATOR'],
+    [admin, 'ADMIN'],
+  ] as const;
+  for (const [{ id: userId }, role] of roles) {
+    const from = found.get(userId);
+    found.delete(userId);
+    if (!from) await addMember(env.DB, id, { userId, role }, auditAs('member.added')(userId), now);
+    else if (from !== role)
+      await changeRole(env.DB, id, userId, { from, to: role }, auditAs('member.role_changed')(userId), now);
+  }
+  for (const [userId, role] of found)
+    await removeMember(env.DB, id, userId, role, auditAs('member.removed')(userId), now);
 }
 
 /** A platform SUPER_ADMIN: nothing in REST makes one. */

@@ -4,23 +4,27 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { composeApiKey } from '../../../protocol/api-key.ts';
 import { API_KEY_SCOPES } from '../../../protocol/scopes.ts';
 import { lastUsedAtMs } from '../../support/workerd/door.ts';
+import { changeRegistry, revokeKey } from '../../support/workerd/registry-changes.ts';
 import { expectError, restRequest, send, settle } from '../../support/workerd/rest.ts';
-import { createKey, createOrganization, createPlant, type Key } from '../../support/workerd/world.ts';
+import {
+  createKey,
+  createOrganization,
+  createPlant,
+  type Key,
+  type Organization,
+} from '../../support/workerd/world.ts';
 
 const SITES = '/api/v1/vcp/sites';
 
-async function paths(): Promise<{ key: Key; paths: string[] }> {
+async function paths(): Promise<{ organization: Organization; key: Key; paths: string[] }> {
   const organization = await createOrganization();
   const plant = await createPlant(organization);
   const site = `${SITES}/${plant.id}`;
   return {
+    organization,
     key: await createKey(organization),
     paths: [SITES, `${site}/config`, `${site}/commands`, `${site}/telemetry/latest`],
   };
-}
-
-async function revoke(keyId: string): Promise<void> {
-  await env.DB.prepare('UPDATE api_keys SET revoked_at_ms = ? WHERE id = ?').bind(Date.now(), keyId).run();
 }
 
 afterEach(() => {
@@ -144,10 +148,10 @@ describe('an answer with data', () => {
 
 describe('a revoked key', () => {
   it('is refused on the very next request, on every path, and no longer marked as used [C-5.6]', async () => {
-    const { key, paths: all } = await paths();
+    const { organization, key, paths: all } = await paths();
     await settle(restRequest(SITES, { key: key.key }));
     await env.DB.prepare('UPDATE api_keys SET last_used_at_ms = 1 WHERE id = ?').bind(key.id).run();
-    await revoke(key.id);
+    await changeRegistry(organization, revokeKey(key.id));
     for (const path of all) {
       await expectError(await settle(restRequest(path, { key: key.key })), 401, 'UNAUTHORIZED');
     }
@@ -155,7 +159,7 @@ describe('a revoked key', () => {
   });
 
   it('is refused to all of many parallel requests that start after it [C-5.6]', async () => {
-    const { key, paths: all } = await paths();
+    const { organization, key, paths: all } = await paths();
     const burst = () =>
       Promise.all(
         Array.from({ length: 40 }, async (_, index) => {
@@ -165,15 +169,15 @@ describe('a revoked key', () => {
         }),
       );
     const during = burst();
-    await revoke(key.id);
+    await changeRegistry(organization, revokeKey(key.id));
     const after = await burst();
     expect([200, 401]).toEqual(expect.arrayContaining([...new Set(await during)]));
     expect(after).toEqual(after.map(() => 401));
   });
 
   it('answers exactly as an unknown one (spec: States, API key)', async () => {
-    const { key } = await paths();
-    await revoke(key.id);
+    const { organization, key } = await paths();
+    await changeRegistry(organization, revokeKey(key.id));
     const unknown = composeApiKey(crypto.getRandomValues(new Uint8Array(128)));
     const [revoked, absent] = [await send(SITES, { key: key.key }), await send(SITES, { key: unknown })];
     expect([revoked.status, await revoked.text()]).toEqual([absent.status, await absent.text()]);

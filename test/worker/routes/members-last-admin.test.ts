@@ -85,13 +85,8 @@ describe.each(WAYS)('an ORG_ADMIN who is %s', (_title, go) => {
 
   it('of another organization counts for nothing here [C-1.2]', async () => {
     expect(await other.orgAdmin.read(`/organizations/${other.id}`)).toMatchObject({ role: 'ORG_ADMIN' });
-    const insert = `INSERT INTO memberships (organization_id, user_id, role, created_at_ms) VALUES (?, ?, ?, 1)`;
-    const elsewhere = env.DB.prepare(`${insert} ON CONFLICT DO NOTHING`).bind(
-      other.id,
-      team.admin.id,
-      'ORG_ADMIN',
-    );
-    await elsewhere.run();
+    const body = { email: team.admin.email, role: 'ORG_ADMIN' };
+    await other.orgAdmin.call(`/organizations/${other.id}/members`, { method: 'POST', body });
     await expectError(await go(team.orgAdmin, team.orgAdmin), 409, 'CONFLICT');
     expect(await adminIds()).toEqual([team.orgAdmin.id]);
   });

@@ -3,6 +3,7 @@ import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
+import { createOrganization as makeOrganization } from '../../../worker/registry/organizations.ts';
 import { call, createTeam, makeSuperAdmin, Person, type Team } from '../../support/workerd/people.ts';
 import { expectError } from '../../support/workerd/rest.ts';
 import { createOrganization } from '../../support/workerd/world.ts';
@@ -98,17 +99,10 @@ describe('POST /organizations', () => {
 
   it('makes a user a member of 100 at most (ours)', async () => {
     const person = await Person.register();
-    const organizations = Array.from({ length: 99 }, () => ({ id: crypto.randomUUID(), slug: uniqueSlug() }));
-    const insert = env.DB.prepare(
-      `INSERT INTO organizations (id, name, slug, created_at_ms) VALUES (?1, ?2, ?2, 1)`,
-    );
-    const join = env.DB.prepare(
-      `INSERT INTO memberships (organization_id, user_id, role, created_at_ms) VALUES (?, ?, 'ADMIN', 1)`,
-    );
-    await env.DB.batch([
-      ...organizations.map(({ id, slug }) => insert.bind(id, slug)),
-      ...organizations.map(({ id }) => join.bind(id, person.id)),
-    ]);
+    const maker = { id: person.id, email: person.email, address: null };
+    for (let count = 0; count < 99; count++) {
+      await makeOrganization(env.DB, { name: 'Acme', slug: uniqueSlug() }, maker, Date.now());
+    }
     await make(person);
     const options = { method: 'POST', body: { name: 'Acme', slug: uniqueSlug() } } as const;
     await expectError(await person.call('/organizations', options), 409, 'CONFLICT');

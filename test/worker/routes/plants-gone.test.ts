@@ -1,7 +1,9 @@
 /** A plant that is deleted while a request about it is handled, at whatever step: no 500, and no audit row of what never was. */
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeAll, expect, it, vi } from 'vitest';
-import { postPlant, postSubDevice } from '../../support/workerd/fleet.ts';
+import { deletePlant } from '../../../worker/registry/plants.ts';
+import { auditOf, tellNobody } from '../../support/workerd/commits.ts';
+import { organizationOf, postPlant, postSubDevice } from '../../support/workerd/fleet.ts';
 import { type Call, createTeam, type Team } from '../../support/workerd/people.ts';
 import { watchRegistry } from '../../support/workerd/registry-reads.ts';
 
@@ -65,10 +67,9 @@ function deleteBefore(n: number, plantId: string, event: string) {
     if (seen.reads !== n) return;
     isOwn = true;
     seen.rowsBefore = await countOf(event);
-    await env.DB.batch([
-      env.DB.prepare('DELETE FROM sub_devices WHERE plant_id = ?').bind(plantId),
-      env.DB.prepare('DELETE FROM plants WHERE id = ?').bind(plantId),
-    ]);
+    const audit = auditOf(organizationOf(team), 'test.plant_gone', 'PLANT')(plantId);
+    const gone = await deletePlant(env.DB, { organizationId: team.id, id: plantId }, audit, Date.now());
+    if (typeof gone !== 'string') await tellNobody(gone);
     seen.isDeleted = true;
     isOwn = false;
   });

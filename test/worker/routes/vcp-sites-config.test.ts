@@ -1,5 +1,4 @@
 /** GET /vcp/sites/{siteId}/config (spec: Site configuration snapshot; [C-2.3]). */
-import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
@@ -8,6 +7,7 @@ import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
 import { read } from '../../support/workerd/rest.ts';
 import { connectListening, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
 import {
+  addPlant,
   createKey,
   createOrganization,
   createWorld,
@@ -59,10 +59,7 @@ describe('GET /vcp/sites/{siteId}/config', () => {
 
   it('shows a plant that nobody configured with nulls and STANDARD (spec: Site configuration snapshot)', async () => {
     const organization = await createOrganization();
-    const id = crypto.randomUUID();
-    await env.DB.prepare('INSERT INTO plants (id, organization_id, name, created_at_ms) VALUES (?, ?, ?, 1)')
-      .bind(id, organization.id, 'Bare')
-      .run();
+    const id = await addPlant(organization);
     expect(await readConfig(id, await createKey(organization))).toEqual({
       siteId: id,
       constraints: null,
