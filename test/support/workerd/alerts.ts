@@ -2,8 +2,16 @@
 import { env } from 'cloudflare:workers';
 import type { AlertEntry } from '../../../durable-objects/registry/entries.ts';
 import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
-import type { AlertOperator, AlertSeverity, AlertStatus, AlertType } from '../../../protocol/alert.ts';
-import { changeRegistry, tellSite } from './registry-changes.ts';
+import type {
+  AlertOperator,
+  AlertRuleRequest,
+  AlertSeverity,
+  AlertStatus,
+  AlertType,
+} from '../../../protocol/alert.ts';
+import { type AlertRuleRow, changeAlertRule, createAlertRule } from '../../../worker/registry/alerts.ts';
+import { auditOf, done } from './commits.ts';
+import { changeNothing, changeRegistry, type Step, tellSite } from './registry-changes.ts';
 import { passTime, passUntilTold } from './site-clock.ts';
 import { answerPings, publish, rawTelemetry, sendTelemetry } from './site-devices.ts';
 import { rowsOf } from './site-rows.ts';
@@ -27,47 +35,55 @@ export async function putRule(
   siteIds: readonly string[],
   options: RuleOptions = {},
 ): Promise<string> {
-  const id = crypto.randomUUID();
   const { metric = 'gridPowerKw', operator = 'GT', threshold = 10 } = options;
-  const row = env.DB.prepare(
-    `INSERT INTO alert_rules (id, organization_id, plant_id, device_id, name, severity, metric, operator, threshold,
-       for_seconds, cooldown_seconds, enabled, created_at_ms, updated_at_ms)
-     VALUES (?, ?, ?, ?, 'Rule', 'WARNING', ?, ?, ?, ?, ?, ?, ?, ?)`,
-  ).bind(
-    id,
-    organization.id,
-    options.plantId ?? null,
-    options.deviceId ?? null,
+  const request: AlertRuleRequest = {
+    name: 'Rule',
+    severity: 'WARNING',
     metric,
     operator,
-    operator === 'ABSENT' ? null : threshold,
-    options.forSeconds ?? (operator === 'ABSENT' ? 300 : 0),
-    options.cooldownSeconds ?? 300,
-    options.enabled === false ? 0 : 1,
-    Date.now(),
-    Date.now(),
-  );
-  await commitRules(organization, siteIds, row);
+    ...(operator === 'ABSENT' || threshold === null ? {} : { threshold }),
+    plantId: options.plantId ?? null,
+    deviceId: options.deviceId ?? null,
+    ...(options.forSeconds === undefined ? {} : { forSeconds: options.forSeconds }),
+    cooldownSeconds: options.cooldownSeconds ?? 300,
+    enabled: options.enabled ?? true,
+  };
+  let id = '';
+  await commitRules(organization, siteIds, async ({ id: organizationId }) => {
+    const audit = auditOf(organization, 'alert_rule.created', 'ALERT_RULE');
+    const made = done(
+      await createAlertRule(env.DB, organizationId, request, { sites: [] }, audit, Date.now()),
+    );
+    id = made.row.id;
+    return made.change;
+  });
   return id;
 }
 
-/** Statements about rules, with the Sites told. */
+/** Changes of rules, with the Sites told. */
 export async function commitRules(
   organization: Organization,
   siteIds: readonly string[],
-  ...statements: D1PreparedStatement[]
+  ...steps: Step[]
 ): Promise<void> {
-  const version = await changeRegistry(organization, ...statements);
+  const version = await changeRegistry(organization, ...steps);
   for (const siteId of siteIds) await tellSite(siteId, version);
 }
 
-/** `assignments`: as SQL has them. */
-export function changeRule(id: string, assignments: string): D1PreparedStatement {
-  return env.DB.prepare(`UPDATE alert_rules SET ${assignments} WHERE id = ?`).bind(id);
+export function changeRule(id: string, columns: Partial<AlertRuleRow>): Step {
+  return async (organization) => {
+    const audit = auditOf(organization, 'alert_rule.updated', 'ALERT_RULE')(id);
+    const rule = { id, organizationId: organization.id } as AlertRuleRow;
+    return done(await changeAlertRule(env.DB, rule, columns, { sites: [] }, audit, Date.now())).change;
+  };
 }
 
-export function deleteRule(id: string): D1PreparedStatement {
-  return env.DB.prepare('DELETE FROM alert_rules WHERE id = ?').bind(id);
+/** It goes with the plant that it is about, as in the product: nobody can delete a rule by itself. */
+export function deleteRule(id: string): Step {
+  return async (organization) => {
+    await env.DB.prepare('DELETE FROM alert_rules WHERE id = ?').bind(id).run();
+    return await changeNothing(organization);
+  };
 }
 
 /** One that fired, as a Site tells of it: a battery that is nearly empty, but for what is changed. Returns its id. */
@@ -155,7 +171,6 @@ export async function newRuledSite(options: RuleOptions = {}) {
   const sendLate = (gridPowerKw: number, ageMs: number) =>
     publish(link, rawTelemetry(gateway, { ts: Date.now() - ageMs, data: JSON.stringify({ gridPowerKw }) }));
   const pass = (durationMs: number) => passTime(plant.id, durationMs);
-  const change = (...statements: D1PreparedStatement[]) =>
-    commitRules(organization, [plant.id], ...statements);
+  const change = (...steps: Step[]) => commitRules(organization, [plant.id], ...steps);
   return { ...scene, ruleId, send, sendLate, pass, change, fired: () => firedAt(plant.id) };
 }

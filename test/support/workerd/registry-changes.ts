@@ -27,7 +27,7 @@ export async function changeRegistry(organization: Organization, ...steps: Step[
 }
 
 /** But the version. */
-async function changeNothing({ id }: Organization): Promise<RegistryChange> {
+export async function changeNothing({ id }: Organization): Promise<RegistryChange> {
   return await commitChange(env.DB, id, {}, Date.now(), () => []);
 }
 

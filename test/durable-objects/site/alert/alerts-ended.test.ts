@@ -8,16 +8,16 @@ import {
   putRule,
   statusesAt,
 } from '../../../support/workerd/alerts.ts';
-import { removePlant } from '../../../support/workerd/registry-changes.ts';
+import { removePlant, type Step } from '../../../support/workerd/registry-changes.ts';
 import { holdClock, MINUTE } from '../../../support/workerd/site-clock.ts';
 
 holdClock();
 
 describe('an open alert', () => {
-  const ENDS: [string, (ruleId: string) => D1PreparedStatement][] = [
-    ['is disabled', (ruleId) => changeRule(ruleId, 'enabled = 0')],
+  const ENDS: [string, (ruleId: string) => Step][] = [
+    ['is disabled', (ruleId) => changeRule(ruleId, { enabled: false })],
     ['is deleted', deleteRule],
-    ['is about another plant now', (ruleId) => changeRule(ruleId, `plant_id = '${crypto.randomUUID()}'`)],
+    ['is about another plant now', (ruleId) => changeRule(ruleId, { plantId: crypto.randomUUID() })],
   ];
 
   it.each(ENDS)(
@@ -37,8 +37,8 @@ describe('an open alert', () => {
   it('of a rule that is enabled again begins anew [C-9]', async () => {
     const { ruleId, send, change, fired } = await newRuledSite();
     await send(20);
-    await change(changeRule(ruleId, 'enabled = 0'));
-    await change(changeRule(ruleId, 'enabled = 1'));
+    await change(changeRule(ruleId, { enabled: false }));
+    await change(changeRule(ruleId, { enabled: true }));
     await send(20);
     expect((await fired()).map(({ status }) => status).sort()).toEqual(['ACTIVE', 'RESOLVED']);
   });
@@ -46,7 +46,7 @@ describe('an open alert', () => {
   it('of a rule that was changed is judged by what it says now [C-9]', async () => {
     const { ruleId, plant, send, change, fired } = await newRuledSite();
     await send(20);
-    await change(changeRule(ruleId, 'threshold = 30'));
+    await change(changeRule(ruleId, { threshold: 30 }));
     expect(await statusesAt(plant.id)).toEqual(['ACTIVE']);
     await send(20);
     expect(await fired()).toMatchObject([{ status: 'RESOLVED', threshold: 10, resolvedBy: null }]);
@@ -56,7 +56,7 @@ describe('an open alert', () => {
     const { organization, plant, send, change, fired } = await newRuledSite();
     await putRule(organization, [plant.id], { metric: 'gridPowerKw', operator: 'LT', threshold: 30 });
     await send(20);
-    await change(...removePlant(plant));
+    await change(removePlant(plant));
     expect((await fired()).map(({ status, resolvedBy }) => [status, resolvedBy])).toEqual([
       ['RESOLVED', null],
       ['RESOLVED', null],

@@ -157,7 +157,7 @@ describe('what is remembered of a rule', () => {
     await send(20);
     await passUntilTold(plant.id);
     await evictSite(plant.id);
-    await commitRules(organization, [plant.id], changeRule(ruleId, 'enabled = 0'));
+    await commitRules(organization, [plant.id], changeRule(ruleId, { enabled: false }));
     expect(await fired()).toMatchObject([{ status: 'RESOLVED', resolvedBy: null }]);
     expect(await numberOf(plant.id, 'SELECT length(alerts) FROM journal_block')).toBe(0);
   });

@@ -4,15 +4,9 @@ import type { AlertOperator } from '../../../../protocol/alert.ts';
 import { firedAt, newRuledSite, putRule, statusesAt } from '../../../support/workerd/alerts.ts';
 import { connectDevice } from '../../../support/workerd/links.ts';
 import { holdClock, MINUTE, SECOND, START_MS } from '../../../support/workerd/site-clock.ts';
-import {
-  addLinkedSubDevice,
-  connectTo,
-  publishAll,
-  rawTelemetry,
-  sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
+import { connectTo, publishAll, rawTelemetry, sendTelemetry } from '../../../support/workerd/site-devices.ts';
 import { newConnectedSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import { createDevice, createPlant } from '../../../support/workerd/world.ts';
+import { addSubDevice, createDevice, createPlant } from '../../../support/workerd/world.ts';
 
 holdClock();
 
@@ -214,7 +208,11 @@ describe('a rule about a device', () => {
   it('goes by the names that the device uses, and by nobody else’s [C-9], [C-3.1]', async () => {
     const { organization, plant } = await newSite();
     const sensor = await createDevice(organization, plant.id, 'SENSOR');
-    await addLinkedSubDevice(plant.id, { externalId: 'FVE-2', assetType: 'FVE' }, sensor.id);
+    await addSubDevice(organization, plant.id, {
+      externalId: 'FVE-2',
+      assetType: 'FVE',
+      linkedDeviceId: sensor.id,
+    });
     const loose = await createDevice(organization, plant.id, 'SENSOR');
     const [gatewayLink, sensorLink, looseLink] = [
       await connectDevice(plant),
