@@ -15,8 +15,9 @@ import type { StandingAlarms } from '../event/standing-alarms.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { NO_PRESENCE, type PresenceInput, type PresenceStatus, presenceAt } from './presence-rule.ts';
 
-/** How often a busy plant's presence is looked at. */
+/** How often a busy plant's presence is looked at, and when once more behind a change. */
 const CHECK_MS = 1_000;
+const AGAIN_MS = 5_000;
 /** How old `lastSeenAt` may be of a device that is there: each time is a row here and one in D1. */
 const SEEN_MS = 15 * 60_000;
 
@@ -87,6 +88,9 @@ export class Presence implements DueSource {
     this.#parts.alarms.update(turn, [...statesOf(presence, input, turn.now), ...this.#suspended()]);
     const status = { ...presence, seenAtMs: this.#seen(input, turn.now) };
     if (JSON.stringify(status) === JSON.stringify(this.#status)) return;
+    // What comes within a second of this look is looked at a little later, though nothing else may come for long.
+    const isOther = JSON.stringify(presence) !== JSON.stringify(withoutSeen(this.#status));
+    if (isOther) this.#nextChangeMs = earliest([nextChangeMs, turn.now + AGAIN_MS]);
     this.#tell(turn, status);
     this.#parts.facts.set(turn, 'presence', status);
     this.#status = status;
@@ -178,6 +182,10 @@ export class Presence implements DueSource {
     const quietSinceMs = this.#parts.quietSinceMs(id);
     return quietSinceMs ?? (connection_id === null ? disconnectedAtMs : now);
   }
+}
+
+function withoutSeen({ seenAtMs: _seen, ...presence }: PresenceStatus): PresenceStatus {
+  return presence;
 }
 
 /** What of it is an alarm while it is so [C-8.3]. */
