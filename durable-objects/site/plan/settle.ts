@@ -117,9 +117,10 @@ function endWindow(turn: Turn, site: SiteParts, entry: KeptEntry): void {
 /** False when it could not be told: its entry has ended by that, and something else is to be told. */
 function tell(turn: Turn, site: SiteParts, target: Target): boolean {
   const { plan, dispatches } = site;
-  const isTold = ({ sequence }: KeptEntry) => plan.told?.by === 'entry' && plan.told.sequence === sequence;
+  // Whatever was told last: a setpoint that has a dispatch left would be told again, behind this.
+  const open = new Set(dispatches.all().map(({ command_sequence: sequence }) => sequence));
   for (const entry of plan.entries.all()) {
-    if (entry.obeyedSinceMs !== null || isTold(entry)) leaveTop(turn, site, entry);
+    if (entry.obeyedSinceMs !== null || open.has(entry.sequence)) leaveTop(turn, site, entry);
   }
   dispatches.deleteOfCommand(turn, PLAN_OWN);
   if (target.by === 'entry') {

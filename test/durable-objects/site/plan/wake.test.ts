@@ -1,6 +1,7 @@
 /** A site that leaves memory, or sleeps past what time alone changes, follows its plan as one that was awake. */
 import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime, setClock } from '../../../support/workerd/site-clock.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '../../../support/workerd/site-clock.ts';
+import { connectListening } from '../../../support/workerd/site-devices.ts';
 import {
   endOf,
   executionsOf,
@@ -10,6 +11,7 @@ import {
   told,
 } from '../../../support/workerd/site-plan.ts';
 import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { submission } from '../../../support/workerd/site-submissions.ts';
 
 holdClock();
 
@@ -67,5 +69,21 @@ describe('a site that leaves memory', () => {
     expect(await endOf(plant, second)).toBe('FAILED EXPIRED');
     await obey(scene, 2);
     expect(await endOf(plant, last)).toBe('EXECUTING');
+  });
+});
+
+describe('a site that slept, and whose gateway comes back before its alarm', () => {
+  it('does not tell a setpoint once more that one above it, begun meanwhile, has displaced [C-7.7]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH', { inMs: 10 * SECOND })];
+    await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }), normal, high);
+    setClock(Date.now() + 20 * SECOND);
+    const link = await connectListening(plant);
+    expect(await told(link, plant)).toEqual(['PEAK_SHAVING', 5, 9]);
+    await obey({ link, plant }, 1, 'COMPLETED');
+    await obey({ link, plant }, 3);
+    await passTime(plant.id, 2 * MINUTE);
+    expect(await told(link, plant)).toEqual(['PEAK_SHAVING', 5, 9]);
+    expect(await endOf(plant, normal)).toBe('PENDING');
   });
 });
