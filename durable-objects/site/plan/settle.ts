@@ -25,12 +25,7 @@ export function planAgenda(site: SiteParts): DueSource {
   return {
     name: 'plan',
     dueMs: () => site.plan.dueMs(site.clock.now()),
-    run: (turn) => {
-      for (const entry of site.plan.entries.all()) {
-        if ((entry.verdictAtMs ?? Number.POSITIVE_INFINITY) <= turn.now) judgeEntry(turn, site, entry);
-      }
-      settle(turn, site);
-    },
+    run: (turn) => settle(turn, site),
   };
 }
 
@@ -50,14 +45,25 @@ export function settle(turn: Turn, site: SiteParts): void {
   }
 }
 
-/** What time has decided: windows that are over, and entries that newer ones replaced. Nothing is told by it. */
+/**
+ * What time has decided: verdicts, windows that are over, and entries that newer ones replaced, each as at its moment
+ * though it is looked at late. Nothing is told by it.
+ */
 function resolve(turn: Turn, site: SiteParts): { target: Target; isTold: boolean } {
   const { over, replaced, target, isTold } = site.plan.at(turn.now);
-  for (const { entry, by } of replaced) {
+  for (const { entry, by, atMs } of replaced) {
+    if (isVerdictDue(entry, atMs)) judgeEntry(turn, site, entry);
     failCommand(turn, site, entry.sequence, `SUPERSEDED by ${site.commands.find(by)?.id}`);
   }
   for (const entry of over) endWindow(turn, site, entry);
+  for (const entry of site.plan.entries.all()) {
+    if (isVerdictDue(entry, turn.now)) judgeEntry(turn, site, entry);
+  }
   return { target, isTold };
+}
+
+function isVerdictDue({ verdictAtMs }: KeptEntry, atMs: number): boolean {
+  return verdictAtMs !== null && verdictAtMs <= atMs;
 }
 
 /** A new setpoint takes its place. Of those whose time is ahead only so many may wait; the oldest end. */

@@ -49,8 +49,8 @@ export interface Standing<Entry extends PlanEntry = PlanEntry> {
   top: Entry | undefined;
   /** Their windows are over. */
   over: Entry[];
-  /** Replaced for good, and by which. */
-  replaced: { entry: Entry; by: number }[];
+  /** Replaced for good, by which, and when. */
+  replaced: { entry: Entry; by: number; atMs: number }[];
 }
 
 export function isOpen({ startsAtMs, endsAtMs }: PlanEntry, atMs: number): boolean {
@@ -63,7 +63,7 @@ export function isOver({ endsAtMs }: Pick<PlanEntry, 'endsAtMs'>, atMs: number):
 
 /** The stack at a moment. Every start up to then is gone through in its order, so a site that slept misses none. */
 export function standingAt<Entry extends PlanEntry>(entries: readonly Entry[], now: number): Standing<Entry> {
-  const replaced = new Map<Entry, number>();
+  const replaced = new Map<Entry, { by: number; atMs: number }>();
   const starts = [...new Set(entries.map(({ startsAtMs }) => startsAtMs).filter((atMs) => atMs <= now))];
   for (const atMs of starts.sort((left, right) => left - right)) {
     for (const level of LEVELS) {
@@ -71,7 +71,8 @@ export function standingAt<Entry extends PlanEntry>(entries: readonly Entry[], n
         (entry) => entry.level === level && !replaced.has(entry) && isOpen(entry, atMs),
       );
       const newest = newestOf(open);
-      if (newest) for (const entry of open) if (entry !== newest) replaced.set(entry, newest.sequence);
+      if (!newest) continue;
+      for (const entry of open) if (entry !== newest) replaced.set(entry, { by: newest.sequence, atMs });
     }
   }
   const left = entries.filter((entry) => !replaced.has(entry));
@@ -80,7 +81,7 @@ export function standingAt<Entry extends PlanEntry>(entries: readonly Entry[], n
   return {
     top: open.find((entry) => entry.level === highest),
     over: left.filter((entry) => isOver(entry, now)),
-    replaced: [...replaced].map(([entry, by]) => ({ entry, by })),
+    replaced: [...replaced].map(([entry, how]) => ({ entry, ...how })),
   };
 }
 

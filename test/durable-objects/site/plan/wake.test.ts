@@ -8,6 +8,7 @@ import {
   newPlannedSite,
   obey,
   planned,
+  rowOf,
   told,
 } from '../../../support/workerd/site-plan.ts';
 import { evictSite } from '../../../support/workerd/site-rows.ts';
@@ -85,5 +86,29 @@ describe('a site that slept, and whose gateway comes back before its alarm', () 
     await passTime(plant.id, 2 * MINUTE);
     expect(await told(link, plant)).toEqual(['PEAK_SHAVING', 5, 9]);
     expect(await endOf(plant, normal)).toBe('PENDING');
+  });
+});
+
+describe('a site that slept past a verdict', () => {
+  it('judges a setpoint that a newer one displaced after that, though it is asked before its alarm [C-7.8]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner } = scene;
+    const older = planned(5, 'NORMAL');
+    await partner.submit(older, planned(6, 'NORMAL', { inMs: 7 * MINUTE }));
+    await obey(scene, 1);
+    setClock(Date.now() + 10 * MINUTE);
+    await partner.submit(planned(9, 'HIGH'));
+    expect(await endOf(plant, older)).toBe('COMPLETED unmeasured');
+  });
+
+  it('does not judge a setpoint that a newer one displaced before that [C-7.7]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner } = scene;
+    const [older, newer] = [planned(5, 'NORMAL'), planned(6, 'NORMAL', { inMs: 3 * MINUTE })];
+    await partner.submit(older, newer);
+    await obey(scene, 1);
+    setClock(Date.now() + 10 * MINUTE);
+    await passTime(plant.id, 0);
+    expect(await endOf(plant, older)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, newer)).id}`);
   });
 });
