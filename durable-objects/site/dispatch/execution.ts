@@ -13,7 +13,7 @@ import { removeDevice } from '../device/remove.ts';
 import { executionEvent } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { ackEntry } from '../plan/entry.ts';
-import { tellAgain } from '../plan/settle.ts';
+import { catchUp, tellAgain } from '../plan/settle.ts';
 import { ackDue, advance, hasEnded, isExpired, isHeld, waitingDue } from './dispatch.ts';
 import { commandOf, endDispatch, endOwn, expire, fail, failCommand, isOfCommand, subjectOf } from './ends.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
@@ -92,6 +92,7 @@ function forgetBefore(turn: Turn, site: SiteParts, modeSequence: number, by: str
  * it has and may have forgotten; its `cmdId` lets it answer twice.
  */
 export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
+  catchUp(turn, site);
   const isNewSession = site.sessions.handOver(deviceId);
   const lastEmergency = site.commands.lastEmergency();
   for (const row of site.dispatches.openFor(deviceId)) {

@@ -66,6 +66,11 @@ function isVerdictDue({ verdictAtMs }: KeptEntry, atMs: number): boolean {
   return verdictAtMs !== null && verdictAtMs <= atMs;
 }
 
+/** Before a device is told again what is open: what passed unseen is told no more. The turn's end settles the rest. */
+export function catchUp(turn: Turn, site: SiteParts): void {
+  turn.step(() => resolve(turn, site));
+}
+
 /** A new setpoint takes its place. Of those whose time is ahead only so many may wait; the oldest end. */
 export function enter(turn: Turn, site: SiteParts, entry: PlanEntry): void {
   site.plan.add(turn, entry);

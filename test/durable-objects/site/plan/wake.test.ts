@@ -5,6 +5,8 @@ import { connectListening } from '../../../support/workerd/site-devices.ts';
 import {
   endOf,
   executionsOf,
+  heard,
+  newAwaySite,
   newPlannedSite,
   obey,
   planned,
@@ -74,6 +76,32 @@ describe('a site that leaves memory', () => {
 });
 
 describe('a site that slept, and whose gateway comes back before its alarm', () => {
+  it('ends a setpoint that waited by the newer one that displaced it before its window was over [C-7.7]', async () => {
+    const scene = await newAwaySite();
+    const { plant, partner, listener } = scene;
+    const older = planned(5, 'HIGH', { forMs: 30 * MINUTE });
+    const newer = planned(9, 'HIGH', { inMs: 20 * MINUTE });
+    await partner.submit(older, newer);
+    setClock(Date.now() + 40 * MINUTE);
+    const link = await connectListening(plant);
+    expect(await told(link, plant)).toEqual([9]);
+    expect(await endOf(plant, older)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, newer)).id}`);
+    await heard(scene);
+    expect(listener.events('alarm')).toEqual([]);
+  });
+
+  it('does not tell it a displaced setpoint behind the mode that it has yet to acknowledge [C-7.7]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    const older = planned(5, 'HIGH');
+    const newer = planned(9, 'HIGH', { inMs: 10 * SECOND, forMs: 5 * SECOND });
+    await partner.submit(submission('mode', { mode: 'PEAK_SHAVING' }), older, newer);
+    setClock(Date.now() + 40 * MINUTE);
+    const link = await connectListening(plant);
+    expect(await told(link, plant)).toEqual(['PEAK_SHAVING']);
+    expect(await endOf(plant, older)).toBe(`FAILED SUPERSEDED by ${(await rowOf(plant, newer)).id}`);
+    expect(await endOf(plant, newer)).toBe('FAILED EXPIRED');
+  });
+
   it('does not tell a setpoint once more that one above it, begun meanwhile, has displaced [C-7.7]', async () => {
     const { plant, partner } = await newPlannedSite();
     const [normal, high] = [planned(5, 'NORMAL'), planned(9, 'HIGH', { inMs: 10 * SECOND })];
