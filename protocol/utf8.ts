@@ -22,6 +22,8 @@ export function compareUtf8(left: string, right: string): number {
   return left.length - right.length;
 }
 
+/** Surrogates behind all else: what they stand for is. */
 function rank(unit: number): number {
-  return unit >= 0xd800 && unit < 0xe000 ? unit + 0x2000 : unit;
+  if (unit < 0xd800) return unit;
+  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
 }
