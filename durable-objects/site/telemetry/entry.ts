@@ -61,7 +61,7 @@ export interface StoredReading {
 export function* readingsOf(block: string, sinceMs: number): Generator<StoredReading> {
   for (const entry of parseEntries(block)) {
     if (entry.topic !== 'telemetry' || entry.receivedMs < sinceMs) continue;
-    yield { entry, data: JSON.parse(entry.dataText) as Record<string, number> };
+    yield { entry, data: valuesOf(entry) };
   }
 }
 
@@ -74,4 +74,11 @@ export function originOf(deviceId: string, as: string): SignalOrigin {
   const servesSite = as.startsWith('*');
   const subDeviceId = servesSite ? as.slice(1) : as;
   return { deviceId, servesSite, subDeviceId: subDeviceId === '' ? undefined : subDeviceId };
+}
+
+/** The values of a telemetry message as they counted when it came: `__proto__` is the name of no signal, whatever it holds. */
+export function valuesOf({ dataText }: Pick<JournalEntry, 'dataText'>): Record<string, number> {
+  const data = JSON.parse(dataText) as Record<string, number>;
+  Reflect.deleteProperty(data, '__proto__');
+  return data;
 }
