@@ -59,7 +59,7 @@ function column(data: Uint8Array, [offset, length]: Place): unknown {
 
 /** The samples of all metrics between two moments, in parts in the order of the metrics' names. */
 export function packSamples(samples: ReadonlyMap<string, Series>): Part[] {
-  return inParts([...samples], (columns, directory, [metric, { atMs, values }], known) => {
+  return inParts([...samples], PART_BYTES, (columns, directory, [metric, { atMs, values }], known) => {
     directory.times ??= [];
     const moments = JSON.stringify(atMs);
     let time = known.get(moments);
@@ -81,9 +81,23 @@ export function unpackSamples({ directory, data }: Pick<Part, 'directory' | 'dat
   return { atMs, values: column(data, [entry[0], entry[1]]) as number[] };
 }
 
-/** Buckets of one width, of metrics in their names' order. */
+/**
+ * Buckets of one width, of metrics in their names' order. More than one part has room for are spread evenly: a full part
+ * would be split again by the very next bucket that is added to it.
+ */
 export function packBuckets(buckets: ReadonlyMap<string, readonly Bucket[]>, widthMs: number): Part[] {
-  return inParts([...buckets], (columns, directory, [metric, own]) => {
+  const parts = bucketParts(buckets, widthMs, PART_BYTES);
+  if (parts.length < 2) return parts;
+  const bytes = parts.reduce((sum, { data }) => sum + data.length, 0);
+  return bucketParts(buckets, widthMs, bytes / parts.length);
+}
+
+function bucketParts(
+  buckets: ReadonlyMap<string, readonly Bucket[]>,
+  widthMs: number,
+  partBytes: number,
+): Part[] {
+  return inParts([...buckets], partBytes, (columns, directory, [metric, own]) => {
     const place = columns.add([
       deltasOf(own.map(({ startMs }) => startMs / widthMs)),
       own.map(({ count }) => count),
@@ -155,6 +169,7 @@ function entryOf({ metrics }: Directory, metric: string) {
 /** `write` adds one metric's columns and says how many samples or buckets they are. */
 function inParts<Own>(
   own: [string, Own][],
+  partBytes: number,
   write: (columns: Columns, directory: Directory, entry: [string, Own], known: Map<string, number>) => number,
 ): Part[] {
   const parts: Part[] = [];
@@ -162,7 +177,7 @@ function inParts<Own>(
   let known = new Map<string, number>();
   let part: Part | undefined;
   for (const entry of own.sort(([left], [right]) => compareUtf8(left, right))) {
-    if (part && columns.length >= PART_BYTES) {
+    if (part && columns.length >= partBytes) {
       part.untilMetric = entry[0];
       part.data = columns.join();
       part = undefined;
