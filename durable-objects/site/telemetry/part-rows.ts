@@ -41,6 +41,8 @@ export type PartHead = Omit<StoredPart, 'data'>;
 export class PartRows {
   readonly #sql: Sql;
   readonly #table: string;
+  /** Null: there is none that may leave. */
+  #oldestEndMs: number | null | undefined;
 
   constructor(sql: Sql, level: Level) {
     this.#sql = sql;
@@ -93,9 +95,16 @@ export class PartRows {
     return row && startOf(row.id);
   }
 
-  /** When the oldest stretch ends. */
+  /** When the oldest stretch ends; undefined where it is the newest, which stays: it is asked after every turn. */
   oldestEndMs(): number | undefined {
-    return this.#oldest(1)[0]?.end_ms;
+    if (this.#oldestEndMs === undefined) {
+      const row = this.#sql.one<{ end_ms: number }>(
+        `SELECT end_ms FROM ${this.#table} WHERE id = (SELECT min(id) FROM ${this.#table})
+         AND id / ${PARTS_PER_STRETCH} < (SELECT max(id) FROM ${this.#table}) / ${PARTS_PER_STRETCH}`,
+      );
+      this.#oldestEndMs = row?.end_ms ?? null;
+    }
+    return this.#oldestEndMs ?? undefined;
   }
 
   /** Adds the parts of a stretch, from that number on; returns their size. */
@@ -110,6 +119,7 @@ export class PartRows {
   put(turn: Turn, id: number, endMs: number, part: Part): number {
     const directory = JSON.stringify(part.directory);
     const size = directory.length + part.data.length;
+    this.#changed(turn);
     turn.write(
       `INSERT OR REPLACE INTO ${this.#table}
          (id, end_ms, from_metric, until_metric, count, size, directory, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -130,6 +140,7 @@ export class PartRows {
    * newest. Returns what they held.
    */
   trim(turn: Turn, bytes: number, beforeMs: number, limit: number): { rows: number; bytes: number } {
+    this.#changed(turn);
     const heads = this.#oldest(limit + PARTS_PER_STRETCH);
     const newest = this.#sql.one<{ id: number }>(`SELECT id FROM ${this.#table} ORDER BY id DESC LIMIT 1`);
     let [rows, freed] = [0, 0];
@@ -141,6 +152,14 @@ export class PartRows {
       freed += parts.reduce((sum, { size }) => sum + size, 0);
     }
     return { rows, bytes: freed };
+  }
+
+  #changed(turn: Turn): void {
+    const forget = () => {
+      this.#oldestEndMs = undefined;
+    };
+    turn.undo(forget);
+    forget();
   }
 
   #oldest(limit: number): Pick<PartRow, 'id' | 'end_ms' | 'size'>[] {
