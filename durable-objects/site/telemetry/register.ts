@@ -3,6 +3,8 @@
  * to what it counts from then on [C-4.5]. One that falls by less than a tenth is no reset but a slip of its last digits, or
  * of whoever sends them: what it had said holds until it says more. Pure.
  */
+import { ExactSum } from './exact-sum.ts';
+
 export interface RegisterState {
   /** The most that it said since it was last reset, kWh. */
   counted: number;
@@ -25,13 +27,16 @@ export function advanceRegister(
   if (!state) return { counted: value, offset: 0, atMs };
   const { counted, offset } = state;
   if (value >= counted) return { counted: value, offset, atMs };
-  if (counted > 0 && value >= counted * SLIP) return { counted, offset, atMs, isHeld: true };
-  return { counted: value, offset: round(offset + counted), atMs };
+  if (counted > 0 && value > counted * SLIP) return { counted, offset, atMs, isHeld: true };
+  const total = plus(offset, counted);
+  // Nobody counts less than nothing.
+  if (value < 0) return { counted: 0, offset: total, atMs, isHeld: true };
+  return { counted: value, offset: total, atMs };
 }
 
 /** What it has counted since it was first heard, kWh. */
 export function totalOf({ counted, offset }: RegisterState): number {
-  return offset === 0 ? counted : round(offset + counted);
+  return plus(offset, counted);
 }
 
 /** Whether the total is something else than what the device says. */
@@ -39,6 +44,10 @@ export function isComputed({ offset, isHeld }: RegisterState): boolean {
   return offset !== 0 || isHeld === true;
 }
 
-function round(number: number): number {
-  return Math.round(number * 1e6) / 1e6;
+/** As decimals: what is added never makes it less, and shows no digits that nobody sent. */
+function plus(one: number, other: number): number {
+  const sum = new ExactSum();
+  sum.add(one);
+  sum.add(other);
+  return sum.toNumber();
 }
