@@ -9,7 +9,7 @@ import type { SubDevice } from '../../registry/plant-copy.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import type { SiteParts } from '../parts.ts';
 import type { Bucket } from './bucket.ts';
-import { type Heard, meterReading } from './meter.ts';
+import { type Heard, meterReading, roleOf } from './meter.ts';
 import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
 import { isComputed, type RegisterState, totalOf } from './register.ts';
 import { metricName, type SignalOrigin } from './snapshot.ts';
@@ -73,7 +73,7 @@ function readMeterReadings(site: SiteParts, fromMs: number, toMs: number): JsonC
 }
 
 function* quarters({ store, registry }: SiteParts, fromMs: number, toMs: number): Generator<MeterReading> {
-  const metered = registry.subDevices.filter(({ meterRole }) => meterRole !== null);
+  const metered = registry.subDevices.filter((subDevice) => roleOf(subDevice) !== null);
   const range = { fromMs: fromMs - LIMIT.registerStaleMs, toMs, bucket: '5m' as const };
   const byMetric = new Map<string, Map<number, Bucket>>();
   for (const stretch of bucketStretches(store, range)) {
@@ -84,21 +84,20 @@ function* quarters({ store, registry }: SiteParts, fromMs: number, toMs: number)
     }
   }
   for (let quarterMs = fromMs; quarterMs < toMs; quarterMs += QUARTER) {
-    const reading = meterReading(
-      metered,
-      (metric) => heardBefore(byMetric.get(metric), quarterMs),
-      quarterMs,
-    );
+    const reading = meterReading(metered, (metric) => heardBy(byMetric.get(metric), quarterMs), quarterMs);
     if (reading) yield reading;
   }
 }
 
-/** The last of a register before a quarter of an hour, within the time that it is answered for. */
-function heardBefore(buckets: ReadonlyMap<number, Bucket> | undefined, quarterMs: number): Heard | undefined {
+/**
+ * The last of a register by a quarter of an hour, within the time that it is answered for. Of the bucket that begins
+ * then only a meter's that tells by the clock is known to be of that very moment.
+ */
+function heardBy(buckets: ReadonlyMap<number, Bucket> | undefined, quarterMs: number): Heard | undefined {
   const width = BUCKET_MS['5m'];
-  for (let startMs = quarterMs - width; startMs >= quarterMs - LIMIT.registerStaleMs; startMs -= width) {
+  for (let startMs = quarterMs; startMs >= quarterMs - LIMIT.registerStaleMs; startMs -= width) {
     const bucket = buckets?.get(startMs);
-    if (!bucket) continue;
+    if (!bucket || bucket.lastAtMs > quarterMs) continue;
     const { last, lastAtMs, total } = bucket;
     return { total: total ?? last, atMs: lastAtMs, isComputed: total !== undefined };
   }

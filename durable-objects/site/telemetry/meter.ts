@@ -2,8 +2,8 @@
  * Meter readings: what the registers of a plant's meters had counted at a moment, of those that were heard within a
  * quarter of an hour before it [C-4.5], [C-4.6]. Pure.
  */
-import { REGISTERS, type RegisterName } from '../../../protocol/asset.ts';
-import type { ReadingQuality } from '../../../protocol/enums.ts';
+import { ASSETS, REGISTERS, type RegisterName } from '../../../protocol/asset.ts';
+import type { MeterRole, ReadingQuality } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { MeterEntry, MeterReading } from '../../../protocol/meter.ts';
@@ -19,6 +19,11 @@ export interface Heard {
   isComputed: boolean;
 }
 
+/** What a sub-device's meter measures; null = it is none [C-2.2]. */
+export function roleOf({ meterRole, assetType }: SubDevice): MeterRole | null {
+  return meterRole ?? ASSETS[assetType].meterRole;
+}
+
 /** Null when no register is fresh enough. `heard`: the last of a register before the moment; undefined = never. */
 export function meterReading(
   subDevices: readonly SubDevice[],
@@ -28,8 +33,10 @@ export function meterReading(
   const meters: MeterEntry[] = [];
   let quality: ReadingQuality = 'GOOD';
   let isAnyComputed = false;
-  for (const { externalId, meterRole } of subDevices) {
-    if (!meterRole) continue;
+  for (const subDevice of subDevices) {
+    const { externalId } = subDevice;
+    const role = roleOf(subDevice);
+    if (!role) continue;
     const registers: Partial<Record<RegisterName, number>> = {};
     for (const register of REGISTERS) {
       const last = heard(`${externalId}/${register}`);
@@ -40,8 +47,7 @@ export function meterReading(
       isAnyComputed ||= last.isComputed;
       registers[register] = last.total;
     }
-    if (Object.keys(registers).length > 0)
-      meters.push({ deviceId: externalId, role: meterRole, ...registers });
+    if (Object.keys(registers).length > 0) meters.push({ deviceId: externalId, role, ...registers });
   }
   if (meters.length === 0) return null;
   const dataQuality = isAnyComputed ? 'ESTIMATED' : quality;
