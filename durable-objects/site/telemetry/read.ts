@@ -84,7 +84,8 @@ export function* bucketStretches(store: TelemetryStore, range: TelemetryRange): 
   }
   const fromMs = Math.max(whole.fromMs, rolledMs);
   if (fromMs >= whole.toMs) return;
-  const fresh = unpackedBuckets(store, fromMs, whole.toMs, range.metric);
+  const isPacked = whole.toMs <= store.unpackedFromMs;
+  const fresh = isPacked ? new Map() : unpackedBuckets(store, fromMs, whole.toMs, range.metric);
   yield* ofPages(store, '5m', { ...whole, fromMs }, widthMs, fresh);
 }
 
@@ -116,6 +117,7 @@ function* ofPages(
 ): Generator<BucketStretch> {
   const days = byDay(fresh);
   const stretch = (endMs: number, parts: readonly StoredPart[], beside: ReadonlyMap<string, Bucket[]>) => ({
+    // A page may go on behind what is asked of it, where another takes over.
     endMs: Math.min(endMs, toMs),
     metrics: () => [...new Set([...parts.flatMap(metricsOf), ...beside.keys()])],
     buckets: (name: string) => {
@@ -156,7 +158,7 @@ function* ofSamples(
       points: (name) => parts.flatMap((part) => points(unpackSamples(part, name), name)),
     };
   }
-  if (toMs <= store.state.packedToMs) return;
+  if (toMs <= store.unpackedFromMs) return;
   const fresh = store.unpacked(fromMs, toMs, metric);
   yield {
     endMs: toMs,

@@ -81,10 +81,16 @@ export class TelemetryStore implements DueSource {
   dueMs(): number | undefined {
     const { packedToMs, rolledToMs, packedBlock } = this.state;
     if (rolledToMs + DAY <= packedToMs) return 0;
-    const newest = this.#journal.newestBlock;
-    if (newest < packedBlock) return undefined;
-    const sinceMs = Math.max(packedToMs, this.#waitingSinceMs(packedBlock) - LIMIT.timestampToleranceMs);
-    return sinceMs + LIMIT.timestampToleranceMs + this.#packAfterMs(newest - packedBlock + 1);
+    const blocks = this.#journal.newestBlock - packedBlock + 1;
+    if (blocks <= 0) return undefined;
+    return this.unpackedFromMs + LIMIT.timestampToleranceMs + this.#packAfterMs(blocks);
+  }
+
+  /** What is not packed is dated from then on. */
+  get unpackedFromMs(): number {
+    const { packedToMs, packedBlock } = this.state;
+    if (this.#journal.newestBlock < packedBlock) return Number.POSITIVE_INFINITY;
+    return Math.max(packedToMs, this.#waitingSinceMs(packedBlock) - LIMIT.timestampToleranceMs);
   }
 
   run(turn: Turn): void {
