@@ -1,0 +1,142 @@
+/** Sums of readings: exact as decimals, whatever the order, the sizes and the roll-ups between [C-4.5]. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ExactSum, sumOf } from '../../../../durable-objects/site/telemetry/exact-sum.ts';
+
+/** Big enough for the digits of the smallest double. */
+const SCALE = 1_200;
+
+/** What a number or a sum prints as, times 10^SCALE: reckoned apart from what is tested. */
+function scaled(text: string): bigint {
+  const match = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(text);
+  if (!match) throw new Error(`not a number: ${text}`);
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = match;
+  const digits = BigInt(whole + fraction) * 10n ** BigInt(SCALE - fraction.length + Number(exponent));
+  return sign === '-' ? -digits : digits;
+}
+
+function total(values: readonly number[]): bigint {
+  return values.reduce((sum, value) => sum + scaled(String(value)), 0n);
+}
+
+/** A double as it is in binary, times 10^SCALE. */
+function exact(double: number): bigint {
+  let [mantissa, halvings] = [double, 0];
+  while (!Number.isInteger(mantissa)) [mantissa, halvings] = [mantissa * 2, halvings + 1];
+  return (BigInt(mantissa) * 10n ** BigInt(SCALE)) / 2n ** BigInt(halvings);
+}
+
+function neighbours(double: number): [number, number] {
+  const view = new DataView(new ArrayBuffer(8));
+  const step = (by: bigint) => {
+    view.setFloat64(0, double);
+    view.setBigInt64(0, view.getBigInt64(0) + by);
+    return view.getFloat64(0);
+  };
+  if (double === 0) return [-Number.MIN_VALUE, Number.MIN_VALUE];
+  return double > 0 ? [step(-1n), step(1n)] : [step(1n), step(-1n)];
+}
+
+/** No other double is nearer to sum / count: the sum lies between the two points halfway to the next ones. */
+function expectNearest(double: number, sum: bigint, count: number): void {
+  const [below, above] = neighbours(double);
+  const twice = 2n * sum;
+  const times = BigInt(count);
+  expect(twice >= (exact(below) + exact(double)) * times, `${double} is too large`).toBe(true);
+  expect(twice <= (exact(double) + exact(above)) * times, `${double} is too small`).toBe(true);
+}
+
+function sumUp(values: readonly number[]): ExactSum {
+  const sum = new ExactSum();
+  for (const value of values) sum.add(value);
+  return sum;
+}
+
+/** As devices write them: some decimals, of any size that is allowed. */
+const decimal = fc
+  .tuple(fc.integer({ min: -1_000_000_000, max: 1_000_000_000 }), fc.nat(12), fc.boolean())
+  .map(([digits, places, isLarge]) => Number(isLarge ? `${digits}e3` : `${digits}e-${places}`));
+const value = fc.oneof(
+  { weight: 4, arbitrary: decimal },
+  { weight: 2, arbitrary: fc.double({ min: -1e12, max: 1e12, noNaN: true }) },
+  { weight: 1, arbitrary: fc.constantFrom(1e12, -1e12, 1e-7, -1e-7, 0.1, 0.2, 1e9, 999_999_999.999999) },
+  { weight: 1, arbitrary: fc.constantFrom(0, -0, 5e-324, -5e-324, 1.7976931348623157e-300, 2 ** -1022) },
+);
+const values = fc.array(value, { minLength: 1, maxLength: 60 });
+
+describe('an exact sum', () => {
+  it('is what the decimals add up to, of any values in any order [C-4.5]', () => {
+    fc.assert(
+      fc.property(values, fc.infiniteStream(fc.nat()), (given, keys) => {
+        const shuffled = given
+          .map((one) => ({ one, key: keys.next().value ?? 0 }))
+          .sort((left, right) => left.key - right.key)
+          .map(({ one }) => one);
+        const text = sumUp(given).toString();
+        expect(scaled(text)).toBe(total(given));
+        expect(sumUp(shuffled).toString()).toBe(text);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('has one text, plain digits without an exponent or a needless zero, that says all of it [C-4.5]', () => {
+    fc.assert(
+      fc.property(values, (given) => {
+        const text = sumUp(given).toString();
+        expect(text).toMatch(/^(0|-?(?:0|[1-9]\d*)(?:\.\d*[1-9])?)$/);
+        expect(text).not.toBe('-0');
+        expect(sumOf(text).toString()).toBe(text);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('is the same through any sums between, as values or as texts [C-4.5]', () => {
+    fc.assert(
+      fc.property(fc.array(values, { minLength: 1, maxLength: 8 }), fc.boolean(), (groups, isReversed) => {
+        const texts = groups.map((group) => sumUp(group).toString());
+        const sum = new ExactSum();
+        for (const text of isReversed ? texts.reverse() : texts) sum.addText(text);
+        expect(sum.toString()).toBe(sumUp(groups.flat()).toString());
+        expect(Object.is(sum.toNumber(), sumUp(groups.flat()).toNumber())).toBe(true);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('answers the double that is nearest to it, and to its mean [C-4.5]', () => {
+    fc.assert(
+      fc.property(values, fc.integer({ min: 1, max: 3_000_000 }), (given, count) => {
+        const sum = sumUp(given);
+        expectNearest(sum.toNumber(), total(given), 1);
+        expectNearest(sum.mean(given.length), total(given), given.length);
+        expectNearest(sum.mean(count), total(given), count);
+        expect(sumOf(sum.toString()).mean(count)).toBe(sum.mean(count));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it.each<[string, number[], string, number, number]>([
+    ['what binary has no room for', [0.1, 0.2], '0.3', 0.3, 0.15],
+    ['a value that was binary noise already', [0.1 + 0.2, 0.1], '0.40000000000000004', 0.4, 0.2],
+    ['the largest and the smallest', [1e12, 1e-7, -1e12], '0.0000001', 1e-7, 1e-7 / 3],
+    ['what cancels out', [1e12, -0.3, -1e12, 0.3], '0', 0, 0],
+    ['zero below zero', [-0, -0], '0', 0, 0],
+    ['more than a whole number holds', [9e11, 9e11, 9e11, 0.000001], '2700000000000.000001', 2.7e12, 6.75e11],
+    ['thirds', [1, 0, 0], '1', 1, 1 / 3],
+  ])('of %s [C-4.5]', (_what, given, text, asNumber, mean) => {
+    const sum = sumUp(given);
+    expect(sum.toString()).toBe(text);
+    expect(sum.toNumber()).toBe(asNumber);
+    expect(sum.mean(given.length)).toBe(mean);
+  });
+
+  it('of a million readings is exact [C-4.5]', () => {
+    const sum = new ExactSum();
+    for (let index = 0; index < 1_000_000; index++) sum.addText('31536.1');
+    expect(sum.toString()).toBe('31536100000');
+    expect(sum.mean(1_000_000)).toBe(31_536.1);
+  });
+});

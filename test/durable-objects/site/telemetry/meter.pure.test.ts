@@ -1,0 +1,130 @@
+/** Meter readings: what the registers of a plant's meters say at a moment, and how good that is [C-4.5], [C-4.6]. */
+import { describe, expect, it } from 'vitest';
+import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
+import { type Heard, meterReading } from '../../../../durable-objects/site/telemetry/meter.ts';
+import { REGISTERS } from '../../../../protocol/asset.ts';
+import { ASSET_TYPES } from '../../../../protocol/enums.ts';
+import { meterReading as schema } from '../../../../protocol/meter.ts';
+import { subDevice } from '../../../support/workerd/site-facts.ts';
+
+const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
+const MINUTE = 60_000;
+const GRID = subDevice('METER-1', 'METER', { meterRole: 'GRID' });
+const BATTERY = subDevice('BESS-1', 'BESS', { meterRole: 'BESS' });
+const IMPORT = 'METER-1/importRegisterKwh';
+const EXPORT = 'METER-1/exportRegisterKwh';
+const CHARGE = 'BESS-1/chargeRegisterKwh';
+
+/** By metric how old it is, what it says, and whether that is reckoned. */
+type Ages = Record<string, readonly [ageMs: number, total?: number, isComputed?: boolean]>;
+
+function readingOf(ages: Ages, subDevices: readonly SubDevice[] = [GRID, BATTERY]) {
+  const heard = (metric: string): Heard | undefined => {
+    const own = Object.hasOwn(ages, metric) ? ages[metric] : undefined;
+    return own && { atMs: NOW_MS - own[0], total: own[1] ?? 1, isComputed: own[2] ?? false };
+  };
+  const reading = meterReading(subDevices, heard, NOW_MS);
+  if (reading) expect(schema.parse(reading)).toEqual(reading);
+  return reading;
+}
+
+describe('a meter reading', () => {
+  it('lists each meter that was heard with its role and its registers, dated when it is told [spec: Meter state]', () => {
+    const ages: Ages = { [EXPORT]: [1, 7.25], [IMPORT]: [2, 1_000], [CHARGE]: [3, 0] };
+    expect(readingOf(ages)).toEqual({
+      readingAt: '2030-03-05T09:00:00.000Z',
+      meters: [
+        { deviceId: 'METER-1', role: 'GRID', importRegisterKwh: 1_000, exportRegisterKwh: 7.25 },
+        { deviceId: 'BESS-1', role: 'BESS', chargeRegisterKwh: 0 },
+      ],
+      dataQuality: 'GOOD',
+    });
+  });
+
+  it('has all six registers of one meter, whatever kind of asset it is [spec: Meter state]', () => {
+    const ages = Object.fromEntries(REGISTERS.map((name, index) => [`X/${name}`, [0, index] as const]));
+    for (const assetType of ASSET_TYPES) {
+      const [meter] =
+        readingOf(ages, [subDevice('X', assetType, { meterRole: 'CONSUMPTION' })])?.meters ?? [];
+      expect(meter).toEqual({
+        deviceId: 'X',
+        role: 'CONSUMPTION',
+        ...Object.fromEntries(REGISTERS.map((name, index) => [name, index])),
+      });
+    }
+  });
+
+  it('takes the role from the kind of asset where the registry names none [C-2.2]', () => {
+    const roles = ASSET_TYPES.map((assetType) => {
+      const ages: Ages = { 'X/consumptionRegisterKwh': [0] };
+      return [assetType, readingOf(ages, [subDevice('X', assetType)])?.meters[0]?.role ?? null];
+    });
+    expect(Object.fromEntries(roles)).toEqual({
+      BESS: 'BESS',
+      FVE: 'FVE',
+      METER: 'GRID',
+      HEAT_PUMP: 'CONSUMPTION',
+      EV_CHARGER: 'CONSUMPTION',
+      THERMOSTAT: 'CONSUMPTION',
+      INVERTER: null,
+      GENERIC: null,
+    });
+  });
+
+  it('leaves out what has no role, what nobody sent, and what belongs to no sub-device [spec: Meter state]', () => {
+    const inverter = subDevice('INV-1', 'INVERTER');
+    const ages: Ages = {
+      'INV-1/productionRegisterKwh': [0],
+      importRegisterKwh: [0],
+      'METER-9/importRegisterKwh': [0],
+      'METER-1/powerKw': [0],
+    };
+    expect(readingOf(ages, [inverter, GRID])).toBeNull();
+    expect(readingOf({ ...ages, [IMPORT]: [0] }, [inverter, GRID])?.meters).toEqual([
+      { deviceId: 'METER-1', role: 'GRID', importRegisterKwh: 1 },
+    ]);
+  });
+
+  it('is null without sub-devices, and without any register [C-4.6]', () => {
+    expect(readingOf({}, [])).toBeNull();
+    expect(readingOf({})).toBeNull();
+  });
+
+  it('may tell of a moment that lies ahead: a device is allowed its clock [spec: Limits]', () => {
+    expect(readingOf({ [IMPORT]: [-5 * MINUTE] })).toMatchObject({ dataQuality: 'GOOD' });
+  });
+});
+
+describe('the quality of a meter reading', () => {
+  it.each<[string, Ages, string | null]>([
+    ['all registers are new', { [IMPORT]: [0], [CHARGE]: [0] }, 'GOOD'],
+    ['all are a millisecond younger than 5 min', { [IMPORT]: [5 * MINUTE - 1], [CHARGE]: [0] }, 'GOOD'],
+    ['one is 5 min old', { [IMPORT]: [5 * MINUTE], [CHARGE]: [0] }, 'DEGRADED'],
+    ['all are a millisecond younger than 15 min', { [IMPORT]: [15 * MINUTE - 1] }, 'DEGRADED'],
+    ['the only one is 15 min old', { [IMPORT]: [15 * MINUTE] }, null],
+    ['all are older', { [IMPORT]: [15 * MINUTE], [EXPORT]: [365 * 24 * 60 * MINUTE] }, null],
+    ['one is too old, the others are new', { [IMPORT]: [15 * MINUTE], [EXPORT]: [0] }, 'DEGRADED'],
+    ['a whole meter is too old', { [IMPORT]: [15 * MINUTE], [CHARGE]: [0] }, 'DEGRADED'],
+    ['one is reckoned', { [IMPORT]: [0, 1, true], [CHARGE]: [0] }, 'ESTIMATED'],
+    ['one is reckoned, another 5 min old', { [IMPORT]: [0, 1, true], [CHARGE]: [5 * MINUTE] }, 'ESTIMATED'],
+    ['one is reckoned and 5 min old', { [IMPORT]: [5 * MINUTE, 1, true] }, 'ESTIMATED'],
+    ['the one that is reckoned is too old', { [IMPORT]: [15 * MINUTE, 1, true], [CHARGE]: [0] }, 'DEGRADED'],
+  ])('where %s [C-4.6]', (_what, ages, expected) => {
+    expect(readingOf(ages)?.dataQuality ?? null).toBe(expected);
+  });
+
+  it('is not changed by what nobody is answered [C-4.6]', () => {
+    const inverter = subDevice('INV-1', 'INVERTER');
+    const ages: Ages = {
+      [IMPORT]: [0],
+      'INV-1/productionRegisterKwh': [10 * MINUTE, 1, true],
+      'METER-9/importRegisterKwh': [10 * MINUTE, 1, true],
+    };
+    expect(readingOf(ages, [GRID, inverter])).toMatchObject({ dataQuality: 'GOOD' });
+  });
+
+  it('leaves a register out that is too old, and its meter where it has no other [C-4.6]', () => {
+    const ages: Ages = { [IMPORT]: [15 * MINUTE], [EXPORT]: [15 * MINUTE - 1, 3], [CHARGE]: [15 * MINUTE] };
+    expect(readingOf(ages)?.meters).toEqual([{ deviceId: 'METER-1', role: 'GRID', exportRegisterKwh: 3 }]);
+  });
+});
