@@ -16,3 +16,24 @@ export async function noteStatements(siteId: string): Promise<string[]> {
   });
   return statements;
 }
+
+/**
+ * Counts the rows that an object's statements read from here on, until `vi.restoreAllMocks()`: they are the bill. The
+ * answer is how many since it was last asked.
+ */
+export async function countRowsRead(siteId: string): Promise<() => Promise<number>> {
+  const cursors: SqlStorageCursor<Record<string, SqlStorageValue>>[] = [];
+  await runInDurableObject(siteOf(siteId), (_site, { storage }) => {
+    const prototype = Object.getPrototypeOf(storage.sql) as SqlStorage;
+    const { exec } = prototype;
+    vi.spyOn(prototype, 'exec').mockImplementation(function (this: SqlStorage, query, ...bindings) {
+      const cursor = exec.call(this, query, ...bindings);
+      cursors.push(cursor);
+      return cursor as never;
+    });
+  });
+  return async () =>
+    await runInDurableObject(siteOf(siteId), () =>
+      cursors.splice(0).reduce((sum, { rowsRead }) => sum + rowsRead, 0),
+    );
+}

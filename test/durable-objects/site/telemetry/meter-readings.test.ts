@@ -1,0 +1,215 @@
+/** Registers of a site over time: what is answered for a quarter of an hour is what was to be known then [C-4.1], [C-4.5]. */
+import { describe, expect, it } from 'vitest';
+import type { MeterReading } from '../../../../protocol/meter.ts';
+import { boundSite, restoreBounds } from '../../../support/workerd/site-bounds.ts';
+import {
+  DAY,
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { countRowsRead } from '../../../support/workerd/site-statements.ts';
+import {
+  newTelemetrySite,
+  type TelemetrySite,
+  untilPacked,
+} from '../../../support/workerd/telemetry-site.ts';
+import { siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+restoreBounds();
+
+const QUARTER = 15 * MINUTE;
+const IMPORT = 'METER-1/importRegisterKwh';
+const CHARGE = 'BESS-1/chargeRegisterKwh';
+
+/** All calls for it put together. */
+async function readingsOf(siteId: string, fromMs: number, toMs: number): Promise<MeterReading[]> {
+  const readings: MeterReading[] = [];
+  for (let nextMs: number | null = fromMs; nextMs !== null; ) {
+    const chunk = await siteOf(siteId).readHistory(siteId, { kind: 'meter-readings', fromMs: nextMs, toMs });
+    readings.push(...(JSON.parse(`[${chunk.items}]`) as MeterReading[]));
+    if (chunk.nextMs !== null) expect(chunk.nextMs).toBeGreaterThan(nextMs);
+    nextMs = chunk.nextMs;
+  }
+  return readings;
+}
+
+/** What it was told at each of those minutes, in Wh by metric. */
+async function tellAt({ tell }: TelemetrySite, told: readonly (readonly [number, Record<string, number>])[]) {
+  for (const [minutes, data] of told) {
+    setClock(Math.max(Date.now(), START_MS + minutes * MINUTE));
+    await tell({ ts: START_MS + minutes * MINUTE, data });
+  }
+}
+
+function gridAt(minutes: number, importRegisterKwh: number, dataQuality: string) {
+  const readingAt = new Date(START_MS + minutes * MINUTE).toISOString();
+  return { readingAt, meters: [{ deviceId: 'METER-1', role: 'GRID', importRegisterKwh }], dataQuality };
+}
+
+describe('meter readings', () => {
+  it('are at each quarter of an hour what the meter state was then, over days, resets and gaps [C-4.5]', async () => {
+    const scene = await newTelemetrySite();
+    const { plant, tell } = scene;
+    const known: MeterReading[] = [];
+    const counted = { [IMPORT]: 1_000_000, [CHARGE]: 500_000 };
+    const pauses = [3, 7, 4, 11, 1, 22, 2, 9, 4, 70];
+    let nextMs = START_MS + 10 * HOUR + SECOND;
+    const fromMs = nextMs;
+    for (let step = 0; step < 60; step++) {
+      setClock(nextMs);
+      for (const metric of [IMPORT, CHARGE] as const) {
+        const isReset = step % 17 === 16 && metric === IMPORT;
+        counted[metric] = isReset ? 7 : counted[metric] + step * 13;
+      }
+      await tell({ ts: nextMs, data: counted });
+      if (step % 9 === 0) await evictSite(plant.id);
+      const untilMs = nextMs + (pauses[step % pauses.length] ?? 1) * MINUTE;
+      const first = Math.ceil(nextMs / QUARTER) * QUARTER;
+      for (let quarterMs = first; quarterMs < untilMs; quarterMs += QUARTER) {
+        setClock(quarterMs);
+        await passTime(plant.id, 0);
+        const reading = await siteOf(plant.id).readMeterState(plant.id);
+        if (reading) known.push(reading);
+      }
+      nextMs = untilMs;
+    }
+    expect(new Set(known.map(({ dataQuality }) => dataQuality))).toEqual(
+      new Set(['GOOD', 'DEGRADED', 'ESTIMATED']),
+    );
+    expect(await readingsOf(plant.id, fromMs, nextMs)).toEqual(known);
+    await boundSite(plant.id, { readingsPerCall: 3 });
+    await untilPacked(plant.id);
+    expect(await readingsOf(plant.id, fromMs, nextMs)).toEqual(known);
+    expect(await readingsOf(plant.id, fromMs - DAY, nextMs + 30 * DAY)).toEqual(known);
+    for (const [metric, deviceId, name] of [
+      [IMPORT, 'METER-1', 'importRegisterKwh'],
+      [CHARGE, 'BESS-1', 'chargeRegisterKwh'],
+    ] as const) {
+      const told = known.flatMap(({ meters }) =>
+        meters.filter((one) => one.deviceId === deviceId).map((one) => one[name] ?? 0),
+      );
+      expect(told, metric).toEqual(told.toSorted((left, right) => left - right));
+    }
+  });
+
+  it('stand from registers younger than 15 min: of the very moment too, where nothing came behind it [C-4.5]', async () => {
+    const scene = await newTelemetrySite();
+    const { plant } = scene;
+    await tellAt(scene, [
+      [0, { [IMPORT]: 1_000 }],
+      [15, { [IMPORT]: 2_000 }],
+      [45, { [IMPORT]: 3_000 }],
+      [46, { [IMPORT]: 4_000 }],
+      [60, { [IMPORT]: 5_000 }],
+      [89, { [IMPORT]: 6_000 }],
+      [90, { [IMPORT]: 7_000 }],
+      [90.01, { [IMPORT]: 8_000 }],
+    ]);
+    setClock(START_MS + 2 * HOUR);
+    const expected = [
+      gridAt(0, 1, 'GOOD'),
+      gridAt(15, 2, 'GOOD'),
+      // At 30 min the one of 15 min is too old; at 45 min nobody knows what came before 46 min within its five minutes.
+      gridAt(60, 5, 'GOOD'),
+      gridAt(90, 6, 'GOOD'),
+      gridAt(105, 8, 'DEGRADED'),
+    ];
+    for (const state of ['not packed', 'packed']) {
+      if (state === 'packed') await untilPacked(plant.id);
+      expect(await readingsOf(plant.id, START_MS, START_MS + 2 * HOUR), state).toEqual(expected);
+    }
+  });
+
+  it.each([
+    [1, 'GOOD'],
+    [4.99, 'GOOD'],
+    [5, 'DEGRADED'],
+    [14.99, 'DEGRADED'],
+    [15, null],
+  ])('of a register that is %d min old then are %s [C-4.6]', async (ageMinutes, expected) => {
+    const scene = await newTelemetrySite();
+    await tellAt(scene, [[30 - ageMinutes, { [IMPORT]: 1_000 }]]);
+    setClock(START_MS + HOUR);
+    const [reading] = await readingsOf(scene.plant.id, START_MS + 30 * MINUTE, START_MS + 30 * MINUTE + 1);
+    expect(reading ?? null).toEqual(expected && gridAt(30, 1, expected));
+  });
+
+  it('take a late reading in where it belongs, and none that came earlier back [C-4.5]', async () => {
+    const scene = await newTelemetrySite();
+    const { plant } = scene;
+    await tellAt(scene, [
+      [14, { [IMPORT]: 1_000 }],
+      [18, { [IMPORT]: 3_000 }],
+      [14.5, { [IMPORT]: 2_000 }],
+      [29, { [IMPORT]: 4_000 }],
+    ]);
+    setClock(START_MS + 31 * MINUTE);
+    const expected = [gridAt(15, 2, 'GOOD'), gridAt(30, 4, 'GOOD')];
+    expect(await readingsOf(plant.id, START_MS, Date.now())).toEqual(expected);
+    await untilPacked(plant.id);
+    expect(await readingsOf(plant.id, START_MS, START_MS + 31 * MINUTE)).toEqual(expected);
+  });
+
+  it('are of quarters that are over, from the first on, before the end [C-4.1]', async () => {
+    const scene = await newTelemetrySite();
+    const { plant } = scene;
+    await tellAt(scene, [
+      [0, { [IMPORT]: 1_000 }],
+      [14, { [IMPORT]: 2_000 }],
+      [29, { [IMPORT]: 3_000 }],
+    ]);
+    const at = async (fromMs: number, toMs: number) =>
+      (await readingsOf(plant.id, START_MS + fromMs, START_MS + toMs)).map(
+        ({ readingAt }) => Date.parse(readingAt) - START_MS,
+      );
+    setClock(START_MS + 30 * MINUTE - 1);
+    expect(await at(-DAY, DAY)).toEqual([0, QUARTER]);
+    setClock(START_MS + 30 * MINUTE);
+    expect(await at(-DAY, DAY)).toEqual([0, QUARTER, 2 * QUARTER]);
+    expect(await at(0, QUARTER)).toEqual([0]);
+    expect(await at(1, QUARTER + 1)).toEqual([QUARTER]);
+    expect(await at(1, QUARTER)).toEqual([]);
+    expect(await at(DAY, 2 * DAY)).toEqual([]);
+  });
+
+  it('of months cost a page for each day: what waits to be packed is read once, if at all [rule 9]', async () => {
+    const scene = await newTelemetrySite();
+    const { plant } = scene;
+    await tellAt(
+      scene,
+      Array.from({ length: 20 }, (_none, index) => [index * 6, { [IMPORT]: index }] as const),
+    );
+    const rowsRead = await countRowsRead(plant.id);
+    await rowsRead();
+    expect(await readingsOf(plant.id, START_MS - 92 * DAY, START_MS - DAY)).toEqual([]);
+    expect(await rowsRead()).toBeLessThanOrEqual(4 * 92);
+  });
+});
+
+describe('the meter state', () => {
+  it('goes on over packing and wakes: a reset is added to what was counted before it [C-4.6]', async () => {
+    const scene = await newTelemetrySite();
+    const { plant } = scene;
+    const stateOf = async () => await siteOf(plant.id).readMeterState(plant.id);
+    expect(await stateOf()).toBeNull();
+    await tellAt(scene, [[0, { [IMPORT]: 100_000 }]]);
+    await untilPacked(plant.id);
+    expect(await stateOf()).toBeNull();
+    const minutes = (Date.now() - START_MS) / MINUTE;
+    await tellAt(scene, [[minutes, { [IMPORT]: 2_000 }]]);
+    expect(await stateOf()).toEqual(gridAt(minutes, 102, 'ESTIMATED'));
+    await evictSite(plant.id);
+    await untilPacked(plant.id);
+    await evictSite(plant.id);
+    const later = (Date.now() - START_MS) / MINUTE;
+    await tellAt(scene, [[later, { [IMPORT]: 2_500 }]]);
+    expect(await stateOf()).toEqual(gridAt(later, 102.5, 'ESTIMATED'));
+  });
+});

@@ -1,0 +1,228 @@
+/** What telemetry costs a site and how far it grows: rows written, rows kept, bytes, names that devices invent [rule 9]. */
+import { describe, expect, it, vi } from 'vitest';
+import { connectDevice } from '../../../support/workerd/links.ts';
+import { changeAndTellSite, changeSettings } from '../../../support/workerd/registry-changes.ts';
+import { boundSite, restoreBounds } from '../../../support/workerd/site-bounds.ts';
+import {
+  DAY,
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
+import { fillHistory } from '../../../support/workerd/telemetry-filling.ts';
+import {
+  newTelemetrySite,
+  partCounts,
+  readPoints,
+  sendAll,
+  storeState,
+  TELEMETRY_LEVELS,
+  untilPacked,
+} from '../../../support/workerd/telemetry-site.ts';
+
+holdClock();
+restoreBounds();
+
+const METRIC = 'gridPowerKw';
+const MAX_ROW_BYTES = 1024 * 1024;
+const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');
+const BLOCKS = 'SELECT count(*) FROM journal_block';
+const LEVEL_BYTES = {
+  raw: 'rawBytes',
+  '5m': 'fiveMinuteBytes',
+  '1h': 'hourBytes',
+  '1d': 'dayBytes',
+} as const;
+
+/** The bytes of a level as it counts them, which are those that it holds. */
+async function bytesOf(siteId: string, level: (typeof TELEMETRY_LEVELS)[number]): Promise<number> {
+  const held = await numberOf(
+    siteId,
+    `SELECT coalesce(sum(length(directory) + length(data)), 0) FROM telemetry_${level}`,
+  );
+  expect((await storeState(siteId)).bytes[level], level).toBe(held);
+  return held;
+}
+
+/** When each stretch of a level begins and ends, oldest first. */
+async function stretchesOf(siteId: string, level: (typeof TELEMETRY_LEVELS)[number]) {
+  return await rowsOf<{ start_ms: number; end_ms: number }>(
+    siteId,
+    `SELECT DISTINCT id / 1024 * 60000 AS start_ms, end_ms FROM telemetry_${level} ORDER BY id`,
+  );
+}
+
+describe('the journal of a site', () => {
+  it('has no more rows from the 27th hour on: a new block takes the row of a packed one [rule 9]', async () => {
+    const { plant, tell, model } = await newTelemetrySite();
+    const tellUntil = async (hours: number) => {
+      while (Date.now() < START_MS + hours * HOUR) {
+        setClock(Date.now() + 30 * MINUTE);
+        await tell({ ts: Date.now(), data: { [METRIC]: Date.now() % 977 } });
+        await passTime(plant.id, SECOND);
+      }
+    };
+    await tellUntil(29);
+    const blocks = await numberOf(plant.id, BLOCKS);
+    const newest = await numberOf(plant.id, 'SELECT max(id) FROM journal_block');
+    await tellUntil(45);
+    expect(await numberOf(plant.id, BLOCKS)).toBe(blocks);
+    expect(await numberOf(plant.id, 'SELECT max(id) FROM journal_block')).toBe(newest + 32);
+    // Verdicts read them as they came.
+    const oldest = await numberOf(plant.id, 'SELECT min(last_at_ms) FROM journal_block');
+    expect(Date.now() - oldest).toBeGreaterThan(26 * HOUR - 30 * MINUTE);
+    await evictSite(plant.id);
+    const range = [0, Date.now() + 1] as const;
+    expect(await readPoints(plant.id, METRIC, 'raw', range)).toEqual(model.points(METRIC, 'raw', range));
+  });
+});
+
+describe('a history at its age', () => {
+  it('gives whole stretches back, oldest first, by the settings of its organization [rule 9]', async () => {
+    const { organization, plant } = await newTelemetrySite();
+    const untilMs = MIDNIGHT_MS - 2 * DAY;
+    const fromMs = untilMs - 500 * DAY;
+    const filling = { metrics: [METRIC], fromMs, untilMs, rawFromMs: untilMs - 12 * DAY, stepMs: 2 * HOUR };
+    await fillHistory(plant.id, filling);
+    const settings = { rawRetentionDays: 7, fiveMinuteRetentionDays: 30, hourlyRetentionDays: 365 };
+    const before = Object.fromEntries(
+      await Promise.all(
+        TELEMETRY_LEVELS.map(async (level) => [level, await stretchesOf(plant.id, level)] as const),
+      ),
+    );
+    await changeAndTellSite(organization, plant.id, changeSettings(organization, settings));
+    await passTime(plant.id, HOUR);
+    const now = Date.now();
+    const days = { raw: 7, '5m': 30, '1h': 365, '1d': 365 };
+    for (const level of TELEMETRY_LEVELS) {
+      const left = await stretchesOf(plant.id, level);
+      const expected = (before[level] ?? []).filter(({ end_ms }) => end_ms > now - days[level] * DAY);
+      expect(left, level).toEqual(expected);
+      expect(left.length, level).toBeGreaterThan(0);
+      if (level !== '1d') expect(left.length, level).toBeLessThan(before[level]?.length ?? 0);
+      await bytesOf(plant.id, level);
+    }
+    expect(await readPoints(plant.id, METRIC, '5m', [fromMs, now - 31 * DAY])).toEqual([]);
+    const year = await readPoints(plant.id, METRIC, '1d', [fromMs, now]);
+    expect(year.map(({ value }) => value)).toEqual(Array(year.length).fill(11));
+  });
+
+  it('rests when its site has fallen silent: the newest stretch stays, and nothing wakes for it [rule 9]', async () => {
+    const { plant, tell } = await newTelemetrySite();
+    for (const atMs of [START_MS, START_MS + DAY]) {
+      setClock(atMs);
+      await tell({ ts: atMs, data: { [METRIC]: 1_000 } });
+      await untilPacked(plant.id);
+    }
+    await passTime(plant.id, MINUTE);
+    expect(await partCounts(plant.id)).toEqual({ raw: 2, '5m': 2, '1h': 1, '1d': 1 });
+    for (const days of [31, 366, 4_000]) {
+      setClock(START_MS + days * DAY);
+      await passTime(plant.id, HOUR);
+      expect(await passTime(plant.id, 3 * HOUR)).toBeLessThanOrEqual(1);
+    }
+    expect(await partCounts(plant.id)).toEqual({ raw: 1, '5m': 1, '1h': 1, '1d': 1 });
+    expect(await readPoints(plant.id, METRIC, 'raw', [0, Date.now()])).toHaveLength(1);
+  });
+});
+
+describe('a history at its budget', () => {
+  it.each(TELEMETRY_LEVELS)(
+    'of %s gives whole stretches back, oldest first, until it is within it [rule 9]',
+    async (level) => {
+      const { plant } = await newTelemetrySite();
+      vi.spyOn(console, 'warn').mockReturnValue(undefined);
+      const untilMs = MIDNIGHT_MS - DAY;
+      const pages = { raw: 4 * DAY, '5m': 40 * DAY, '1h': 300 * DAY, '1d': 2_000 * DAY }[level];
+      await fillHistory(plant.id, {
+        metrics: [METRIC, 'fvePowerKw', 'BESS-1/powerKw'],
+        fromMs: untilMs - pages,
+        untilMs,
+        rawFromMs: untilMs - 4 * DAY,
+        stepMs: 6 * HOUR,
+      });
+      const before = await stretchesOf(plant.id, level);
+      const all = await bytesOf(plant.id, level);
+      expect(before.length).toBeGreaterThan(3);
+      // Their age takes none of them.
+      await rowsOf(plant.id, `UPDATE telemetry_${level} SET end_ms = ${Date.now()}`);
+      await boundSite(plant.id, { [LEVEL_BYTES[level]]: Math.floor(all / 2) });
+      await passTime(plant.id, HOUR);
+      const left = await stretchesOf(plant.id, level);
+      expect(left.map(({ start_ms }) => start_ms)).toEqual(
+        before.slice(-left.length).map(({ start_ms }) => start_ms),
+      );
+      const held = await bytesOf(plant.id, level);
+      expect(held).toBeLessThanOrEqual(all / 2);
+      expect(held).toBeGreaterThan(all / 2 - (3 * all) / before.length);
+      await boundSite(plant.id, { [LEVEL_BYTES[level]]: 1 });
+      await passTime(plant.id, HOUR);
+      expect((await stretchesOf(plant.id, level)).map(({ start_ms }) => start_ms)).toEqual([
+        before.at(-1)?.start_ms,
+      ]);
+    },
+  );
+});
+
+describe('names that a device invents', () => {
+  it('fill no more than their part of a page and of a row, and what was known goes on [rule 9]', async () => {
+    const scene = await newTelemetrySite();
+    const { plant, tell, model, gateway } = scene;
+    const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined);
+    await boundSite(plant.id, { unpackedBlocks: 1, signalsPerPage: 1_200 });
+    for (let round = 0; round < 8; round++) {
+      setClock(START_MS + round * 30 * MINUTE);
+      await tell({ ts: Date.now(), data: { [METRIC]: round } });
+      // Names as long as JSON makes them; registers are remembered, too.
+      const names = Array.from({ length: 700 }, (_none, index) => {
+        const end = `${round}-${index}${index % 2 ? 'RegisterKwh' : ''}`;
+        return `${'"'.repeat(128 - end.length)}${end}`;
+      });
+      const data = Object.fromEntries(names.map((name) => [name, 1_000]));
+      await sendAll(await connectDevice(plant), gateway, [{ ts: Date.now(), data }]);
+      setClock(Date.now() + 25 * MINUTE);
+      await passTime(plant.id, SECOND);
+    }
+    await untilPacked(plant.id);
+    await evictSite(plant.id);
+    const directories = await rowsOf<{ directory: string }>(plant.id, 'SELECT directory FROM telemetry_5m');
+    const named = directories.flatMap(({ directory }) => Object.keys(JSON.parse(directory).metrics));
+    expect(named).toHaveLength(1_200);
+    expect(named).toContain(METRIC);
+    expect(warn).toHaveBeenCalledWith('a page of roll-ups is full', expect.anything());
+    for (const [table, row] of [
+      ['telemetry_raw', 'length(directory) + length(data)'],
+      ['telemetry_5m', 'length(directory) + length(data)'],
+      ['fact', 'length(value)'],
+    ]) {
+      expect(await numberOf(plant.id, `SELECT max(${row}) FROM ${table}`)).toBeLessThanOrEqual(MAX_ROW_BYTES);
+    }
+    const range = [0, Date.now()] as const;
+    for (const granularity of ['raw', '5m', '1h', '1d'] as const)
+      expect(await readPoints(plant.id, METRIC, granularity, range)).toEqual(
+        model.points(METRIC, granularity, range),
+      );
+  });
+
+  it('of which a full page is full still fit their rows, as long as they may be [rule 9]', async () => {
+    const { plant } = await newTelemetrySite();
+    const names = Array.from({ length: 3_000 }, (_none, index) => {
+      const end = String(index);
+      return `@${plant.gateway.id}/${'"'.repeat(128 - end.length)}${end}`;
+    });
+    const untilMs = MIDNIGHT_MS;
+    const filling = { metrics: names, fromMs: untilMs - DAY, untilMs, rawFromMs: untilMs, stepMs: DAY };
+    await fillHistory(plant.id, filling);
+    for (const level of ['5m', '1h', '1d'] as const) {
+      const row = `SELECT max(length(directory) + length(data)) FROM telemetry_${level}`;
+      expect(await numberOf(plant.id, row)).toBeLessThanOrEqual(MAX_ROW_BYTES);
+    }
+    const points = await readPoints(plant.id, names.at(-1) ?? '', '1d', [untilMs - DAY, untilMs]);
+    expect(points).toHaveLength(1);
+  });
+});

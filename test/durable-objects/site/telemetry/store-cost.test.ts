@@ -1,0 +1,104 @@
+/** What telemetry costs a site: rows written for each message, and rows read for a history [rule 9]. */
+import { describe, expect, it } from 'vitest';
+import { connectDevice } from '../../../support/workerd/links.ts';
+import {
+  DAY,
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import { rawTelemetry } from '../../../support/workerd/site-devices.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { countRowsRead } from '../../../support/workerd/site-statements.ts';
+import { fillHistory } from '../../../support/workerd/telemetry-filling.ts';
+import { newTelemetrySite, partCounts, readPoints } from '../../../support/workerd/telemetry-site.ts';
+
+holdClock();
+
+const METRIC = 'gridPowerKw';
+const MIDNIGHT_MS = Date.parse('2030-03-06T00:00:00.000Z');
+const EIGHT = Array.from({ length: 8 }, (_none, index) => `FVE-1/signal-${index}`);
+
+describe('a site that is told something every five seconds', () => {
+  it('writes at most 1.1 rows a message, packing included, and reads few for the last hour [rule 9]', async () => {
+    const { plant, site, gateway } = await newTelemetrySite();
+    const link = await connectDevice(plant);
+    const names = ['gridPowerKw', 'fvePowerKw', 'batteryPowerKw', 'BESS-1/powerKw', 'BESS-1/socPercent'];
+    const eight = [...names, 'FVE-1/powerKw', 'METER-1/powerKw', 'METER-1/importRegisterKwh'];
+    let seq = 0;
+    /** Each message in a turn of its own; alarms when they are due. */
+    const sendMinutes = async (minutes: number) => {
+      for (let minute = 1; minute <= minutes; minute++) {
+        const fromMs = Date.now();
+        setClock(fromMs + MINUTE);
+        for (let second = 0; second < 60; second += 5) {
+          seq += 1;
+          const data = JSON.stringify(
+            Object.fromEntries(eight.map((name, index) => [name, seq * 0.01 + index])),
+          );
+          const payload = rawTelemetry(gateway, { ts: fromMs + second * SECOND, data });
+          link.send({ kind: 'publish', seq, topic: 'telemetry', payload });
+        }
+        const last = seq;
+        await link.next((frame) => frame.kind === 'stored' && frame.seqs.includes(last));
+        if (minute % 3 === 0) await passTime(plant.id, 0);
+      }
+    };
+    await sendMinutes(1);
+    const before = (await site.diagnostics(gateway.id)).rowsWritten;
+    await sendMinutes(180);
+    const rowsWritten = (await site.diagnostics(gateway.id)).rowsWritten - before;
+    expect(rowsWritten / (180 * 12)).toBeLessThanOrEqual(1.1);
+    const { raw } = await partCounts(plant.id);
+    expect(raw).toBeGreaterThan(3);
+    const rowsRead = await countRowsRead(plant.id);
+    expect(await readPoints(plant.id, METRIC, 'raw', [Date.now() - HOUR, Date.now()])).toHaveLength(720);
+    expect(await rowsRead()).toBeLessThanOrEqual(50);
+  }, 60_000);
+});
+
+describe('what a read costs', () => {
+  it.each([1, 10])(
+    'is at most 50 rows for an hour, a week or a year, with %i years behind [rule 9]',
+    async (years) => {
+      const scene = await newTelemetrySite();
+      const { plant, tell } = scene;
+      const todayMs = MIDNIGHT_MS - DAY;
+      await fillHistory(plant.id, {
+        metrics: EIGHT,
+        fromMs: todayMs - years * 365 * DAY,
+        untilMs: todayMs,
+        rawFromMs: todayMs - 30 * DAY * years,
+        stepMs: 2 * HOUR,
+      });
+      for (let minute = 0; minute < 120; minute += 2) {
+        setClock(START_MS + minute * MINUTE);
+        await tell({ ts: Date.now(), data: Object.fromEntries(EIGHT.map((metric) => [metric, minute])) });
+      }
+      await evictSite(plant.id);
+      const rowsRead = await countRowsRead(plant.id);
+      const now = Date.now();
+      const [metric = ''] = EIGHT;
+      const costs: Record<string, number> = {};
+      for (const [granularity, fromMs, toMs, expected] of [
+        ['raw', now - HOUR, now, 30],
+        ['raw', todayMs - 5 * HOUR, todayMs - 4 * HOUR, 0],
+        ['5m', now - 7 * DAY, now, 7 * 12],
+        ['1h', now - 30 * DAY, now, 29 * 12],
+        ['1d', now - 365 * DAY, now, 365],
+      ] as const) {
+        await rowsRead();
+        const points = await readPoints(plant.id, metric, granularity, [fromMs, toMs]);
+        expect(points.length).toBeGreaterThanOrEqual(expected);
+        const cost = await rowsRead();
+        costs[granularity] = Math.max(cost, costs[granularity] ?? 0);
+      }
+      for (const [granularity, cost] of Object.entries(costs))
+        expect(cost, granularity).toBeLessThanOrEqual(50);
+    },
+  );
+});

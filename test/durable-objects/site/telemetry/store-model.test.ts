@@ -1,0 +1,130 @@
+/** The telemetry store against a model of what was sent: late, out of order, across midnights, gaps and wakes [C-4.5]. */
+import { describe, expect, it } from 'vitest';
+import { AGGREGATES, BUCKETS } from '../../../../protocol/telemetry.ts';
+import { boundSite, restoreBounds } from '../../../support/workerd/site-bounds.ts';
+import {
+  HOUR,
+  holdClock,
+  MINUTE,
+  passTime,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import {
+  newTelemetrySite,
+  partCounts,
+  readOfDevice,
+  readPoints,
+  type TelemetrySite,
+  type Told,
+  untilPacked,
+} from '../../../support/workerd/telemetry-site.ts';
+
+holdClock();
+restoreBounds();
+
+const GRANULARITIES = ['raw', '5m', '1h', '1d'] as const;
+const TOLERANCE = 5 * MINUTE;
+const NAMES = [
+  'gridPowerKw',
+  'BESS-1/powerKw',
+  'METER-1/importRegisterKwh',
+  'constructor',
+  '10',
+  '9',
+  'ﬀ',
+  '😀/č',
+];
+
+/** The same numbers in each run. */
+function dice(seed: number): (sides: number) => number {
+  let state = seed;
+  return (sides) => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state % sides;
+  };
+}
+
+/** What a gateway sends at once, dated anywhere within its tolerance: late, early, at the edges, twice the same moment. */
+function someMessages(roll: (sides: number) => number): Told[] {
+  const now = Date.now();
+  const told: Told[] = [];
+  for (let count = 3 + roll(12); count > 0; count--) {
+    const edges = [now - TOLERANCE, now + TOLERANCE, now, told.at(-1)?.ts ?? now];
+    const ts = roll(4) === 0 ? (edges[roll(4)] ?? now) : now - TOLERANCE + roll(2 * TOLERANCE + 1);
+    const names = NAMES.filter(() => roll(3) > 0);
+    told.push({
+      ts,
+      data: Object.fromEntries(names.map((name) => [name, roll(2_000_001) - 1_000_000] as const)),
+    });
+  }
+  return told;
+}
+
+/** Every granularity, every bucket and aggregate, of the whole and of some part of it. */
+async function expectAsTold(scene: TelemetrySite, roll: (sides: number) => number): Promise<void> {
+  const { plant, gateway, model } = scene;
+  const [first = 0, last = 0] = [model.moments[0], model.moments.at(-1)];
+  const within = first + roll(last - first);
+  const ranges = [
+    [first, last + 1],
+    [within, Math.min(within + 1 + roll(6 * HOUR), last)],
+  ] as const;
+  for (const range of ranges) {
+    for (const metric of NAMES) {
+      for (const granularity of GRANULARITIES) {
+        const points = await readPoints(plant.id, metric, granularity, range);
+        expect(points, `${metric} ${granularity}`).toEqual(model.points(metric, granularity, range));
+      }
+    }
+    for (const bucket of BUCKETS) {
+      for (const aggregate of AGGREGATES) {
+        const [fromMs, toMs] = range;
+        const { rows, total } = await readOfDevice(plant.id, gateway.id, { fromMs, toMs, bucket, aggregate });
+        const expected = NAMES.flatMap((metric) =>
+          model.points(metric, bucket, range, aggregate).map((point) => ({ ...point, metric })),
+        ).sort((left, right) => (order(left) < order(right) ? -1 : 1));
+        expect(rows, `${bucket} ${aggregate}`).toEqual(expected);
+        expect(total).toBe(expected.length);
+      }
+    }
+  }
+}
+
+function order({ timestamp, metric }: { timestamp: string; metric: string }): string {
+  return `${timestamp} ${metric}`;
+}
+
+describe('a history', () => {
+  it.each([
+    ['as the product packs it', 1, {}],
+    ['in stretches of some minutes', 2, { unpackedBlocks: 2, blockChars: 600, packMs: 7 * MINUTE }],
+    ['a few messages at a time', 3, { unpackedBlocks: 1, blockChars: 300, packChars: 1_500 }],
+    ['late, in large blocks', 4, { unpackedBlocks: 1_000, blockChars: 100_000, packMs: 2 * HOUR }],
+  ])(
+    'packed %s is what was told, packed or not, over days with gaps and wakes [C-4.5]',
+    async (_what, seed, bounds) => {
+      const scene = await newTelemetrySite();
+      const { plant, tell } = scene;
+      const roll = dice(seed);
+      await boundSite(plant.id, bounds);
+      setClock(START_MS + 10 * HOUR);
+      for (let step = 0; step < 28; step++) {
+        await tell(...someMessages(roll));
+        if (roll(6) === 0) await evictSite(plant.id);
+        const gaps = [30 * HOUR, 5 * HOUR, HOUR];
+        const pause = roll(10) === 0 ? (gaps[roll(3)] ?? HOUR) : roll(20 * MINUTE);
+        setClock(Date.now() + pause);
+        await passTime(plant.id, SECOND);
+      }
+      await expectAsTold(scene, roll);
+      await untilPacked(plant.id);
+      await evictSite(plant.id);
+      const { raw, '5m': fives, '1h': hours, '1d': days } = await partCounts(plant.id);
+      expect(Math.min(raw ?? 0, fives ?? 0, hours ?? 0, days ?? 0)).toBeGreaterThan(0);
+      await expectAsTold(scene, roll);
+    },
+  );
+});

@@ -1,0 +1,194 @@
+/** What a device's bare names meant when they came is what its history is called, whatever becomes of it later [C-3.13]. */
+import { env } from 'cloudflare:workers';
+import { describe, expect, it } from 'vitest';
+import { connectDevice } from '../../../support/workerd/links.ts';
+import { changeAndTellSite } from '../../../support/workerd/registry-changes.ts';
+import {
+  DAY,
+  HOUR,
+  holdClock,
+  MINUTE,
+  SECOND,
+  START_MS,
+  setClock,
+} from '../../../support/workerd/site-clock.ts';
+import { connectTo, type DeviceCredential } from '../../../support/workerd/site-devices.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import {
+  newTelemetrySite,
+  readOfDevice,
+  readPoints,
+  sendAll,
+  type TelemetrySite,
+  untilPacked,
+} from '../../../support/workerd/telemetry-site.ts';
+import { createDevice, createPlant, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const ALWAYS = [0, START_MS + DAY] as const;
+
+/** A second device, and a sub-device that it may be linked to. */
+async function newSiteWithSensor() {
+  const scene = await newTelemetrySite({ subDevices: [{ externalId: 'METER-2', assetType: 'METER' }] });
+  const sensor = await createDevice(scene.organization, scene.plant.id, 'SENSOR');
+  const link = async (deviceId: string | null) => {
+    const linked = env.DB.prepare('UPDATE sub_devices SET linked_device_id = ? WHERE plant_id = ?');
+    await changeAndTellSite(scene.organization, scene.plant.id, linked.bind(deviceId, scene.plant.id));
+  };
+  return { ...scene, sensor, link };
+}
+
+/** One value a second later, in thousandths. */
+async function say(
+  { plant }: Pick<TelemetrySite, 'plant'>,
+  device: DeviceCredential,
+  name: string,
+  value: number,
+) {
+  setClock(Date.now() + SECOND);
+  const link = await connectTo(plant.id, device.id);
+  await sendAll(link, device, [{ ts: Date.now(), data: { [name]: value * 1_000 } }]);
+}
+
+async function valuesOf(siteId: string, metric: string): Promise<number[]> {
+  return (await readPoints(siteId, metric, 'raw', ALWAYS)).map(({ value }) => value);
+}
+
+async function rowsOfDevice(siteId: string, deviceId: string, metric?: string): Promise<[string, number][]> {
+  const query = { fromMs: ALWAYS[0], toMs: ALWAYS[1], bucket: 'raw', metric } as const;
+  const { rows } = await readOfDevice(siteId, deviceId, query);
+  return rows.map((row) => [row.metric, row.value]);
+}
+
+/** The same before it is packed, after a wake, and packed. */
+async function each(siteId: string, check: () => Promise<void>): Promise<void> {
+  await check();
+  await evictSite(siteId);
+  await check();
+  await untilPacked(siteId);
+  await check();
+  await evictSite(siteId);
+  await check();
+}
+
+describe('bare names', () => {
+  it('of a device that is linked later, and unlinked, are of the sub-device for that time alone [C-3.13]', async () => {
+    const scene = await newSiteWithSensor();
+    const { plant, sensor, link } = scene;
+    await say(scene, sensor, 'powerKw', 1);
+    await link(sensor.id);
+    await say(scene, sensor, 'powerKw', 2);
+    await say(scene, sensor, 'METER-2/powerKw', 3);
+    await say(scene, sensor, 'METER-9/powerKw', 4);
+    await link(null);
+    await say(scene, sensor, 'powerKw', 5);
+    await each(plant.id, async () => {
+      expect(await valuesOf(plant.id, 'METER-2/powerKw')).toEqual([2, 3]);
+      expect(await valuesOf(plant.id, `@${sensor.id}/powerKw`)).toEqual([1, 5]);
+      expect(await valuesOf(plant.id, `@${sensor.id}/METER-9/powerKw`)).toEqual([4]);
+      expect(await valuesOf(plant.id, 'METER-9/powerKw')).toEqual([]);
+      expect(await valuesOf(plant.id, 'powerKw')).toEqual([]);
+    });
+  });
+
+  it('of a device that is deleted stay what they were, before they are packed and after [C-3.13]', async () => {
+    const scene = await newSiteWithSensor();
+    const { plant, gateway, sensor, link } = scene;
+    await link(sensor.id);
+    await say(scene, sensor, 'powerKw', 1);
+    await say(scene, gateway, 'gridPowerKw', 2);
+    for (const device of [sensor, gateway]) await siteOf(plant.id).forgetDevice(device.id);
+    await link(null);
+    await each(plant.id, async () => {
+      expect(await valuesOf(plant.id, 'METER-2/powerKw')).toEqual([1]);
+      expect(await valuesOf(plant.id, 'gridPowerKw')).toEqual([2]);
+    });
+  });
+
+  it('of a gateway that has moved stay of the old plant, and new ones are of the new one [C-3.1]', async () => {
+    const { organization, plant, gateway } = await newSiteWithSensor();
+    const { id: toId } = await createPlant(organization);
+    const fromId = plant.id;
+    await say({ plant }, gateway, 'gridPowerKw', 1);
+    const pack = await siteOf(fromId).releaseDevice(gateway.id, 'move-1');
+    if (pack) await siteOf(toId).takeDevice(toId, gateway.id, pack);
+    await siteOf(fromId).dropDevice(gateway.id);
+    await say({ plant: { ...plant, id: toId } }, gateway, 'gridPowerKw', 2);
+    await each(fromId, async () => expect(await valuesOf(fromId, 'gridPowerKw')).toEqual([1]));
+    await each(toId, async () => expect(await valuesOf(toId, 'gridPowerKw')).toEqual([2]));
+    expect(await rowsOfDevice(fromId, gateway.id)).toEqual([]);
+    expect(await rowsOfDevice(toId, gateway.id)).toEqual([['gridPowerKw', 2]]);
+  });
+});
+
+describe('the history of a device', () => {
+  it('names each signal as the device does, a gateway’s those of sub-devices that no other is linked to [C-3.5]', async () => {
+    const scene = await newSiteWithSensor();
+    const { plant, gateway, sensor, link } = scene;
+    await say(scene, sensor, 'powerKw', 1);
+    await link(sensor.id);
+    await say(scene, sensor, 'temperatureCelsius', 2);
+    await say(scene, gateway, 'gridPowerKw', 3);
+    await say(scene, gateway, 'BESS-1/powerKw', 4);
+    await each(plant.id, async () => {
+      expect(await rowsOfDevice(plant.id, sensor.id)).toEqual([
+        ['powerKw', 1],
+        ['temperatureCelsius', 2],
+      ]);
+      expect(await rowsOfDevice(plant.id, gateway.id)).toEqual([
+        ['gridPowerKw', 3],
+        ['BESS-1/powerKw', 4],
+      ]);
+      expect(await rowsOfDevice(plant.id, sensor.id, 'temperatureCelsius')).toEqual([
+        ['temperatureCelsius', 2],
+      ]);
+      expect(await rowsOfDevice(plant.id, sensor.id, 'METER-2/temperatureCelsius')).toEqual([
+        ['temperatureCelsius', 2],
+      ]);
+      expect(await rowsOfDevice(plant.id, sensor.id, 'gridPowerKw')).toEqual([]);
+      expect(await rowsOfDevice(plant.id, sensor.id, 'BESS-1/powerKw')).toEqual([]);
+      expect(await rowsOfDevice(plant.id, gateway.id, 'METER-2/temperatureCelsius')).toEqual([]);
+      expect(await rowsOfDevice(plant.id, gateway.id, 'temperatureCelsius')).toEqual([]);
+    });
+  });
+
+  it('of a device that its object does not know is empty [C-3.5]', async () => {
+    const scene = await newSiteWithSensor();
+    await say(scene, scene.gateway, 'gridPowerKw', 1);
+    expect(await rowsOfDevice(scene.plant.id, crypto.randomUUID())).toEqual([]);
+    await siteOf(scene.plant.id).forgetDevice(scene.sensor.id);
+    expect(await rowsOfDevice(scene.plant.id, scene.sensor.id)).toEqual([]);
+  });
+
+  it('comes in pages by time and then by name, which together are the whole [C-3.5]', async () => {
+    const { plant, gateway } = await newSiteWithSensor();
+    const link = await connectDevice(plant);
+    for (const hour of [0, 3, 6]) {
+      setClock(START_MS + hour * HOUR);
+      const told = [2, 1, 0].map((minutes) => ({
+        ts: Date.now() - minutes * MINUTE,
+        data: { b: 1_000, a: 2_000, '😀': 3_000, ﬀ: 4_000 },
+      }));
+      await sendAll(hour === 0 ? link : await connectDevice(plant), gateway, told);
+      if (hour === 3) await untilPacked(plant.id);
+    }
+    const range = { fromMs: ALWAYS[0], toMs: ALWAYS[1] };
+    for (const bucket of ['raw', '1m', '5m', '1h', '1d'] as const) {
+      const all = await readOfDevice(plant.id, gateway.id, { ...range, bucket });
+      expect(all.rows).toHaveLength(all.total);
+      const order = all.rows.map(({ timestamp, metric }) => `${timestamp} ${metric}`);
+      expect(order).toEqual(order.toSorted((left, right) => (left < right ? -1 : 1)));
+      for (const limit of [1, 5, 36, 1_000]) {
+        const pages = [];
+        for (let page = 1; page <= Math.ceil(all.total / limit) + 1; page++) {
+          const { rows, total } = await readOfDevice(plant.id, gateway.id, { ...range, bucket, page, limit });
+          expect(total).toBe(all.total);
+          expect(rows.length).toBeLessThanOrEqual(limit);
+          pages.push(...rows);
+        }
+        expect(pages).toEqual(all.rows);
+      }
+    }
+  });
+});

@@ -1,0 +1,122 @@
+/** A site whose telemetry is held against a model of it: what its gateway tells, and what its store answers. */
+import { expect } from 'vitest';
+import type { Granularity } from '../../../protocol/enums.ts';
+import type { DeviceQuery } from '../../../protocol/history.ts';
+import { connectDevice, type DeviceTestLink } from './links.ts';
+import { MINUTE, passTime } from './site-clock.ts';
+import { type DeviceCredential, publishAll, rawTelemetry } from './site-devices.ts';
+import { numberOf, rowsOf } from './site-rows.ts';
+import { newSite, type SiteScene } from './site-scenes.ts';
+import { type Answered, TelemetryModel } from './telemetry-model.ts';
+import { type PlantOptions, siteOf } from './world.ts';
+
+export const TELEMETRY_LEVELS = ['raw', '5m', '1h', '1d'] as const;
+
+/** One message: its device's moment, and its values in thousandths. */
+export interface Told {
+  ts: number;
+  data: Readonly<Record<string, number>>;
+}
+
+export interface TelemetrySite extends SiteScene {
+  model: TelemetryModel;
+  /** By the gateway, in one batch, stored all. */
+  tell(...told: Told[]): Promise<void>;
+}
+
+/** Its gateway connects anew each time that it was found silent. */
+export async function newTelemetrySite(options: PlantOptions = {}): Promise<TelemetrySite> {
+  const scene = await newSite(options);
+  const model = new TelemetryModel();
+  let link: DeviceTestLink | undefined;
+  const tell = async (...told: Told[]) => {
+    if (link?.socket.readyState !== WebSocket.OPEN) link = await connectDevice(scene.plant);
+    await sendAll(link, scene.gateway, told);
+    for (const { ts, data } of told) {
+      for (const [metric, thousandths] of Object.entries(data)) model.tell(metric, ts, thousandths);
+    }
+  };
+  return { ...scene, model, tell };
+}
+
+/** Sends messages of a device in one batch; all are stored. */
+export async function sendAll(
+  link: DeviceTestLink,
+  device: DeviceCredential,
+  told: readonly Told[],
+): Promise<void> {
+  const payloads = told.map(({ ts, data }) => {
+    const values = Object.entries(data).map(([name, thousandths]) => [name, thousandths / 1_000]);
+    return rawTelemetry(device, { ts, data: JSON.stringify(Object.fromEntries(values)) });
+  });
+  expect(await publishAll(link, payloads)).toEqual(payloads.map(() => true));
+}
+
+/** One call for a history: as much as one answers. */
+export async function readChunk(
+  siteId: string,
+  metric: string,
+  granularity: Granularity,
+  [fromMs, toMs]: readonly [number, number],
+): Promise<{ points: Answered[]; nextMs: number | null }> {
+  const query = { kind: 'telemetry', metric, fromMs, toMs, granularity } as const;
+  const { items, nextMs } = await siteOf(siteId).readHistory(siteId, query);
+  return { points: JSON.parse(`[${items}]`) as Answered[], nextMs };
+}
+
+/** All of a history, call after call: each goes on where the last one ended. */
+export async function readChunks(
+  siteId: string,
+  metric: string,
+  granularity: Granularity,
+  [fromMs, toMs]: readonly [number, number],
+): Promise<{ points: Answered[]; calls: number }> {
+  const points: Answered[] = [];
+  let calls = 0;
+  for (let nextMs: number | null = fromMs; nextMs !== null; calls++) {
+    const chunk = await readChunk(siteId, metric, granularity, [nextMs, toMs]);
+    points.push(...chunk.points);
+    if (chunk.nextMs !== null) expect(chunk.nextMs).toBeGreaterThan(nextMs);
+    nextMs = chunk.nextMs;
+  }
+  return { points, calls };
+}
+
+export async function readPoints(...query: Parameters<typeof readChunk>): Promise<Answered[]> {
+  return (await readChunks(...query)).points;
+}
+
+/** What a device sent, all of it in one page unless told otherwise. */
+export async function readOfDevice(
+  siteId: string,
+  deviceId: string,
+  query: Pick<DeviceQuery, 'fromMs' | 'toMs' | 'bucket'> & Partial<DeviceQuery>,
+): Promise<{ rows: (Answered & { metric: string })[]; total: number }> {
+  const whole = { page: 1, limit: 1_000_000, ...query };
+  const { items, total } = await siteOf(siteId).readDeviceTelemetry(deviceId, whole);
+  return { rows: JSON.parse(`[${items}]`) as (Answered & { metric: string })[], total };
+}
+
+/** What the store knows of itself. */
+export async function storeState(siteId: string) {
+  const [fact] = await rowsOf<{ value: string }>(siteId, `SELECT value FROM fact WHERE name = 'telemetry'`);
+  const nothing = { packedToMs: 0, packedBlock: 1, rolledToMs: 0, bytes: {} as Record<string, number> };
+  return fact ? (JSON.parse(fact.value) as typeof nothing) : nothing;
+}
+
+/** Time until all is packed that was told by now. */
+export async function untilPacked(siteId: string): Promise<void> {
+  const fromMs = Date.now();
+  for (let looks = 0; looks < 20 && (await storeState(siteId)).packedToMs < fromMs + 5 * MINUTE; looks++)
+    await passTime(siteId, 30 * MINUTE);
+  const newest = await numberOf(siteId, 'SELECT max(id) FROM journal_block');
+  expect((await storeState(siteId)).packedBlock).toBe(newest + 1);
+}
+
+/** How many parts each level has. */
+export async function partCounts(siteId: string): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const level of TELEMETRY_LEVELS)
+    counts[level] = await numberOf(siteId, `SELECT count(*) FROM telemetry_${level}`);
+  return counts;
+}
