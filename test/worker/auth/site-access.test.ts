@@ -3,7 +3,15 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { expectError, send } from '../../support/workerd/rest.ts';
 import { createKey, createOrganization, createPlant, type Plant } from '../../support/workerd/world.ts';
 
-const READS = ['config', 'commands', 'telemetry/latest'];
+const DAY = 'from=2030-03-05T00:00:00Z&to=2030-03-06T00:00:00Z';
+const READS = [
+  'config',
+  'commands',
+  'telemetry/latest',
+  `telemetry?metric=gridPowerKw&${DAY}`,
+  'meter-readings',
+  `meter-readings?${DAY}`,
+];
 
 function sitePath(siteId: string, read: string): string {
   return `/api/v1/vcp/sites/${siteId}/${read}`;
