@@ -47,6 +47,4 @@ CREATE TABLE `alerts` (
 );
 --> statement-breakpoint
 CREATE INDEX `alerts_organization` ON `alerts` (`organization_id`,`first_seen_at_ms`);--> statement-breakpoint
-CREATE INDEX `alerts_resolved` ON `alerts` (`resolved_at_ms`) WHERE "resolved_at_ms" IS NOT NULL;--> statement-breakpoint
-UPDATE `sub_devices` SET `meter_role` = CASE `asset_type` WHEN 'BESS' THEN 'BESS' WHEN 'FVE' THEN 'FVE' ELSE 'CONSUMPTION' END
-  WHERE `meter_role` IS NULL AND `asset_type` IN ('BESS', 'FVE', 'HEAT_PUMP', 'EV_CHARGER', 'THERMOSTAT');
+CREATE INDEX `alerts_resolved` ON `alerts` (`resolved_at_ms`) WHERE "resolved_at_ms" IS NOT NULL;

@@ -95,8 +95,7 @@ export async function createSubDevice(
     linkedDeviceId: request.linkedDeviceId ?? null,
     ratedPowerKw: request.ratedPowerKw ?? null,
     capacityKwh: request.capacityKwh ?? null,
-    // By its kind, unless said otherwise; null: nobody is to settle by it [C-2.2].
-    meterRole: request.meterRole === undefined ? ASSETS[request.assetType].meterRole : request.meterRole,
+    meterRole: request.meterRole ?? ASSETS[request.assetType].meterRole,
     createdAtMs: now,
   };
   return await orRefusal(row.linkedDeviceId, async () => {

@@ -13,6 +13,7 @@ import type { Outbox } from '../event/outbox.ts';
 import { statusRow } from '../event/registry-rows.ts';
 import type { StandingAlarms } from '../event/standing-alarms.ts';
 import type { Journal } from '../telemetry/journal.ts';
+import { roleOf } from '../telemetry/meter.ts';
 import { NO_PRESENCE, type PresenceInput, type PresenceStatus, presenceAt } from './presence-rule.ts';
 
 /** How often a busy plant's presence is looked at, and when once more behind a change. */
@@ -123,8 +124,9 @@ export class Presence implements DueSource {
   }
 
   /** When a meter last told a register. */
-  #registerAtMs({ externalId, meterRole }: SubDevice): number | undefined {
-    if (meterRole === null) return undefined;
+  #registerAtMs(subDevice: SubDevice): number | undefined {
+    if (roleOf(subDevice) === null) return undefined;
+    const { externalId } = subDevice;
     const { snapshot } = this.#parts.journal;
     return latest(REGISTERS.map((register) => snapshot.get(`${externalId}/${register}`)?.atMs ?? null));
   }

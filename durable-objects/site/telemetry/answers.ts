@@ -11,9 +11,8 @@ import type { SiteParts } from '../parts.ts';
 import type { Bucket } from './bucket.ts';
 import { type Heard, meterReading, roleOf } from './meter.ts';
 import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
-import { isComputed, type RegisterState, totalOf } from './register.ts';
+import { isComputed, type RegisterState, totalOf, totals } from './register.ts';
 import { metricName, type SignalOrigin } from './snapshot.ts';
-import { totals } from './store.ts';
 
 const QUARTER = LIMIT.meterReadingStepMs;
 

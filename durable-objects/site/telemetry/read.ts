@@ -14,7 +14,8 @@ import {
 } from './bucket.ts';
 import { metricsOf, unpackBuckets, unpackSamples } from './part.ts';
 import type { RolledLevel, StoredPart } from './part-rows.ts';
-import { type TelemetryStore, totals } from './store.ts';
+import { totals } from './register.ts';
+import type { TelemetryStore } from './store.ts';
 
 const DAY = BUCKET_MS['1d'];
 

@@ -3,6 +3,9 @@
  * to what it counts from then on [C-4.5]. One that falls by less than a tenth is no reset but a slip of its last digits, or
  * of whoever sends them: what it had said holds until it says more. Pure.
  */
+import { LIMIT } from '../../../protocol/limits.ts';
+import { isRegister } from '../../../protocol/telemetry.ts';
+import type { Series } from './bucket.ts';
 import { ExactSum } from './exact-sum.ts';
 
 export interface RegisterState {
@@ -50,4 +53,30 @@ function plus(one: number, other: number): number {
   sum.add(one);
   sum.add(other);
   return sum.toNumber();
+}
+
+/** What a register's samples stand for, where that is something else than they say; the states move on. */
+export function totals(
+  registers: Record<string, RegisterState>,
+  metric: string,
+  { atMs, values }: Series,
+): (number | undefined)[] | undefined {
+  if (!isRegister(metric)) return undefined;
+  return values.map((value, index) => {
+    const state = advanceRegister(
+      Object.hasOwn(registers, metric) ? registers[metric] : undefined,
+      value,
+      atMs[index] ?? 0,
+    );
+    registers[metric] = state;
+    return isComputed(state) ? totalOf(state) : undefined;
+  });
+}
+
+/** As many as there are signals; those that were silent for longest are forgotten. */
+export function boundedRegisters(registers: Record<string, RegisterState>): Record<string, RegisterState> {
+  const all = Object.entries(registers);
+  if (all.length <= LIMIT.signalsPerSite) return registers;
+  const newest = all.sort(([, left], [, right]) => right.atMs - left.atMs).slice(0, LIMIT.signalsPerSite);
+  return Object.fromEntries(newest);
 }

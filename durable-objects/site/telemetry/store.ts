@@ -8,7 +8,7 @@
  *           └► 5m (1 y) ─► 1h, 1d (5 y)          1m from raw, 15m from 5m
  */
 import { LIMIT } from '../../../protocol/limits.ts';
-import { BUCKET_MS, isRegister } from '../../../protocol/telemetry.ts';
+import { BUCKET_MS } from '../../../protocol/telemetry.ts';
 import { compareUtf8 } from '../../../protocol/utf8.ts';
 import type { DueSource } from '../../object/agenda.ts';
 import type { Facts } from '../../object/facts.ts';
@@ -21,7 +21,7 @@ import type { Journal } from './journal.ts';
 import { mergePage } from './page.ts';
 import { metricsOf, packSamples, unpackBuckets } from './part.ts';
 import { PAGE_MS, PartRows, type RolledLevel } from './part-rows.ts';
-import { advanceRegister, isComputed, type RegisterState, totalOf } from './register.ts';
+import { boundedRegisters, type RegisterState, totals } from './register.ts';
 import { metricName } from './snapshot.ts';
 import type { Level } from './tables.ts';
 
@@ -162,7 +162,7 @@ export class TelemetryStore implements DueSource {
       packedBlock: this.#blockAfter(toMs),
       rolledToMs: isFirst ? bucketStart(fromMs, DAY) : this.state.rolledToMs,
       bytes,
-      registers: bounded(registers),
+      registers: boundedRegisters(registers),
     });
   }
 
@@ -269,32 +269,6 @@ export class TelemetryStore implements DueSource {
     this.#oldestMs.clear();
     this.#facts.set(turn, 'telemetry', state);
   }
-}
-
-/** What a register's samples stand for, where that is something else than they say; the states move on. */
-export function totals(
-  registers: Record<string, RegisterState>,
-  metric: string,
-  { atMs, values }: Series,
-): (number | undefined)[] | undefined {
-  if (!isRegister(metric)) return undefined;
-  return values.map((value, index) => {
-    const state = advanceRegister(
-      Object.hasOwn(registers, metric) ? registers[metric] : undefined,
-      value,
-      atMs[index] ?? 0,
-    );
-    registers[metric] = state;
-    return isComputed(state) ? totalOf(state) : undefined;
-  });
-}
-
-/** As many as there are signals; those that were silent for longest are forgotten. */
-function bounded(registers: Record<string, RegisterState>): Record<string, RegisterState> {
-  const all = Object.entries(registers);
-  if (all.length <= LIMIT.signalsPerSite) return registers;
-  const newest = all.sort(([, left], [, right]) => right.atMs - left.atMs).slice(0, LIMIT.signalsPerSite);
-  return Object.fromEntries(newest);
 }
 
 function seriesOf(own: ReadonlyMap<number, number>): Series {

@@ -6,7 +6,7 @@ import { commitChange, type RegistryChange } from '../../../worker/registry/chan
 import { deleteDevice, pageDevices } from '../../../worker/registry/devices.ts';
 import { changeOrganization } from '../../../worker/registry/organizations.ts';
 import { deletePlant } from '../../../worker/registry/plants.ts';
-import { deleteSubDevice, listSubDevicesOf } from '../../../worker/registry/sub-devices.ts';
+import { changeSubDevice, deleteSubDevice, listSubDevicesOf } from '../../../worker/registry/sub-devices.ts';
 import { auditOf, done, tellNobody } from './commits.ts';
 import { type Organization, type Plant, registerSubDevice, siteOf, vhostOf } from './world.ts';
 
@@ -76,6 +76,21 @@ export function removeSubDevice(plant: { id: string }, externalId: string): Step
     const whose = { organizationId: organization.id, plantId: plant.id };
     const audit = auditOf(organization, 'sub_device.deleted', 'SUB_DEVICE')(id);
     return done(await deleteSubDevice(env.DB, whose, id, audit, Date.now()));
+  };
+}
+
+/** The device that serves it from now on; null = none of its own. */
+export function linkSubDevice(
+  plant: { id: string },
+  externalId: string,
+  linkedDeviceId: string | null,
+): Step {
+  return async (organization) => {
+    const { rows } = await listSubDevicesOf(env.DB, plant.id, ALL);
+    const id = rows.find((row) => row.externalId === externalId)?.id ?? '';
+    const whose = { organizationId: organization.id, plantId: plant.id };
+    const audit = auditOf(organization, 'sub_device.updated', 'SUB_DEVICE')(id);
+    return done(await changeSubDevice(env.DB, whose, id, { linkedDeviceId }, audit, Date.now()));
   };
 }
 

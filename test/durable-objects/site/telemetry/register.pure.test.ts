@@ -6,8 +6,8 @@ import {
   isComputed,
   type RegisterState,
   totalOf,
+  totals,
 } from '../../../../durable-objects/site/telemetry/register.ts';
-import { totals } from '../../../../durable-objects/site/telemetry/store.ts';
 
 const METRIC = 'METER-1/importRegisterKwh';
 

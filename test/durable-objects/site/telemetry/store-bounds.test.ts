@@ -95,7 +95,7 @@ describe('a history at its age', () => {
         TELEMETRY_LEVELS.map(async (level) => [level, await stretchesOf(plant.id, level)] as const),
       ),
     );
-    await changeAndTellSite(organization, plant.id, changeSettings(organization, settings));
+    await changeAndTellSite(organization, plant.id, changeSettings(settings));
     await passTime(plant.id, HOUR);
     const now = Date.now();
     const days = { raw: 7, '5m': 30, '1h': 365, '1d': 365 };

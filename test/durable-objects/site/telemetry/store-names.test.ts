@@ -1,8 +1,7 @@
 /** What a device's bare names meant when they came is what its history is called, whatever becomes of it later [C-3.13]. */
-import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { connectDevice } from '../../../support/workerd/links.ts';
-import { changeAndTellSite } from '../../../support/workerd/registry-changes.ts';
+import { changeAndTellSite, linkSubDevice } from '../../../support/workerd/registry-changes.ts';
 import {
   DAY,
   HOUR,
@@ -33,8 +32,11 @@ async function newSiteWithSensor() {
   const scene = await newTelemetrySite({ subDevices: [{ externalId: 'METER-2', assetType: 'METER' }] });
   const sensor = await createDevice(scene.organization, scene.plant.id, 'SENSOR');
   const link = async (deviceId: string | null) => {
-    const linked = env.DB.prepare('UPDATE sub_devices SET linked_device_id = ? WHERE plant_id = ?');
-    await changeAndTellSite(scene.organization, scene.plant.id, linked.bind(deviceId, scene.plant.id));
+    await changeAndTellSite(
+      scene.organization,
+      scene.plant.id,
+      linkSubDevice(scene.plant, 'METER-2', deviceId),
+    );
   };
   return { ...scene, sensor, link };
 }
