@@ -1,0 +1,210 @@
+"""Reads a plant's history back through every endpoint and holds each number against the reckoning, digit by digit."""
+from collections import Counter
+from datetime import datetime, timezone
+from decimal import Decimal
+import random
+import time
+
+from reckoning import WIDTHS
+from rest import part
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+AGGREGATES = ("avg", "min", "max", "sum", "count", "last")
+GRANULARITIES = ("raw", "5m", "1h", "1d")
+PAGE = 1_000
+SHOWN = 20
+# Of those that mean nothing so many are compared by themselves.
+OTHERS = 12
+# Answers are given at another moment than they are compared: what is said of now is that of about now.
+NOW_WITHIN = 60_000
+
+
+def instant(ms):
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03}Z"
+
+
+class Comparison:
+    def __init__(self, rest, site, device, eans, reckoning, seed):
+        self.rest = rest
+        self.site = f"/vcp/sites/{site}"
+        self.device = f"/telemetry/{part(device)}"
+        self.eans = eans
+        self.reckoning = reckoning
+        self.random = random.Random(seed)
+        self.compared = 0
+        self.answers = 0
+        self.differences = 0
+        # What readings were said to be: none of it may be left out.
+        self.qualities = Counter()
+
+    def all(self, since, until):
+        """Everything, by every width and aggregate: of a long time metric by metric, of a short one all together."""
+        self.some(since, until)
+        every = (None, *AGGREGATES)
+        is_long = until - since > 2 * DAY
+        for metric in self.metrics():
+            self.of_device(metric, "raw", None, since, until)
+            for bucket in WIDTHS:
+                for aggregate in every if is_long else self.random.sample(every, 1):
+                    self.of_device(metric, bucket, aggregate, since, until)
+            for _ in range(3):
+                self.of_device(metric, self.random.choice(tuple(WIDTHS)), None, *self.window(since, until))
+        for aggregate in every[:1] if is_long else every:
+            self.of_all(aggregate, since, until)
+
+    def of_all(self, aggregate, since, until):
+        """All metrics together, for as long as that is answered for; raw and by minutes only minutes of very many."""
+        is_wide = len(self.reckoning.metrics()) > 2 * OTHERS
+        for bucket, days in {"raw": 1, "1m": 1, "5m": 7, "15m": 7, "1h": 90, "1d": 700}.items():
+            if bucket == "raw" and aggregate:
+                continue
+            if is_wide and bucket in ("raw", "1m"):
+                for start in self.random.sample(range(since, until), 5):
+                    self.of_device(None, bucket, aggregate, start, start + 10 * MINUTE)
+                continue
+            for start in range(since, until, days * DAY):
+                self.of_device(None, bucket, aggregate, start, min(start + days * DAY, until))
+
+    def some(self, since, until):
+        """What partners read."""
+        for metric in self.metrics():
+            for granularity in GRANULARITIES:
+                self.of_site(metric, granularity, since, until)
+                self.of_site(metric, granularity, *self.window(since, until))
+        self.of_site("BESS-9/powerKw", "raw", since, until)
+        self.meter_readings(since, until)
+        self.meter_readings(*self.window(since, until))
+        self.now()
+
+    def now(self):
+        for ean in self.eans:
+            self.meter_state(ean)
+        self.latest()
+
+    def metrics(self):
+        """All that mean something, and some of the others."""
+        names = self.reckoning.metrics()
+        others = [name for name in names if name.startswith("STRING-")]
+        chosen = self.random.sample(others, min(OTHERS, len(others)))
+        return sorted({*names} - {*others}) + chosen
+
+    def window(self, since, until):
+        """Any, its ends not on those of buckets."""
+        start, end = sorted(self.random.sample(range(since, until), 2))
+        return start, end
+
+    def of_site(self, metric, granularity, since, until):
+        query = {"metric": metric, "from": instant(since), "to": instant(until), "granularity": granularity}
+        answer = self.rest.key(f"{self.site}/telemetry", **query)
+        self.points(query, answer["readings"], self.expected(metric, granularity, None, since, until))
+
+    def of_device(self, metric, bucket, aggregate, since, until):
+        """All pages; with no metric named those of all, by time and then by name."""
+        query = {"metric": metric, "from": instant(since), "to": instant(until), "bucket": bucket, "agg": aggregate}
+        metrics = [metric] if metric else self.reckoning.metrics()
+        expected = sorted(
+            (ts, one, value, count)
+            for one in metrics
+            for ts, value, count in self.expected(one, bucket, aggregate, since, until)
+        )
+        found, page, total = [], 1, 1
+        while page <= total:
+            answer = self.rest.admin("GET", self.device, None, **query, page=page, limit=PAGE)
+            found += answer["data"]
+            total = answer["meta"]["totalPages"]
+            page += 1
+        names = [point.pop("metric", None) for point in found]
+        self.same({**query, "what": "order"}, names, [name for _, name, _, _ in expected])
+        self.points(query, found, [(ts, value, count) for ts, _, value, count in expected])
+        self.same({**query, "what": "total"}, answer["meta"]["total"], len(expected))
+
+    def expected(self, metric, bucket, aggregate, since, until):
+        if bucket == "raw":
+            return self.reckoning.raw(metric, since, until)
+        return self.reckoning.buckets(metric, bucket, since, until, aggregate)
+
+    def points(self, query, found, expected):
+        self.answers += 1
+        wanted = [
+            {"timestamp": instant(ts), "value": value} | ({} if count is None else {"count": count})
+            for ts, value, count in expected
+        ]
+        self.same({**query, "what": "number of points"}, len(found), len(wanted))
+        for own, other in zip(found, wanted):
+            self.same(query, own, other)
+
+    def meter_readings(self, since, until):
+        query = {"from": instant(since), "to": instant(until)}
+        found = self.rest.key(f"{self.site}/meter-readings", **query)["readings"]
+        # Of quarters of an hour that are over.
+        wanted = [self.reading(one) for one in self.reckoning.quarters(since, min(until, now_ms() + 1))]
+        self.answers += 1
+        self.qualities.update(one["dataQuality"] for one in wanted)
+        self.same({**query, "what": "number of meter readings"}, len(found), len(wanted))
+        for own, other in zip(found, wanted):
+            self.same({**query, "what": "meter reading"}, ordered(own), ordered(other))
+
+    def meter_state(self, ean):
+        answer = self.rest.key("/vcp/meter-state", ean=ean)["reading"]
+        now = self.moment("meter-state", (answer or {}).get("readingAt"))
+        expected = self.reckoning.state(now)
+        self.answers += 1
+        self.qualities[expected["dataQuality"] if expected else "none"] += 1
+        self.same("meter-state", ordered(answer), ordered(expected and self.reading(expected)))
+
+    def latest(self):
+        asked = now_ms()
+        answer = self.rest.key(f"{self.site}/telemetry/latest")
+        payload = answer["payload"]
+        payload["devices"] = {device["deviceId"]: device for device in payload.get("devices", [])}
+        # A signal may become stale while the question is under way.
+        expected = self.reckoning.payload(asked)
+        if payload != expected:
+            expected = self.reckoning.payload(now_ms())
+        self.answers += 1
+        self.qualities[expected["dataQuality"]] += 1
+        self.same("latest", payload, expected)
+        # A device's clock may be ahead: no answer is dated later than it is given.
+        newest = self.reckoning.newest
+        at = self.moment("latest", answer["timestamp"]) if newest > asked else newest
+        self.same("latest", answer["timestamp"], instant(min(at, newest)))
+
+    def reading(self, one):
+        rest = {name: value for name, value in one.items() if name != "at"}
+        return {"readingAt": instant(one["at"]), **rest}
+
+    def moment(self, what, text):
+        """When an answer was given, which must be about now; where there is none, now."""
+        if text is None:
+            return now_ms()
+        at = round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+        self.same({"what": f"moment of {what}"}, abs(now_ms() - at) < NOW_WITHIN, True)
+        return at
+
+    def same(self, where, found, expected):
+        self.compared += numbers(expected)
+        if found == expected:
+            return
+        self.differences += 1
+        if self.differences <= SHOWN:
+            print(f"DIFFERENT {where}\n  answered {found}\n  reckoned {expected}", flush=True)
+
+
+def ordered(reading):
+    """Meters in the order of their names: that of the registry says nothing."""
+    return reading and {**reading, "meters": sorted(reading["meters"], key=lambda meter: meter["deviceId"])}
+
+
+def numbers(value):
+    """How many numbers there are in what is compared."""
+    if isinstance(value, dict):
+        return sum(map(numbers, value.values()))
+    if isinstance(value, list):
+        return sum(map(numbers, value))
+    return int(isinstance(value, (int, Decimal)) and not isinstance(value, bool))
+
+
+def now_ms():
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,178 @@
+"""What the simulated plant sends: a gateway's messages each half minute, as their text stands on the wire.
+
+Its numbers are those that a plant may print (`5.0`, `1e-05`, `-0.0`, none to nine decimals), and it does what plants
+do: it falls silent for minutes and hours, sends again, sends late, sends two messages of one moment, has a clock that
+is ahead, replaces a meter. The same seed gives the same messages.
+"""
+import math
+import random
+from dataclasses import dataclass
+
+SECOND = 1_000
+MINUTE = 60 * SECOND
+QUARTER = 15 * MINUTE
+HOUR = 60 * MINUTE
+# The clock is moved in steps of it: what was sent since the step before is dated at most so long ago.
+STEP = MINUTE
+# 2026-10-25T01:00Z: clocks in Prague go back from 3:00 to 2:00.
+WINTER_FROM = 1_792_890_000_000
+# How late a message may be, with time for it to arrive: the tolerance is 300 s.
+LATEST = 290 * SECOND
+TOO_LATE = 330 * SECOND
+
+# (where in the whole time, minutes): the gateway sends nothing.
+GAPS = ((0.03, 7), (0.12, 22), (0.2, 14.6), (0.28, 190), (0.44, 5), (0.62, 35), (0.82, 310))
+FAST = 0.5  # from here on every five seconds, for three hours or a fortieth of the whole
+SLIP = (0.34, 35)  # the import register says 4 % less than it did
+RESET = 0.65  # the export register begins anew
+QUIET = ((0.16, 12), (0.25, 40), (0.72, 13))  # METER-2 alone says nothing, until just behind a quarter of an hour
+# Not every message has all: how often these are there, and how often any other is.
+OFTEN = {
+    "BESS-1/temperatureCelsius": 0.8,
+    "EV-1/powerKw": 0.3,
+    "METER-2/productionRegisterKwh": 0.2,
+    "BESS-2/powerKw": 0.15,
+    "BESS-2/socPercent": 0.15,
+    "leakageAmpere": 0.5,
+    "busCharge": 0.5,
+}
+MOSTLY = 0.97
+
+
+@dataclass(frozen=True)
+class Message:
+    ts: int
+    nonce: str
+    # Names and the texts of their numbers, in their order.
+    data: tuple
+    # `forged`: its signature is wrong.
+    kind: str = "good"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is sent at one moment, in this order."""
+
+    at: int
+    messages: tuple
+
+
+class Plant:
+    """`others`: how many more metrics it has, that mean nothing to anybody."""
+
+    def __init__(self, start, hours, seed, others=0):
+        self.start = start
+        self.end = start + round(hours * HOUR)
+        self.random = random.Random(seed)
+        self.others = [f"STRING-{number:03}/{word}" for number in range(others // 2) for word in ("volt", "ampere")]
+        whole = self.end - start
+        place = lambda part: start + round(part * whole)
+        span = lambda part, minutes: (place(part), place(part) + round(minutes * MINUTE))
+        # In a short time there is no room for hours of silence.
+        self.gaps = [span(*gap) for gap in GAPS if gap[1] * MINUTE < 0.08 * whole]
+        self.fast = (place(FAST), place(FAST) + min(3 * HOUR, whole // 40))
+        self.slip = span(*SLIP)
+        self.reset = place(RESET)
+        quarters = [(-(-place(part) // QUARTER) * QUARTER + MINUTE, minutes) for part, minutes in QUIET]
+        self.quiet = [(until - minutes * MINUTE, until) for until, minutes in quarters]
+        self.held = {}  # what waits for a later batch, by its moment
+        self.count = 0
+
+    def batches(self):
+        for at in range(self.start + STEP, self.end + STEP, STEP):
+            messages = self.held.pop(at, [])
+            for slot in self.slots(at - STEP, at):
+                messages += self.sent(slot, at)
+            if messages:
+                yield Batch(at, tuple(messages))
+        for at, messages in sorted(self.held.items()):
+            yield Batch(at, tuple(messages))
+
+    def slots(self, since, until):
+        """Moments, most of them anywhere in their half minute, some at its first and some at its last millisecond."""
+        width = 5 * SECOND if within([self.fast], since) else 30 * SECOND
+        for slot in range(since, until, width):
+            moment = slot + self.random.choice((0, width - 1, *[self.random.randrange(width)] * 6))
+            if not within(self.gaps, moment):
+                yield moment
+
+    def sent(self, ts, at):
+        """One message, or what it became: late, sent twice, with another of the same moment."""
+        message = self.message(ts)
+        luck = self.random.random()
+        if luck < 0.10:
+            return self.later(message, at)
+        if luck < 0.13:
+            return [message, *self.later(message, at)]
+        if luck < 0.18:
+            return [message, *self.later(self.message(ts), at)]
+        if luck < 0.195:
+            return [message, self.message(at + self.random.randrange(100 * SECOND, LATEST))]
+        if luck < 0.205:
+            return [message, *self.refused(message, at)]
+        return [message]
+
+    def later(self, message, at):
+        """Now, or with one of the next batches while it is not too late and the gateway is there."""
+        steps = self.random.randrange(5)
+        at += STEP * steps
+        if steps == 0 or at - message.ts > LATEST or within(self.gaps, at):
+            return [message]
+        self.held.setdefault(at, []).append(message)
+        return []
+
+    def refused(self, message, at):
+        """Leaves no trace: forged, too late, or under a nonce that was used."""
+        return [
+            self.message(message.ts, kind="forged"),
+            self.message(at - TOO_LATE, kind="late"),
+            Message(message.ts, message.nonce, self.data(message.ts), "replayed"),
+        ]
+
+    def message(self, ts, kind="good"):
+        self.count += 1
+        return Message(ts, f"week-{self.count}", self.data(ts), kind)
+
+    def data(self, ts):
+        signals = self.signals(ts)
+        chosen = [one for one in signals.items() if self.random.random() < OFTEN.get(one[0], MOSTLY)]
+        return tuple(chosen or [("gridPowerKw", signals["gridPowerKw"])])
+
+    def signals(self, ts):
+        draw = self.random
+        zone = 1 if ts >= WINTER_FROM else 2
+        local_hours = (ts + zone * HOUR) / HOUR % 24
+        sun = max(0, math.sin(math.pi * (local_hours - 7) / 11)) if 7 < local_hours < 18 else 0
+        signals = {
+            "gridPowerKw": f"{draw.gauss(10, 30):.3f}",
+            "BESS-1/powerKw": f"{draw.uniform(-50, 50):.{draw.randrange(7)}f}",
+            "BESS-1/socPercent": draw.choice(("1e-05", "5.0", "100", "1E1", f"{draw.uniform(0, 100):.2f}")),
+            "BESS-1/temperatureCelsius": f"{draw.uniform(-20, 45):.1f}",
+            "BESS-2/powerKw": str(draw.randrange(-20, 21)),
+            "BESS-2/socPercent": str(draw.randrange(101)),
+            "FVE-1/powerKw": f"{sun * draw.uniform(40, 80):.4f}" if sun else draw.choice(("0", "0.0", "-0.0")),
+            "EV-1/powerKw": f"{draw.uniform(0, 22):.2f}",
+            "METER-1/importRegisterKwh": f"{self.imported(ts):.6f}",
+            "METER-1/exportRegisterKwh": f"{self.exported(ts):.3f}",
+            "METER-2/productionRegisterKwh": str(71_000 + (ts - self.start) // (10 * MINUTE)),
+            # Beyond what fits into millionths of a double, on either side.
+            "leakageAmpere": draw.choice(("1.25e-07", f"{draw.uniform(0, 0.01):.9f}")),
+            "busCharge": f"{draw.uniform(-9e11, 9e11):.2f}",
+        }
+        signals |= {name: f"{draw.uniform(0, 600):.2f}" for name in self.others}
+        if within(self.quiet, ts):
+            del signals["METER-2/productionRegisterKwh"]
+        return signals
+
+    def imported(self, ts):
+        value = 48_210.123456 + (ts - self.start) / HOUR * 11.7
+        return value * 0.96 if within([self.slip], ts) else value
+
+    def exported(self, ts):
+        """Zero when the new meter is there."""
+        since, value = (self.reset, 0) if ts >= self.reset else (self.start, 905.25)
+        return value + (ts - since) / HOUR * 4.25
+
+
+def within(spans, moment):
+    return any(since <= moment < until for since, until in spans)

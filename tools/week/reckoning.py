@@ -1,0 +1,199 @@
+"""What the answers should be, from the messages alone and by other means than the product's: exact decimals, every
+bucket straight from its samples, every register walked from its first sample on [C-4.5], [C-4.6].
+"""
+from bisect import bisect_left
+from decimal import ROUND_HALF_UP, Decimal, getcontext
+from fractions import Fraction
+
+getcontext().prec = 60
+
+MINUTE = 60_000
+WIDTHS = {"1m": MINUTE, "5m": 5 * MINUTE, "15m": 15 * MINUTE, "1h": 60 * MINUTE, "1d": 1_440 * MINUTE}
+QUARTER = 15 * MINUTE
+GOOD, STALE = 5 * MINUTE, 15 * MINUTE
+MICRO = Decimal("0.000001")
+# What a register may fall by and go on; more is another meter.
+SLIP = Decimal("0.9")
+
+SUB_DEVICES = {
+    "BESS-1": {"assetType": "BESS", "capacityKwh": 100},
+    "FVE-1": {"assetType": "FVE"},
+    "METER-1": {"assetType": "METER", "meterRole": "GRID"},
+    "EV-1": {"assetType": "EV_CHARGER"},
+    "BESS-2": {"assetType": "BESS", "capacityKwh": 40},
+    "METER-2": {"assetType": "METER", "meterRole": "FVE"},
+}
+REGISTERS = ("importRegisterKwh", "exportRegisterKwh", "productionRegisterKwh")
+SAMPLE_SIGNALS = ("availableCapacityKwh", "regulationPercent", "socPercent", "temperatureCelsius")
+
+
+def printed(number):
+    """A double as it is printed: the digits that an answer must have."""
+    return Decimal(repr(float(number)))
+
+
+def is_register(metric):
+    return metric.endswith("RegisterKwh")
+
+
+class Reckoning:
+    def __init__(self):
+        self.values = {}  # by metric and moment; of equal moments the later received
+        self.taken = 0
+        self.sorted = {}
+        self.last = {}  # (moment, value) of each metric
+        self.newest = 0
+
+    def take(self, message):
+        self.taken += 1
+        for name, text in message.data:
+            value = Decimal(text)
+            self.values.setdefault(name, {})[message.ts] = value
+            self.sorted.pop(name, None)
+            if message.ts >= self.last.get(name, (0,))[0]:
+                self.last[name] = message.ts, value
+        self.newest = max(self.newest, message.ts)
+
+    def metrics(self):
+        return sorted(self.values)
+
+    def samples(self, metric, since=0, until=10**15):
+        """(moments, values) in [since, until)."""
+        if metric not in self.sorted:
+            own = sorted(self.values.get(metric, {}).items())
+            self.sorted[metric] = [ts for ts, _ in own], [value for _, value in own]
+        moments, values = self.sorted[metric]
+        first, end = bisect_left(moments, since), bisect_left(moments, until)
+        return moments[first:end], values[first:end]
+
+    def raw(self, metric, since, until):
+        """As points: (moment, value, count)."""
+        return [(ts, printed(value), None) for ts, value in zip(*self.samples(metric, since, until))]
+
+    def buckets(self, metric, bucket, since, until, aggregate=None):
+        """Those that begin in [since, until), whole."""
+        width = WIDTHS[bucket]
+        aggregate = aggregate or ("last" if is_register(metric) else "avg")
+        start = -(-since // width) * width
+        moments, values = self.samples(metric, start, -(-until // width) * width)
+        points, first = [], 0
+        while first < len(moments):
+            start = moments[first] // width * width
+            end = bisect_left(moments, start + width)
+            points.append((start, printed(reckon(aggregate, values[first:end])), end - first))
+            first = end
+        return points
+
+    def registers(self):
+        """Of each: (moments, what it has counted in all, whether that was computed)."""
+        walks = {}
+        for metric in filter(is_register, self.values):
+            moments, values = self.samples(metric)
+            most, before, totals, computed = values[0], Decimal(0), [], []
+            for value in values:
+                if value < most * SLIP:
+                    before, most = before + most, value
+                most = max(most, value)
+                totals.append(printed(before + most))
+                computed.append(before != 0 or value < most)
+            walks[metric] = moments, totals, computed
+        return walks
+
+    def reading(self, walks, at, until, memory):
+        """What meters say at a moment, of registers heard before `until`, at most `memory` before the moment."""
+        meters, ages, is_computed = [], [], False
+        for device, facts in SUB_DEVICES.items():
+            entry = {}
+            for register in REGISTERS:
+                moments, totals, computed = walks.get(f"{device}/{register}", ([], [], []))
+                last = bisect_left(moments, until) - 1
+                if "meterRole" not in facts or last < 0 or at - moments[last] > memory:
+                    continue
+                ages.append(at - moments[last])
+                if ages[-1] < STALE:
+                    entry[register] = totals[last]
+                    is_computed |= computed[last]
+            if entry:
+                meters.append({"deviceId": device, "role": facts["meterRole"], **entry})
+        if not meters:
+            return None
+        quality = "ESTIMATED" if is_computed else "GOOD" if max(ages) < GOOD else "DEGRADED"
+        return {"at": at, "meters": meters, "dataQuality": quality}
+
+    def quarters(self, since, until):
+        """At each quarter of an hour in [since, until): what was heard before it, in the quarter before it."""
+        walks = self.registers()
+        moments = range(-(-since // QUARTER) * QUARTER, until, QUARTER)
+        readings = (self.reading(walks, at, at, QUARTER) for at in moments)
+        return [reading for reading in readings if reading]
+
+    def state(self, now):
+        """The registers now: a device's clock may be ahead."""
+        return self.reading(self.registers(), now, 10**15, 10**15)
+
+    def payload(self, now):
+        """The canonical payload (spec: Canonical telemetry payload; [C-3.13], [C-4.5])."""
+        last, used = self.last, []
+
+        def of(*metrics):
+            if any(metric not in last for metric in metrics):
+                return None
+            used.extend(last[metric][0] for metric in metrics)
+            return [last[metric][1] for metric in metrics]
+
+        def devices(kind):
+            return [device for device, facts in SUB_DEVICES.items() if facts["assetType"] == kind]
+
+        def power(kind):
+            own = of(*(f"{device}/powerKw" for device in devices(kind)))
+            return own and rounded(sum(own))
+
+        grid = (of("gridPowerKw") or [None])[0]
+        pv, battery = power("FVE"), power("BESS")
+        charges = of(*(f"{device}/socPercent" for device in devices("BESS")))
+        weights = [SUB_DEVICES[device]["capacityKwh"] for device in devices("BESS")]
+        heats = [of(f"{device}/temperatureCelsius") for device in devices("BESS")]
+        samples = {}
+        for device, facts in SUB_DEVICES.items():
+            own = of(f"{device}/powerKw")
+            if own is None:
+                continue
+            samples[device] = {"deviceId": device, "assetType": facts["assetType"], "powerKw": printed(own[0])}
+            for signal in SAMPLE_SIGNALS:
+                also = of(f"{device}/{signal}")
+                if also:
+                    samples[device][signal] = printed(also[0])
+        known = None not in (grid, pv, battery)
+        quality = "STALE" if now - min(used) >= GOOD else "INTERPOLATED" if known else "GOOD"
+        return {
+            "gridPowerKw": grid,
+            "fvePowerKw": pv,
+            "batteryPowerKw": battery,
+            "consumptionPowerKw": rounded(grid + pv - battery) if known else None,
+            "socPercent": charges and rounded(sum(map(Decimal.__mul__, charges, map(Decimal, weights))) / sum(weights)),
+            "availableBatteryEnergyKwh": None,
+            "batteryTemperatureCelsius": max((heat[0] for heat in heats if heat), default=None),
+            "currentOperatingMode": "STANDARD",
+            "dataQuality": quality,
+            "devices": samples,
+        }
+
+
+def reckon(aggregate, values):
+    match aggregate:
+        case "avg":
+            return Fraction(sum(values)) / len(values)
+        case "sum":
+            return sum(values)
+        case "count":
+            return len(values)
+        case "last":
+            return values[-1]
+        case "min":
+            return min(values)
+        case _:
+            return max(values)
+
+
+def rounded(value):
+    return printed(value.quantize(MICRO, ROUND_HALF_UP))

@@ -1,0 +1,53 @@
+"""REST as a partner's key and as the organization's admin, over one connection; numbers as the digits that came."""
+import http.client
+import json
+import time
+from decimal import Decimal
+from urllib.parse import quote, urlencode, urlsplit
+
+
+class Rest:
+    def __init__(self, stack):
+        self.stack = stack
+        self.address = urlsplit(stack["baseUrl"]).netloc
+        self.connection = None
+        self.bearer = None
+
+    def key(self, path, **query):
+        return self.ask("GET", path, {"x-api-key": self.stack["apiKey"]["key"]}, query=query)
+
+    def admin(self, method, path, body=None, **query):
+        """In the context of the organization; logs in anew when its token is over, after a quarter of an hour."""
+        if self.bearer is None or time.time() > self.bearer[1]:
+            login = self.ask("POST", "/auth/login", {}, self.stack["admin"])
+            self.bearer = login["accessToken"], time.time() + 600
+        headers = {"authorization": f"Bearer {self.bearer[0]}", "x-org-id": self.stack["organization"]["id"]}
+        return self.ask(method, path, headers, body, query)
+
+    def ask(self, method, path, headers, body=None, query=None):
+        if query:
+            path += "?" + urlencode({name: value for name, value in query.items() if value is not None})
+        text = None if body is None else json.dumps(body)
+        if text:
+            headers = {**headers, "content-type": "application/json"}
+        for is_last in (False, True):
+            self.connection = self.connection or http.client.HTTPConnection(self.address, timeout=120)
+            try:
+                self.connection.request(method, f"/api/v1{path}", text, headers)
+                answer = self.connection.getresponse()
+                content = answer.read()
+                break
+            except (http.client.HTTPException, OSError):
+                # It was closed while nothing was asked.
+                self.connection.close()
+                self.connection = None
+                if is_last:
+                    raise
+        if answer.status >= 300:
+            raise RuntimeError(f"{method} {path} answered {answer.status}: {content[:500]}")
+        return json.loads(content, parse_float=Decimal)
+
+
+def part(text):
+    """As a part of a path."""
+    return quote(text, safe="")
