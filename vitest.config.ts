@@ -20,7 +20,7 @@ const ROUTES = 'test/worker/{auth/*,routes/*}.test.ts';
 const APART = ['test/worker/{*,registry/*}.test.ts', 'test/durable-objects/**/*.apart.test.ts'];
 
 /** What takes longest begins first: at the end it would run alone. */
-const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|system\//;
+const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/week|system\//;
 
 /** An authority for device certificates, new for each run. */
 async function deviceAuthority() {
