@@ -35,7 +35,7 @@ export const SITE_BOUNDS = {
   hourBytes: 512 * MIB,
   dayBytes: 128 * MIB,
   /** Blocks that wait to be packed: from so many on each quarter of an hour, from ten times as many on at once. */
-  unpackedBlocks: 24,
+  unpackedBlocks: 20,
   /** What is packed at once, at most: of the journal's text, and of time. */
   packChars: 2 * MIB,
   packMs: 6 * 60 * 60_000,

@@ -109,8 +109,8 @@ class Reckoning:
                 last = bisect_left(moments, until) - 1
                 if "meterRole" not in facts or last < 0 or at - moments[last] > memory:
                     continue
-                ages.append(at - moments[last])
-                if ages[-1] < STALE:
+                if at - moments[last] < STALE:
+                    ages.append(at - moments[last])
                     entry[register] = totals[last]
                     is_computed |= computed[last]
             if entry:

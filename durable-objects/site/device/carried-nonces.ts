@@ -10,7 +10,7 @@ import { type NonceUse, REPLAY_HORIZON_MS } from './replay.ts';
 /** Of a row; the longest nonces take a third of what a row may hold. */
 const PER_ROW = 1_000;
 
-type Row = { until_ms: number; data: string };
+type Row = { id: number; until_ms: number; data: string };
 
 export class CarriedNonces implements DueSource {
   readonly name = 'carried nonces';
@@ -23,9 +23,11 @@ export class CarriedNonces implements DueSource {
   }
 
   *all(): Generator<NonceUse> {
-    for (const { data } of this.#sql.each<Row>('SELECT until_ms, data FROM carried_nonce ORDER BY id')) {
-      yield* JSON.parse(data) as NonceUse[];
-    }
+    const rows = this.#sql.each<Row>(
+      'SELECT id, until_ms, data FROM carried_nonce WHERE id > ? ORDER BY id LIMIT ?',
+      { key: 'id', from: 0, rows: 16 },
+    );
+    for (const { data } of rows) yield* JSON.parse(data) as NonceUse[];
   }
 
   add(turn: Turn, nonces: readonly NonceUse[]): void {

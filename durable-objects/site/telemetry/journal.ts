@@ -193,6 +193,11 @@ export class Journal {
     for (const text of this.#rows.from(block)) yield* readingsOf(text, 0);
   }
 
+  /** When that block was opened, or the next one that there is. */
+  openedFrom(block: number): number | undefined {
+    return this.#rows.openedFrom(block);
+  }
+
   /** Where that block and those behind it begin and end. */
   blocksFrom(block: number): Iterable<BlockHeadRow> {
     return this.#rows.headsFrom(block);

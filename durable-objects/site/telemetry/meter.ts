@@ -42,8 +42,8 @@ export function meterReading(
       const last = heard(`${externalId}/${register}`);
       if (!last) continue;
       const ageMs = momentMs - last.atMs;
-      if (ageMs >= LIMIT.registerGoodMs) quality = 'DEGRADED';
       if (ageMs >= LIMIT.registerStaleMs) continue;
+      if (ageMs >= LIMIT.registerGoodMs) quality = 'DEGRADED';
       isAnyComputed ||= last.isComputed;
       registers[register] = last.total;
     }

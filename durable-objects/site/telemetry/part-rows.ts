@@ -16,6 +16,8 @@ const DAY = 24 * 60 * MINUTE;
 /** How much time one page of a level covers. */
 export const PAGE_MS: Readonly<Record<RolledLevel, number>> = { '5m': DAY, '1h': 32 * DAY, '1d': 512 * DAY };
 const PARTS_PER_STRETCH = 1_024;
+/** Parts in memory at once, of some 128 KB each. */
+const PARTS_AT_ONCE = 8;
 
 type PartRow = {
   id: number;
@@ -56,11 +58,15 @@ export class PartRows {
   *between(fromMs: number, toMs: number, metric?: string): Generator<StoredPart> {
     const named =
       metric === undefined ? '' : 'AND from_metric <= ? AND (until_metric IS NULL OR until_metric > ?)';
+    const before = this.#sql.one<{ id: number }>(
+      `SELECT coalesce(max(id), 0) AS id FROM ${this.#table} WHERE id < ?`,
+      idOf(fromMs) + PARTS_PER_STRETCH,
+    );
+    const first = Math.floor((before?.id ?? 0) / PARTS_PER_STRETCH) * PARTS_PER_STRETCH;
     const rows = this.#sql.each<PartRow>(
       `SELECT id, end_ms, from_metric, until_metric, count, size, directory, data FROM ${this.#table}
-       WHERE id >= (SELECT coalesce(max(id), 0) FROM ${this.#table} WHERE id < ?) / ${PARTS_PER_STRETCH} * ${PARTS_PER_STRETCH}
-         AND id < ? AND end_ms > ? ${named} ORDER BY id`,
-      idOf(fromMs) + PARTS_PER_STRETCH,
+       WHERE id < ? AND end_ms > ? ${named} AND id > ? ORDER BY id LIMIT ?`,
+      { key: 'id', from: first - 1, rows: PARTS_AT_ONCE },
       idOf(Math.min(toMs + MINUTE - 1, Number.MAX_SAFE_INTEGER / PARTS_PER_STRETCH)),
       fromMs,
       ...(metric === undefined ? [] : [metric, metric]),

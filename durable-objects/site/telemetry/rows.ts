@@ -25,6 +25,9 @@ export interface Riders {
   alerts: string;
 }
 
+/** Heads of blocks that are read at once. */
+const HEADS = 8;
+
 type NewBlock = Pick<JournalBlockRow, 'id' | 'starts_at' | 'data'>;
 
 export type BlockHeadRow = Omit<JournalBlockRow, 'data'>;
@@ -50,20 +53,29 @@ export class JournalRows implements Kept {
 
   /** The data of that block and those behind it, oldest first, one at a time. */
   *from(id: number): Generator<string> {
-    const blocks = this.#sql.each<{ data: string }>(
-      'SELECT data FROM journal_block WHERE id >= ? ORDER BY id',
-      id,
+    const blocks = this.#sql.each<Pick<JournalBlockRow, 'id' | 'data'>>(
+      'SELECT id, data FROM journal_block WHERE id > ? ORDER BY id LIMIT ?',
+      { key: 'id', from: id - 1, rows: 16 },
     );
     for (const { data } of blocks) yield data;
   }
 
   /** The same blocks, without their data. */
   headsFrom(id: number): Iterable<BlockHeadRow> {
-    return this.#sql.each(
+    return this.#sql.each<BlockHeadRow>(
       `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts FROM journal_block
-       WHERE id >= ? ORDER BY id`,
+       WHERE id > ? ORDER BY id LIMIT ?`,
+      { key: 'id', from: id - 1, rows: HEADS },
+    );
+  }
+
+  /** When the first of them was opened. */
+  openedFrom(id: number): number | undefined {
+    const row = this.#sql.one<{ at: number }>(
+      'SELECT opened_at_ms AS at FROM journal_block WHERE id >= ? ORDER BY id LIMIT 1',
       id,
     );
+    return row?.at;
   }
 
   extent(): Extent {
@@ -76,8 +88,9 @@ export class JournalRows implements Kept {
    * than so many characters, only the newest of them.
    */
   *since(sinceMs: number, maxChars = Number.POSITIVE_INFINITY): Generator<string> {
-    const heads = this.#sql.each<{ id: number; last_at_ms: number; size: number }>(
-      'SELECT id, last_at_ms, size FROM journal_block ORDER BY id DESC',
+    const heads = this.#sql.each<Pick<JournalBlockRow, 'id' | 'last_at_ms' | 'size'>>(
+      'SELECT id, last_at_ms, size FROM journal_block WHERE id < ? ORDER BY id DESC LIMIT ?',
+      { key: 'id', from: Number.MAX_SAFE_INTEGER, rows: HEADS },
     );
     let [first, chars]: [number | undefined, number] = [undefined, 0];
     for (const { id, last_at_ms: lastAtMs, size } of heads) {

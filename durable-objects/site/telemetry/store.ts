@@ -134,9 +134,9 @@ export class TelemetryStore implements DueSource {
   /** When the oldest block was opened that is not packed. */
   #waitingSinceMs(block: number): number {
     if (this.#waiting?.block !== block) {
-      const [first] = this.#journal.blocksFrom(block);
-      if (!first) return 0;
-      this.#waiting = { block, openedAtMs: first.opened_at_ms };
+      const openedAtMs = this.#journal.openedFrom(block);
+      if (openedAtMs === undefined) return 0;
+      this.#waiting = { block, openedAtMs };
     }
     return this.#waiting.openedAtMs;
   }

@@ -63,6 +63,9 @@ export interface ChunkState {
   runs: ChunkRun[];
 }
 
+/** Messages without their bodies that are read at once. */
+const ROWS_AT_ONCE = 256;
+
 export class QueueRows {
   readonly #sql: Sql;
 
@@ -98,7 +101,8 @@ export class QueueRows {
   *delivered(queue: string): Generator<DeliveredMessageRow> {
     const rows = this.#sql.each<DeliveredMessageRow>(
       `SELECT position, bytes, deliveries, lease, connection_id, channel, tag
-       FROM message WHERE queue = ? ORDER BY position`,
+       FROM message WHERE queue = ? AND position > ? ORDER BY position LIMIT ?`,
+      { key: 'position', from: -1, rows: ROWS_AT_ONCE },
       queue,
     );
     for (const row of rows) {
@@ -181,7 +185,9 @@ export class QueueRows {
   aged(queue: string, beforeMs: number, isHeld: (lease: number) => boolean, limit: number): AgedMessage[] {
     const aged: AgedMessage[] = [];
     const rows = this.#sql.each<AgedMessage & { lease: number | null; at: number }>(
-      'SELECT position, bytes, lease, created_at_ms AS at FROM message WHERE queue = ? ORDER BY position',
+      `SELECT position, bytes, lease, created_at_ms AS at FROM message
+       WHERE queue = ? AND position > ? ORDER BY position LIMIT ?`,
+      { key: 'position', from: -1, rows: ROWS_AT_ONCE },
       queue,
     );
     for (const { at, lease, position, bytes } of rows) {

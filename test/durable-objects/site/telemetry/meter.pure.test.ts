@@ -103,12 +103,12 @@ describe('the quality of a meter reading', () => {
     ['all are a millisecond younger than 15 min', { [IMPORT]: [15 * MINUTE - 1] }, 'DEGRADED'],
     ['the only one is 15 min old', { [IMPORT]: [15 * MINUTE] }, null],
     ['all are older', { [IMPORT]: [15 * MINUTE], [EXPORT]: [365 * 24 * 60 * MINUTE] }, null],
-    ['one is too old, the others are new', { [IMPORT]: [15 * MINUTE], [EXPORT]: [0] }, 'DEGRADED'],
-    ['a whole meter is too old', { [IMPORT]: [15 * MINUTE], [CHARGE]: [0] }, 'DEGRADED'],
+    ['one is too old to be told, the others are new', { [IMPORT]: [15 * MINUTE], [EXPORT]: [0] }, 'GOOD'],
+    ['a whole meter is too old to be told', { [IMPORT]: [15 * MINUTE], [CHARGE]: [0] }, 'GOOD'],
     ['one is reckoned', { [IMPORT]: [0, 1, true], [CHARGE]: [0] }, 'ESTIMATED'],
     ['one is reckoned, another 5 min old', { [IMPORT]: [0, 1, true], [CHARGE]: [5 * MINUTE] }, 'ESTIMATED'],
     ['one is reckoned and 5 min old', { [IMPORT]: [5 * MINUTE, 1, true] }, 'ESTIMATED'],
-    ['the one that is reckoned is too old', { [IMPORT]: [15 * MINUTE, 1, true], [CHARGE]: [0] }, 'DEGRADED'],
+    ['the one that is reckoned is too old', { [IMPORT]: [15 * MINUTE, 1, true], [CHARGE]: [0] }, 'GOOD'],
   ])('where %s [C-4.6]', (_what, ages, expected) => {
     expect(readingOf(ages)?.dataQuality ?? null).toBe(expected);
   });
