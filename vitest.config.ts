@@ -10,14 +10,15 @@ import { ensureDeviceCa } from './tools/certificates.ts';
 /** Rules that take data and a moment: they need no object, so they run in Node, wherever they stand in the tree. */
 const PURE = 'test/**/*.pure.test.ts';
 
-/** Routes and who may call them: each suite makes its own users, plants and keys. */
-const ROUTES = 'test/worker/{auth/*,routes/*}.test.ts';
+/** Routes: each suite makes its own users, plants and keys. */
+const ROUTES = 'test/worker/routes/*.test.ts';
 
 /**
  * Suites with a runtime of their own: the other ones of the Worker change D1 itself, and `apart` in its name has what
- * watches a whole runtime (its timers, its turns, its reads of D1), or slows one with each step.
+ * watches a whole runtime (its timers, its turns, its reads of D1), or slows one with each step;
+ * one of `auth` loads its modules anew, which ends every object there is.
  */
-const APART = ['test/worker/{*,registry/*}.test.ts', 'test/durable-objects/**/*.apart.test.ts'];
+const APART = ['test/worker/{*,auth/*,registry/*}.test.ts', 'test/durable-objects/**/*.apart.test.ts'];
 
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/week|system\//;
