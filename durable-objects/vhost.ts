@@ -47,7 +47,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
       () => this.#agenda.arm(),
     );
     const { clock, calls, key, ending, turns, sockets } = this.#vhost;
-    /** Half-open connections: no sign of life for a minute (rule 2). */
+    /** Half-open connections: no sign of life for a minute, or two (rule 2). */
     const silence: DueSource = {
       name: 'silent connections',
       dueMs: () => sockets.silentAtMs(),

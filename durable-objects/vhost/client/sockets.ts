@@ -86,7 +86,10 @@ export class ClientSockets implements Connections {
     return this.ids().filter((id) => now - this.#lastSignOfLifeMs(id) > SIGN_OF_LIFE_MS);
   }
 
-  /** When the next of them is silent for too long, or earlier: pings are asked for only when frames do not tell. */
+  /**
+   * When to look for them next: each look is a row, and until it comes a silent one is sent nothing anyway. Pings are
+   * asked for only when frames do not tell.
+   */
   silentAtMs(): number | undefined {
     const recentMs = this.#clock.now() - SIGN_OF_LIFE_MS / 2;
     let first: number | undefined;
@@ -95,7 +98,7 @@ export class ClientSockets implements Connections {
       const signMs = lastFrameMs > recentMs ? lastFrameMs : this.#signOfLifeMs(client);
       if (first === undefined || signMs < first) first = signMs;
     }
-    return first === undefined ? undefined : first + SIGN_OF_LIFE_MS + 1;
+    return first === undefined ? undefined : first + 2 * SIGN_OF_LIFE_MS + 1;
   }
 
   /** True when the bridge's connection id opened a link here before: a replayed proof. */

@@ -96,7 +96,7 @@ describe('the eleventh connection of a key', () => {
   it('is let in once the agenda has closed those without a sign of life (rule 2)', async () => {
     const { organization, key } = await openKey();
     const partners = await connectMany(organization, key, 10);
-    vi.setSystemTime(Date.now() + 40_000);
+    vi.setSystemTime(Date.now() + 100_000);
     await partners[0]?.quiet();
     vi.setSystemTime(Date.now() + 21_000);
     await runDurableObjectAlarm(vhostOf(key.id));
@@ -135,7 +135,7 @@ describe('a connection without a sign of life', () => {
     await silent?.consume('event.status');
     await hand(key, siteId, 1, 2);
     await silent?.delivered(2);
-    vi.setSystemTime(Date.now() + 61_000);
+    vi.setSystemTime(Date.now() + 121_000);
     await live?.consume('event.status');
     await runDurableObjectAlarm(vhostOf(key.id));
     const taken = await live?.delivered(2);
