@@ -168,7 +168,7 @@ async function overMqtt(
       ca: stack.ca,
       clientId: plant.gateway.id,
       username: plant.gateway.id,
-      password: await stack.token(plant.gateway.id),
+      password: plant.gateway.token,
       clean: true,
     });
     const payloads = Array.from({ length: messages }, () => telemetryText(plant.gateway));
