@@ -1,15 +1,14 @@
 /** Alert rules and alerts as the Worker reads and writes them [C-9]. */
-import { and, count, desc, eq, inArray, lt, ne, type SQL, sql } from 'drizzle-orm';
+import { and, count, desc, eq, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { alertRules, alerts, devices, organizations } from '../../migrations/schema.ts';
-import type { AlertRuleRequest, AlertStatus } from '../../protocol/alert.ts';
-import { forSecondsOf } from '../../protocol/alert.ts';
+import { type AlertRuleRequest, type AlertStatus, forSecondsOf } from '../../protocol/alert.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { organizationSettings } from '../../protocol/organization.ts';
 import type { PageRequest } from '../../protocol/page.ts';
+import { keptFromMs } from './audit.ts';
 import { commitChange, type RegistryChange, type Told } from './changes.ts';
 
 export type AlertRuleRow = typeof alertRules.$inferSelect;
@@ -63,8 +62,7 @@ export async function pageAlertRules(
   { page, limit }: PageRequest,
 ): Promise<{ rows: AlertRuleRow[]; total: number }> {
   const isMeant = and(
-    eq(alertRules.organizationId, of.organizationId),
-    ofPlants(sql`coalesce(${alertRules.plantId}, ${devices.plantId})`, of),
+    rulesOf(of),
     plantId === undefined ? undefined : eq(alertRules.plantId, plantId),
     deviceId === undefined ? undefined : eq(alertRules.deviceId, deviceId),
   );
@@ -106,16 +104,11 @@ export async function findAlertRule(
   of: AlertsOf,
   id: string,
 ): Promise<AlertRuleRow | undefined> {
-  const isMeant = and(
-    eq(alertRules.id, id),
-    eq(alertRules.organizationId, of.organizationId),
-    ofPlants(sql`coalesce(${alertRules.plantId}, ${devices.plantId})`, of),
-  );
   const [row] = await drizzle(database)
     .select({ rule: alertRules })
     .from(alertRules)
     .leftJoin(devices, eq(devices.id, alertRules.deviceId))
-    .where(isMeant);
+    .where(and(eq(alertRules.id, id), rulesOf(of)));
   return row?.rule;
 }
 
@@ -201,13 +194,11 @@ export async function changeAlert(
 /** Clears away so many that were resolved longer ago than their organization keeps audit events. */
 export async function dropOldAlerts(database: D1Database, now: number, most: number): Promise<void> {
   const db = drizzle(database);
-  const days = sql`coalesce(json_extract(${organizations.settings}, '$.auditRetentionDays'),
-    ${organizationSettings.parse({}).auditRetentionDays})`;
   const over = await db
     .select({ id: alerts.id })
     .from(alerts)
     .innerJoin(organizations, eq(organizations.id, alerts.organizationId))
-    .where(and(ne(alerts.status, 'ACTIVE'), lt(alerts.resolvedAtMs, sql`${now} - ${days} * 86400000`)))
+    .where(lt(alerts.resolvedAtMs, keptFromMs(now)))
     .limit(most);
   if (over.length === 0) return;
   await db.delete(alerts).where(
@@ -215,6 +206,14 @@ export async function dropOldAlerts(database: D1Database, now: number, most: num
       alerts.id,
       over.map(({ id }) => id),
     ),
+  );
+}
+
+/** Rules with the devices that they are about joined: the plant of a device's rule is the device's. */
+function rulesOf(of: AlertsOf): SQL | undefined {
+  return and(
+    eq(alertRules.organizationId, of.organizationId),
+    ofPlants(sql`coalesce(${alertRules.plantId}, ${devices.plantId})`, of),
   );
 }
 

@@ -1,5 +1,5 @@
 /** Audit rows as admins read them [C-8.4], and those of actions that change nothing else in D1. */
-import { and, count, desc, eq, inArray, lt, sql } from 'drizzle-orm';
+import { and, count, desc, eq, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
@@ -59,20 +59,22 @@ function toAuditEvent(row: typeof auditEvents.$inferSelect): AuditEvent {
   };
 }
 
+/** The moment from which on the organization of a joined row keeps what has been. */
+export function keptFromMs(now: number): SQL {
+  const days = sql`coalesce(json_extract(${organizations.settings}, '$.auditRetentionDays'),
+    ${organizationSettings.parse({}).auditRetentionDays})`;
+  return sql`${now} - ${days} * ${DAY_MS}`;
+}
+
 /** Clears away so many rows that their organization keeps no longer. */
 export async function dropOldAuditEvents(database: D1Database, now: number, most: number): Promise<void> {
   const db = drizzle(database);
-  const days = sql`coalesce(json_extract(${organizations.settings}, '$.auditRetentionDays'),
-    ${organizationSettings.parse({}).auditRetentionDays})`;
   const over = await db
     .select({ id: auditEvents.id })
     .from(organizations)
     .innerJoin(
       auditEvents,
-      and(
-        eq(auditEvents.organizationId, organizations.id),
-        lt(auditEvents.createdAtMs, sql`${now} - ${days} * ${DAY_MS}`),
-      ),
+      and(eq(auditEvents.organizationId, organizations.id), lt(auditEvents.createdAtMs, keptFromMs(now))),
     )
     .limit(most);
   if (over.length === 0) return;

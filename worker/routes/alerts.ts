@@ -153,15 +153,8 @@ export const postAlertAcknowledgement = route({
   handler: async (c, { params: { id }, body }) => {
     const alert = await requireAlert(c, id);
     const now = Date.now();
-    const columns = {
-      status: 'ACKNOWLEDGED' as const,
-      acknowledgedBy: c.get('tenant').actor.id,
-      acknowledgedAtMs: now,
-      ...onlyGiven(body),
-    };
-    const audit = auditEntry(c, 'alert.acknowledged', { type: 'ALERT', id }, { ...body });
-    if (!(await changeAlert(c.env.DB, id, ['ACTIVE'], columns, audit, now))) throw wrongState(alert);
-    return alertRecordOf(await requireAlert(c, id));
+    const columns = { acknowledgedBy: c.get('tenant').actor.id, acknowledgedAtMs: now };
+    return await moveAlert(c, alert, ['ACTIVE'], 'ACKNOWLEDGED', { ...columns, ...onlyGiven(body) }, now);
   },
 });
 
@@ -182,17 +175,27 @@ export const postAlertResolution = route({
     const now = Date.now();
     // Its Site first: what has ended there does not begin again. Told twice, it changes nothing.
     if (alert.plantId !== null) await siteById(c.env, alert.plantId).endAlert(id);
-    const columns = {
-      status: 'RESOLVED' as const,
-      resolvedBy: c.get('tenant').actor.id,
-      resolvedAtMs: now,
-      ...onlyGiven(body),
-    };
-    const audit = auditEntry(c, 'alert.resolved', { type: 'ALERT', id }, { ...body });
-    if (!(await changeAlert(c.env.DB, id, OPEN, columns, audit, now))) throw wrongState(alert);
-    return alertRecordOf(await requireAlert(c, id));
+    const columns = { resolvedBy: c.get('tenant').actor.id, resolvedAtMs: now };
+    return await moveAlert(c, alert, OPEN, 'RESOLVED', { ...columns, ...onlyGiven(body) }, now);
   },
 });
+
+/** What somebody did about an alert that is in one of these states; 409 where it is in none of them any more. */
+async function moveAlert(
+  c: Context<AppContext>,
+  alert: AlertRow,
+  from: readonly AlertStatus[],
+  status: 'ACKNOWLEDGED' | 'RESOLVED',
+  columns: Partial<AlertRow>,
+  now: number,
+): Promise<AlertRecord> {
+  const { id } = alert;
+  const { note } = columns;
+  const event = `alert.${status.toLowerCase()}`;
+  const audit = auditEntry(c, event, { type: 'ALERT', id }, note === undefined ? {} : { note });
+  if (!(await changeAlert(c.env.DB, id, from, { ...columns, status }, audit, now))) throw wrongState(alert);
+  return alertRecordOf(await requireAlert(c, id));
+}
 
 async function changeRule(c: Context<AppContext>, rule: AlertRuleRow, change: AlertChange) {
   requireOnly(

@@ -2,7 +2,7 @@
  * The alert rules of a plant, judged as its readings come in [C-9]. What is remembered of them rides in the journal's
  * open block, so judging costs no row; D1 is told when an alert begins, begins again, and ends.
  */
-import type { AlertOperator, AlertSeverity } from '../../../protocol/alert.ts';
+import type { AlertOperator } from '../../../protocol/alert.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { AlertRule, PlantCopy } from '../../registry/plant-copy.ts';
@@ -19,9 +19,6 @@ export interface AlertParts {
 }
 
 type States = Record<string, RuleState>;
-
-/** A rule with its metric as the site names it. */
-type Named = AlertRule & { metric: string };
 
 /** What a batch of readings comes to: `text` is what is remembered from now on. */
 export interface Judgement {
@@ -42,6 +39,7 @@ const WORDS: Record<AlertOperator, string> = {
 export class Alerts implements DueSource {
   readonly name = 'alerts';
   readonly #parts: AlertParts;
+  #known: { text: string; states: States } = { text: '', states: {} };
 
   constructor(parts: AlertParts) {
     this.#parts = parts;
@@ -108,11 +106,11 @@ export class Alerts implements DueSource {
   }
 
   #step(
-    judged: readonly { rule: Named; value: number | null; holds: boolean; sinceMs?: number }[],
+    judged: readonly { rule: AlertRule; value: number | null; holds: boolean; sinceMs?: number }[],
     now: number,
   ): Judgement {
     const states = this.#states();
-    const told: { rule: Named; value: number | null; step: RuleStep; before: RuleState }[] = [];
+    const told: { rule: AlertRule; value: number | null; step: RuleStep; before: RuleState }[] = [];
     for (const { rule, value, holds, sinceMs } of judged) {
       const before = states[rule.id] ?? {};
       const from = sinceMs === undefined || before.open || !holds ? before : { ...before, sinceMs };
@@ -129,7 +127,13 @@ export class Alerts implements DueSource {
     };
   }
 
-  #tell(turn: Turn, rule: Named, value: number | null, { tell, state }: RuleStep, before: RuleState): void {
+  #tell(
+    turn: Turn,
+    rule: AlertRule,
+    value: number | null,
+    { tell, state }: RuleStep,
+    before: RuleState,
+  ): void {
     const { registry, outbox } = this.#parts;
     const { open } = state;
     if (tell === 'resolved') this.#resolved(turn, before);
@@ -148,7 +152,7 @@ export class Alerts implements DueSource {
           plantId: registry.record.plantId,
           deviceId: rule.deviceId,
           type: rule.operator === 'ABSENT' ? 'ABSENT' : 'THRESHOLD',
-          severity: rule.severity as AlertSeverity,
+          severity: rule.severity,
           message: messageOf(rule, value),
           value,
           threshold: rule.threshold,
@@ -185,18 +189,20 @@ export class Alerts implements DueSource {
     return { newest: new Map([...newest].map(([metric, { value }]) => [metric, value])), heard };
   }
 
-  #heardMs({ metric, createdAtMs }: Named): number {
+  #heardMs({ metric, createdAtMs }: AlertRule): number {
     const sample = this.#parts.journal.snapshot.get(metric);
     return Math.max(sample?.heardMs ?? sample?.atMs ?? 0, createdAtMs);
   }
 
+  /** A copy, of which an entry is replaced, never changed: it is asked for after each turn. */
   #states(): States {
-    const { alerts } = this.#parts.journal;
-    return alerts === '' ? {} : (JSON.parse(alerts) as States);
+    const { alerts: text } = this.#parts.journal;
+    if (text !== this.#known.text) this.#known = { text, states: text === '' ? {} : JSON.parse(text) };
+    return { ...this.#known.states };
   }
 
-  /** Named anew each time: what a device's names mean changes with what the device is, too. */
-  #named(): readonly Named[] {
+  /** With their metrics as the site names them, anew each time: what a device's names mean changes with what the device is, too. */
+  #named(): readonly AlertRule[] {
     const { registry, journal } = this.#parts;
     return (registry.record?.alertRules ?? []).map((rule) => {
       const { deviceId, metric } = rule;
@@ -209,7 +215,10 @@ function textOf(states: States): string {
   return Object.keys(states).length === 0 ? '' : JSON.stringify(states);
 }
 
-function messageOf({ name, metric, operator, threshold, forSeconds }: Named, value: number | null): string {
+function messageOf(
+  { name, metric, operator, threshold, forSeconds }: AlertRule,
+  value: number | null,
+): string {
   if (operator === 'ABSENT') return `${name}: ${metric} was not heard for ${forSeconds} s`;
   return `${name}: ${metric} is ${value}, ${WORDS[operator]} ${threshold}`;
 }

@@ -1,5 +1,4 @@
 /** What a site answers to those who read its history: JSON text, as much as one call may carry. */
-
 import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../../../protocol/history.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -15,6 +14,7 @@ import { isComputed, type RegisterState, totalOf, totals } from './register.ts';
 import { metricName, type SignalOrigin } from './snapshot.ts';
 
 const QUARTER = LIMIT.meterReadingStepMs;
+const DAY = BUCKET_MS['1d'];
 
 type TelemetryQuery = Extract<HistoryQuery, { kind: 'telemetry' }>;
 
@@ -32,16 +32,10 @@ function readTelemetry(
   const items: string[] = [];
   for (const stretch of stretches(store, { metric, fromMs, toMs, bucket: granularity })) {
     for (const point of stretch.points(metric)) items.push(pointText(point));
-    const nextMs = BUCKET_MS[granularity] === 0 ? stretch.endMs : bucketEnd(stretch.endMs, granularity);
-    if (items.length >= SITE_BOUNDS.pointsPerCall && nextMs < toMs) return { items: items.join(','), nextMs };
+    if (items.length >= SITE_BOUNDS.pointsPerCall && stretch.endMs < toMs)
+      return { items: items.join(','), nextMs: stretch.endMs };
   }
   return { items: items.join(','), nextMs: null };
-}
-
-/** A stretch of time may end in the middle of a bucket only at its very end. */
-function bucketEnd(endMs: number, granularity: TelemetryQuery['granularity']): number {
-  const widthMs = BUCKET_MS[granularity];
-  return Math.ceil(endMs / widthMs) * widthMs;
 }
 
 /** The registers now; null when none is fresh enough. */
@@ -57,7 +51,6 @@ export function readMeterState({ store, registry, clock }: SiteParts): MeterRead
 
 /** What the registers said at each quarter of an hour, of those that are over: a day's at a time. */
 function readMeterReadings(site: SiteParts, fromMs: number, toMs: number): JsonChunk {
-  const DAY = BUCKET_MS['1d'];
   const endMs = Math.min(toMs, site.clock.now() + 1);
   const first = Math.ceil(fromMs / QUARTER) * QUARTER;
   const items: string[] = [];

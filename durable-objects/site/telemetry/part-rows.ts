@@ -3,6 +3,7 @@
  * own. A row's id is the minute in which its stretch of time begins and the number of the part, so that a stretch is found
  * without an index, whatever the history.
  */
+import { utf8Length } from '../../../protocol/utf8.ts';
 import { boundedBytes } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -16,6 +17,8 @@ const DAY = 24 * 60 * MINUTE;
 /** How much time one page of a level covers. */
 export const PAGE_MS: Readonly<Record<RolledLevel, number>> = { '5m': DAY, '1h': 32 * DAY, '1d': 512 * DAY };
 const PARTS_PER_STRETCH = 1_024;
+/** The last moment of a `Date`: no part is of a later one, and its id is a safe integer. */
+const LAST_MS = 8.64e15;
 /** Parts in memory at once, of some 128 KB each. */
 const PARTS_AT_ONCE = 8;
 
@@ -67,7 +70,7 @@ export class PartRows {
       `SELECT id, end_ms, from_metric, until_metric, count, size, directory, data FROM ${this.#table}
        WHERE id < ? AND end_ms > ? ${named} AND id > ? ORDER BY id LIMIT ?`,
       { key: 'id', from: first - 1, rows: PARTS_AT_ONCE },
-      idOf(Math.min(toMs + MINUTE - 1, Number.MAX_SAFE_INTEGER / PARTS_PER_STRETCH)),
+      idOf(Math.min(toMs, LAST_MS) + MINUTE - 1),
       fromMs,
       ...(metric === undefined ? [] : [metric, metric]),
     );
@@ -124,7 +127,8 @@ export class PartRows {
   /** Writes one part; returns its size. */
   put(turn: Turn, id: number, endMs: number, part: Part): number {
     const directory = JSON.stringify(part.directory);
-    const size = directory.length + part.data.length;
+    const directoryBytes = utf8Length(directory);
+    const size = directoryBytes + part.data.length;
     this.#changed(turn);
     turn.write(
       `INSERT OR REPLACE INTO ${this.#table}
@@ -136,7 +140,7 @@ export class PartRows {
       part.count,
       size,
       directory,
-      boundedBytes(part.data, directory.length),
+      boundedBytes(part.data, directoryBytes),
     );
     return size;
   }

@@ -59,8 +59,6 @@ export class TelemetryStore implements DueSource {
   readonly #facts: Facts<'telemetry'>;
   #state: StoreState | undefined;
   #waiting: { block: number; openedAtMs: number } | undefined;
-  /** When the oldest stretch of a level ends; asked for after each turn, read once. */
-  #oldestMs = new Map<Level, number | undefined>();
 
   constructor(sql: Sql, facts: Facts<'telemetry'>, journal: Journal) {
     this.#facts = facts;
@@ -109,7 +107,7 @@ export class TelemetryStore implements DueSource {
   kept(level: Level): Kept {
     const rows = this.parts[level];
     return {
-      extent: () => ({ startsAt: 0, endsAt: this.state.bytes[level], oldestMs: this.#oldest(level) }),
+      extent: () => ({ startsAt: 0, endsAt: this.state.bytes[level], oldestMs: rows.oldestEndMs() }),
       trim: (turn, place, beforeMs, limit) => {
         const trimmed = rows.trim(turn, place, beforeMs, limit);
         if (trimmed.rows > 0) {
@@ -119,11 +117,6 @@ export class TelemetryStore implements DueSource {
         return trimmed.rows;
       },
     };
-  }
-
-  #oldest(level: Level): number | undefined {
-    if (!this.#oldestMs.has(level)) this.#oldestMs.set(level, this.parts[level].oldestEndMs());
-    return this.#oldestMs.get(level);
   }
 
   #packAfterMs(blocks: number): number {
@@ -263,10 +256,8 @@ export class TelemetryStore implements DueSource {
     const before = this.#state;
     turn.undo(() => {
       this.#state = before;
-      this.#oldestMs.clear();
     });
     this.#state = state;
-    this.#oldestMs.clear();
     this.#facts.set(turn, 'telemetry', state);
   }
 }
