@@ -10,15 +10,8 @@ import { ensureDeviceCa } from './tools/certificates.ts';
 /** Rules that take data and a moment: they need no object, so they run in Node, wherever they stand in the tree. */
 const PURE = 'test/**/*.pure.test.ts';
 
-/** Routes: each suite makes its own users, plants and keys. */
-const ROUTES = 'test/worker/routes/*.test.ts';
-
-/**
- * Suites with a runtime of their own: the other ones of the Worker change D1 itself, and `apart` in its name has what
- * watches a whole runtime (its timers, its turns, its reads of D1), or slows one with each step;
- * one of `auth` loads its modules anew, which ends every object there is.
- */
-const APART = ['test/worker/{*,auth/*,registry/*}.test.ts', 'test/durable-objects/**/*.apart.test.ts'];
+/** Suites with a runtime of their own: what watches or changes a whole one (its timers, its turns, its reads of D1, its modules). */
+const APART = 'test/{worker,durable-objects}/**/*.apart.test.ts';
 
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/week|system\//;
@@ -83,8 +76,8 @@ export default defineConfig({
           name: 'workerd',
           // Files share a runtime and tell their plants and keys apart: one for each would take two seconds more.
           isolate: false,
-          include: ['test/durable-objects/**/*.test.ts', ROUTES],
-          exclude: [...configDefaults.exclude, PURE, ...APART],
+          include: ['test/{worker,durable-objects}/**/*.test.ts'],
+          exclude: [...configDefaults.exclude, PURE, APART],
           setupFiles: ['test/support/workerd/setup.ts'],
           testTimeout: 30_000,
         },
@@ -93,7 +86,7 @@ export default defineConfig({
         plugins: [inWorkerd()],
         test: {
           name: 'workerd apart',
-          include: APART,
+          include: [APART],
           exclude: [...configDefaults.exclude, PURE],
           setupFiles: ['test/support/workerd/setup.ts'],
           testTimeout: 30_000,

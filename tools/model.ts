@@ -1,12 +1,12 @@
 /**
  * `npm run model -- --steps 1000000 [--seed N]`: the plan of a site against its model, for as long as is asked, in
- * processes of so many steps each: what the test runtime keeps of one makes it slower with each more.
+ * processes of so many steps each, so that it says how far it is.
  */
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 
 const WALKS = 'test/durable-objects/site/plan/model-';
-const STEPS_PER_PROCESS = 8_000;
+const STEPS_PER_PROCESS = 20_000;
 
 const { values } = parseArgs({
   options: { steps: { type: 'string', default: '1000000' }, seed: { type: 'string' } },

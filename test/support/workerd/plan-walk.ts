@@ -126,8 +126,8 @@ async function take(world: PlanWorld, one: Step): Promise<void> {
   }
 }
 
-/** Files that walk, each in a runtime of its own: what one keeps makes it slower with each step. */
-const WALKS = 4;
+/** Files that walk: one for each core that most machines have. */
+const WALKS = 2;
 
 /** One of the walks, with a share of the steps and a seed of its own. */
 export function walkModel(walk: number): void {

@@ -344,11 +344,11 @@ export class PlanWorld {
     }
     this.#model.passTo(this.now);
     const messageIds = new Map(rows.map(({ id, message_id }) => [id, message_id]));
-    expect(messageIds.size).toBe(new Set(messageIds.values()).size);
+    must(messageIds.size === new Set(messageIds.values()).size, 'one row for each message');
     for (const row of rows) {
       const outcome = `${row.status} ${row.reason}`;
       const before = this.#ended.get(row.id);
-      if (before) expect(outcome).toBe(before);
+      if (before) must(outcome === before, { row, before });
       else if (TERMINAL.includes(row.status)) this.#ended.set(row.id, outcome);
       if (row.command_type === 'SITE_SETPOINT') this.#checkSetpoint(row, messageIds);
     }
@@ -382,11 +382,10 @@ export class PlanWorld {
     const reason = by ? `SUPERSEDED by ${messageIds.get(by)}` : (row.reason ?? '');
     const foreseen = this.#model.endOf(messageId);
     const seen = { messageId, status, reason, foreseen };
-    if (foreseen === undefined) expect(seen).not.toMatchObject({ status: 'FAILED' });
+    if (foreseen === undefined) must(status !== 'FAILED', seen);
     else if (status === 'FAILED') {
-      expect((foreseen === 'OVER' ? 'EXPIRED' : foreseen).split(' or ')).toContain(reason);
-    } else if (foreseen !== 'OVER' || !row.is_open)
-      expect([seen, TERMINAL.includes(status)]).toEqual([seen, true]);
+      must((foreseen === 'OVER' ? 'EXPIRED' : foreseen).split(' or ').includes(reason), seen);
+    } else if (foreseen !== 'OVER' || !row.is_open) must(TERMINAL.includes(status), seen);
   }
 
   /** What the site has stored, at one moment. */
@@ -426,4 +425,9 @@ export class PlanWorld {
       );
     }
   }
+}
+
+/** Of what is looked at after every step: an `expect` for each row would take most of the time. */
+function must(holds: boolean, facts: unknown): void {
+  if (!holds) expect.fail(`does not hold: ${JSON.stringify(facts)}`);
 }

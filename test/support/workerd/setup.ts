@@ -1,5 +1,5 @@
 /** Before each test file: a registry with all migrations applied. */
-import './one-proxy.ts';
+import './pool.ts';
 import { applyD1Migrations } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 

@@ -61,7 +61,7 @@ describe('a range', () => {
       setClock(ts);
       await tell(reading(ts, ts - START_MS));
     }
-    const edges = [START_MS - 1, ...moments.slice(0, 3), START_MS + 1, MIDNIGHT_MS - DAY, MIDNIGHT_MS].sort();
+    const edges = [START_MS - 1, ...moments.flatMap((ts) => [ts, ts + 1]), MIDNIGHT_MS - DAY, MIDNIGHT_MS];
     for (const state of ['not packed', 'packed', 'rolled up']) {
       if (state === 'packed') await untilPacked(plant.id);
       if (state === 'rolled up') {
