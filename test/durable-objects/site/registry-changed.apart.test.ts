@@ -196,10 +196,10 @@ describe('a change that a site is told of', () => {
 
   it('is not mistaken for what a reading finds that began before it [rule 6]', async () => {
     const { organization, plant, partner, withBattery } = await newReadSite();
-    const { reads, taken, release } = holdNextAnswer();
+    const { reads, untilHeld, release } = holdNextAnswer();
     setClock(START_MS + 15 * MINUTE);
     await partner.submit(charge());
-    await taken;
+    await untilHeld();
     const version = await changeRegistry(organization, withBattery);
     const before = reads.count;
     let isTaken = false;

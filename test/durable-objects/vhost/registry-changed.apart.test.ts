@@ -163,10 +163,10 @@ describe('a change that a vhost is told of', () => {
 
   it('is not mistaken for what a reading finds that began before it (rule 6)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
-    const { reads, taken, release } = holdNextAnswer();
+    const { reads, untilHeld, release } = holdNextAnswer();
     setClock(START_MS + AGEING_MS);
     await partner.quiet();
-    await taken;
+    await untilHeld();
     const version = await changeRegistry(organization, withSignatures);
     let isTaken = false;
     const told = tellVhost(key.id, version).then(() => {

@@ -1,6 +1,6 @@
 /** The reads of D1 that objects make while a test looks: counted, and held up or failed as it wants. */
 import { env } from 'cloudflare:workers';
-import { vi } from 'vitest';
+import { expect, vi } from 'vitest';
 
 export interface RegistryReads {
   count: number;
@@ -50,17 +50,17 @@ export function watchRegistry(
  * Holds back the answer of the next read, which has read by then what it answers; every other goes through. `taken`: it
  * has read; `release` lets the answer go.
  */
-export function holdNextAnswer(): { reads: RegistryReads; taken: Promise<void>; release: () => void } {
-  const taken = Promise.withResolvers<void>();
+export function holdNextAnswer() {
   const released = Promise.withResolvers<void>();
   let isHeld = false;
   const after = async () => {
     if (isHeld) return;
     isHeld = true;
-    taken.resolve();
     await released.promise;
   };
-  return { reads: watchRegistry(() => {}, after), taken: taken.promise, release: released.resolve };
+  // Looked for, not told: what an object resolves goes on as that object, which may not touch what is the test's.
+  const untilHeld = () => vi.waitFor(() => expect(isHeld).toBe(true));
+  return { reads: watchRegistry(() => {}, after), untilHeld, release: () => released.resolve() };
 }
 
 /** D1 does not answer any more. */
