@@ -34,7 +34,7 @@ import {
 } from './rpc.ts';
 import { readCommands } from './site/command/log.ts';
 import { submitBatch } from './site/command/submit.ts';
-import { configAnswer, putConfig } from './site/config/put.ts';
+import { configAnswer, putConfig } from './site/config/apply.ts';
 import { readConfig } from './site/config/snapshot.ts';
 import { readDiagnostics } from './site/device/diagnostics.ts';
 import { forgetDevice, noteRefusedLogin, rotateSecret, setDeviceStatus } from './site/device/lifecycle.ts';

@@ -1,6 +1,6 @@
 /** The command log as partners read it (spec: Command-log page; [C-4.3]). */
 import { z } from 'zod';
-import { COMMAND_STATUSES, LOGGED_TYPES, PRIORITIES, REJECTION_CODES } from './enums.ts';
+import { COMMAND_STATUSES, COMMAND_TYPES, PRIORITIES, REJECTION_CODES } from './enums.ts';
 import { commandResult } from './event.ts';
 
 /** One row. Fields without a value are left out. */
@@ -9,7 +9,7 @@ export const commandLogEntry = z.strictObject({
   messageId: z.string(),
   correlationId: z.string().nullable(),
   siteId: z.string(),
-  commandType: z.enum(LOGGED_TYPES),
+  commandType: z.enum(COMMAND_TYPES),
   /** Empty where nobody published it. */
   routingKey: z.string(),
   status: z.enum(COMMAND_STATUSES),

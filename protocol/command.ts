@@ -16,6 +16,7 @@ import { firstIssue } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { type CommandFamily, FAMILY_RULES } from './routing-keys.ts';
+import { configPatch } from './site-config.ts';
 
 /** -0 is read as 0. */
 const quantity = z
@@ -114,16 +115,31 @@ export const COMMAND_PAYLOADS = {
   DEVICE_COMMAND: deviceCommand,
   EMERGENCY: emergency,
   MODE_CHANGE: modeChange,
+  CONFIG: configPatch,
 } satisfies Record<CommandType, z.ZodType>;
 
 export type CommandPayload<T extends CommandType> = z.infer<(typeof COMMAND_PAYLOADS)[T]>;
 export type CommandOf<T extends CommandType> = { commandType: T; payload: CommandPayload<T> };
 export type Command = { [T in CommandType]: CommandOf<T> }[CommandType];
 
-/** Reads the payload of a command family; null counts as absent [C-7.1]. The refusal says which field is wrong and how. */
-export function parseCommand(family: CommandFamily, payloadText: string): Result<Command, string> {
-  const { commandType } = FAMILY_RULES[family];
-  const parsed = COMMAND_PAYLOADS[commandType].safeParse(withoutNulls(JSON.parse(payloadText)));
+/** Reads what was published under a key of a family. The refusal says which field is wrong and how. */
+export function parsePublish(
+  family: CommandFamily,
+  routingKey: string,
+  payloadText: string,
+): Result<Command, string> {
+  const word = routingKey.slice(routingKey.lastIndexOf('.') + 1);
+  if (family === 'config' && word !== 'set')
+    return refuse(`routing key: config.${word} is none, config.set is`);
+  return parseCommand(FAMILY_RULES[family].commandType, payloadText);
+}
+
+/** Reads the payload of a command; null counts as absent [C-7.1], but in a merge patch. */
+export function parseCommand(commandType: CommandType, payloadText: string): Result<Command, string> {
+  const value: unknown = JSON.parse(payloadText);
+  const parsed = COMMAND_PAYLOADS[commandType].safeParse(
+    commandType === 'CONFIG' ? value : withoutNulls(value),
+  );
   if (!parsed.success) return refuse(firstIssue(parsed.error));
   return ok({ commandType, payload: parsed.data } as Command);
 }

@@ -69,12 +69,14 @@ export const EMERGENCY_TYPES = ['STOP', 'HOLD'] as const;
 export type EmergencyType = (typeof EMERGENCY_TYPES)[number];
 
 /** The command kinds that there are [C-7.5]. Each has a payload, a family rule and a kind; the compiler asks for all. */
-export const COMMAND_TYPES = ['SITE_SETPOINT', 'DEVICE_COMMAND', 'EMERGENCY', 'MODE_CHANGE'] as const;
+export const COMMAND_TYPES = [
+  'SITE_SETPOINT',
+  'DEVICE_COMMAND',
+  'EMERGENCY',
+  'MODE_CHANGE',
+  'CONFIG',
+] as const;
 export type CommandType = (typeof COMMAND_TYPES)[number];
-
-/** What the command log tells of: commands, and the configuration that an admin put [C-2.3]. */
-export const LOGGED_TYPES = [...COMMAND_TYPES, 'CONFIG'] as const;
-export type LoggedType = (typeof LOGGED_TYPES)[number];
 
 export const ACKNOWLEDGEMENT_STATUSES = ['ACCEPTED', 'REJECTED', 'PARTIAL', 'QUEUED'] as const;
 

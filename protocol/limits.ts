@@ -58,6 +58,7 @@ export const LIMITS = {
   rejectedPayloadCharacters: [4 * KIB, 'characters', 'ours'],
   envelopeTextCharacters: [256, 'characters', 'C-7.1'],
   constraintMagnitude: [1e9, 'kW', 'C-7.4'],
+  fallbackAfterSeconds: [300, 'seconds', 'C-2.3'],
   fallbackAfterSecondsMin: [30, 'seconds', 'C-2.3'],
   fallbackAfterSecondsMax: [3_600, 'seconds', 'C-2.3'],
 

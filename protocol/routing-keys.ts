@@ -11,9 +11,10 @@ const FAMILIES = {
   DEVICE_COMMAND: { family: 'device', scope: 'vcp:write:device-command', signed: true },
   EMERGENCY: { family: 'emergency', scope: null, signed: false },
   MODE_CHANGE: { family: 'mode', scope: 'vcp:write:mode', signed: true },
+  CONFIG: { family: 'config', scope: 'vcp:write:config', signed: false },
 } as const satisfies Record<CommandType, Omit<FamilyRule, 'commandType'> & { family: string }>;
 
-/** The command families of this interface, by the word behind `{slug}.command.`. */
+/** The command families of this interface, by the word behind `{slug}.command.`; configuration by that behind the slug. */
 export type CommandFamily = (typeof FAMILIES)[CommandType]['family'];
 
 interface FamilyRule {
@@ -35,17 +36,24 @@ export const COMMAND_FAMILIES = Object.keys(FAMILY_RULES) as readonly CommandFam
 
 /**
  * The command family that a routing key names for an organization, or why there is none. The first word is the
- * slug itself: `acme` never owns `acme2.…` [C-6.2]. `{slug}.command.device.*` is the device family.
+ * slug itself: `acme` never owns `acme2.…` [C-6.2]. `{slug}.command.device.*` is the device family, `{slug}.config.*`
+ * configuration, whatever the last word: which of them mean something is its payload's to say [C-7.9].
  */
 export function commandFamily(slug: string, routingKey: string): Result<CommandFamily, 'slug' | 'unknown'> {
   const words = routingKey.split('.');
   if (words[0] !== slug || words.length < 2) return refuse('slug');
-  const [, area, name, ...rest] = words;
+  const [, area, name = '', ...rest] = words;
+  if (area === 'config' && isPlainWord(name) && rest.length === 0) return ok('config');
   if (area !== 'command') return refuse('unknown');
   if (name === 'device')
     return rest.length <= 1 && rest.every(isPlainWord) ? ok('device') : refuse('unknown');
-  const family = COMMAND_FAMILIES.find((known) => known === name);
+  const family = COMMAND_FAMILIES.find((known) => known === name && known !== 'config');
   return family && rest.length === 0 ? ok(family) : refuse('unknown');
+}
+
+/** The key that a command of a family is published under. */
+export function commandRoutingKey(slug: string, family: CommandFamily): string {
+  return family === 'config' ? `${slug}.config.set` : `${slug}.command.${family}`;
 }
 
 /** Whether a publish is an emergency by its name: it waits for nothing [C-6.5]. */

@@ -2,7 +2,9 @@
 import { z } from 'zod';
 import { commandLogEntry } from './command-log.ts';
 import { OPERATING_MODES } from './enums.ts';
+import { firstIssue } from './issue.ts';
 import { LIMIT } from './limits.ts';
+import { ok, type Result, refuse } from './result.ts';
 
 const limit = z.number().min(0).max(LIMIT.constraintMagnitude).nullable();
 const percent = z.number().min(0).max(100).nullable();
@@ -29,12 +31,42 @@ export const UNLIMITED: Constraints = {
   maxRampKwPerMinute: null,
 };
 
-export const fallback = z.strictObject({
+const FALLBACK = {
   mode: z.enum(OPERATING_MODES),
   afterSeconds: z.int().min(LIMIT.fallbackAfterSecondsMin).max(LIMIT.fallbackAfterSecondsMax),
   action: z.enum(['HOLD', 'STOP', 'MODE']),
-  setpointKw: z.number().min(-LIMIT.constraintMagnitude).max(LIMIT.constraintMagnitude).nullable(),
+  setpointKw: z.number().min(-LIMIT.constraintMagnitude).max(LIMIT.constraintMagnitude),
+};
+
+export const fallback = z.strictObject({
+  ...FALLBACK,
+  afterSeconds: FALLBACK.afterSeconds.default(LIMIT.fallbackAfterSeconds),
+  setpointKw: FALLBACK.setpointKw.nullable().default(null),
 });
+
+/**
+ * A merge patch (RFC 7396) of a configuration: what is left out stays, null takes away. What it comes to must be whole:
+ * see `mergeConfig`. hardLimits are not a partner's to set.
+ */
+export const configPatch = z
+  .strictObject({
+    constraints: constraints.partial().nullable().optional(),
+    fallback: z
+      .strictObject({
+        mode: FALLBACK.mode.nullable().optional(),
+        afterSeconds: FALLBACK.afterSeconds.nullable().optional(),
+        action: FALLBACK.action.nullable().optional(),
+        setpointKw: FALLBACK.setpointKw.nullable().optional(),
+      })
+      .nullable()
+      .optional(),
+    operatingMode: z.enum(OPERATING_MODES).optional(),
+  })
+  .refine(
+    (patch) => Object.keys(patch).length > 0,
+    'payload: constraints, fallback or operatingMode is needed',
+  );
+export type ConfigPatch = z.infer<typeof configPatch>;
 
 export const siteConfig = z.strictObject({
   constraints: constraints.nullable(),
@@ -43,6 +75,28 @@ export const siteConfig = z.strictObject({
   operatingMode: z.enum(OPERATING_MODES),
 });
 export type SiteConfig = z.infer<typeof siteConfig>;
+
+/** What a merge patch leaves of a configuration, or which field it then lacks [C-7.9]. */
+export function mergeConfig(
+  config: SiteConfig,
+  { constraints: limits, fallback: alone, operatingMode = config.operatingMode }: ConfigPatch,
+): Result<SiteConfig, string> {
+  const merged = {
+    hardLimits: config.hardLimits,
+    constraints:
+      limits === undefined
+        ? config.constraints
+        : limits && { ...UNLIMITED, ...config.constraints, ...limits },
+    fallback: alone === undefined ? config.fallback : alone && withoutNulls({ ...config.fallback, ...alone }),
+    operatingMode,
+  };
+  const parsed = siteConfig.safeParse(merged);
+  return parsed.success ? ok(parsed.data) : refuse(firstIssue(parsed.error));
+}
+
+function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
+}
 
 /** What a PUT sets. `hardLimits` left out stay as they are: only an ORG_ADMIN sets them [C-2.3]. */
 export const siteConfigRequest = z.strictObject({

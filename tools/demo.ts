@@ -3,6 +3,7 @@
  * priority that displaces it for a while, and a signed battery command. At the end the battery rests, so that it never
  * runs full or empty and all can be shown again. Exit 0 only if all held.
  */
+import type { CommandFamily } from '../protocol/routing-keys.ts';
 import { Partner, type ReceivedEvent } from './partner.ts';
 import { readStack, type Stack } from './stack-file.ts';
 
@@ -87,7 +88,7 @@ async function waitForEvent(
 }
 
 /** Publishes a command and shows how it is confirmed, taken and begun. Resolves with its correlationId. */
-async function command(family: string, payload: object): Promise<string> {
+async function command(family: CommandFamily, payload: object): Promise<string> {
   const { correlationId } = await partner.publish(family, plant.id, payload);
   show('confirmed', 'recorded by the site');
   const taken = await waitForEvent('acknowledgement', 'event.status', correlationId, ['ACCEPTED']);

@@ -2,7 +2,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type ChannelModel, type ConfirmChannel, connect } from 'amqplib';
-import { EXCHANGE } from '../protocol/routing-keys.ts';
+import { type CommandFamily, commandRoutingKey, EXCHANGE } from '../protocol/routing-keys.ts';
 import { envelopeSigningString } from '../protocol/signing.ts';
 
 export interface PartnerOptions {
@@ -96,12 +96,12 @@ export class Partner {
 
   /** Publishes a command, signed, and resolves at its confirm. */
   async publish(
-    family: string,
+    family: CommandFamily,
     siteId: string,
     payload: object,
     options: { correlationId?: string; messageId?: string; signed?: boolean } = {},
   ): Promise<{ correlationId: string; messageId: string }> {
-    const routingKey = `${this.#options.slug}.command.${family}`;
+    const routingKey = commandRoutingKey(this.#options.slug, family);
     const envelope = {
       version: '1.1',
       messageId: options.messageId ?? randomUUID(),

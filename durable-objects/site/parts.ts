@@ -226,12 +226,20 @@ export class SiteParts {
   }
 
   #readFacts(now: number): SiteFacts {
-    const { config } = this.configuration;
     const isLive = (id: string) => this.sessions.isLive(id, now);
     const isActive = (id: string) => this.devices.find(id)?.status === 'ACTIVE';
     const gatewayId = servingGateway(this.devices.all(), isLive)?.id;
-    const { plan, commanded } = this;
+    const { plan, commanded, configuration } = this;
     return {
+      get config() {
+        return configuration.config;
+      },
+      get constraints() {
+        return configuration.config.constraints;
+      },
+      get hardLimits() {
+        return configuration.config.hardLimits;
+      },
       get emergency() {
         return plan.emergency;
       },
@@ -245,8 +253,6 @@ export class SiteParts {
       },
       exists: this.registry.record !== undefined,
       subDevices: this.registry.subDevices,
-      constraints: config.constraints,
-      hardLimits: config.hardLimits,
       gatewayId,
       servingDevice: ({ linkedDeviceId }) => {
         const id = linkedDeviceId && isActive(linkedDeviceId) ? linkedDeviceId : gatewayId;

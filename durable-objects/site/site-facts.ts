@@ -1,5 +1,5 @@
 /** What the rules see of a site: its sub-devices, its limits, who serves what. Built once a turn; no rule writes. */
-import type { Constraints } from '../../protocol/site-config.ts';
+import type { Constraints, SiteConfig } from '../../protocol/site-config.ts';
 import type { SubDevice } from '../registry/plant-copy.ts';
 import type { BatteryDemand } from './command/commanded.ts';
 import type { HeldEmergency } from './plan/stack.ts';
@@ -16,6 +16,8 @@ export interface SiteFacts {
   /** False once the registry has no such plant any more. */
   exists: boolean;
   subDevices: readonly SubDevice[];
+  /** As it stands, with what a turn has changed of it. */
+  config: SiteConfig;
   constraints: Constraints | null;
   hardLimits: Constraints | null;
   /** The device that site-level commands go to; undefined when none serves the site [C-2.4]. */

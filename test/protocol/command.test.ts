@@ -1,8 +1,8 @@
 /** Command payloads: every bound from both sides. A refusal here becomes REJECTED INVALID_PAYLOAD. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Command, parseCommand, type SiteSetpoint, targetSignedKw } from '../../protocol/command.ts';
-import { COMMAND_FAMILIES, type CommandFamily } from '../../protocol/routing-keys.ts';
+import { type Command, parsePublish, type SiteSetpoint, targetSignedKw } from '../../protocol/command.ts';
+import { COMMAND_FAMILIES, type CommandFamily, commandRoutingKey } from '../../protocol/routing-keys.ts';
 
 const POWER = {
   type: 'POWER',
@@ -19,13 +19,16 @@ const REDUCE_PERCENT = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_REDU
 const REDUCE_POWER = { ...REDUCE_PERCENT, command: 'FVE_REDUCE_POWER' };
 
 /** The refusal, or undefined where the payload is accepted. `payload` is JSON text or a value to print. */
+const read = (family: CommandFamily, payloadText: string) =>
+  parsePublish(family, commandRoutingKey('acme', family), payloadText);
+
 function refusal(family: CommandFamily, payload: unknown): string | undefined {
-  const parsed = parseCommand(family, typeof payload === 'string' ? payload : JSON.stringify(payload));
+  const parsed = read(family, typeof payload === 'string' ? payload : JSON.stringify(payload));
   return parsed.ok ? undefined : parsed.refusal;
 }
 
 function accepted(family: CommandFamily, payload: unknown): Command {
-  const parsed = parseCommand(family, typeof payload === 'string' ? payload : JSON.stringify(payload));
+  const parsed = read(family, typeof payload === 'string' ? payload : JSON.stringify(payload));
   if (!parsed.ok) throw new Error(parsed.refusal);
   return parsed.value;
 }
@@ -39,7 +42,7 @@ function setpoint(payload: unknown): SiteSetpoint {
 const batch = (...commands: unknown[]) => ({ commands });
 const reduce = (percent: unknown) => batch({ ...REDUCE_PERCENT, params: { percent } });
 
-describe('parseCommand', () => {
+describe('parsePublish', () => {
   it.each([
     ['site-setpoint', 'SITE_SETPOINT', POWER],
     ['site-setpoint', 'SITE_SETPOINT', ENERGY],
@@ -77,7 +80,7 @@ describe('parseCommand', () => {
   it('takes any JSON object to a Result, a deep one included [C-7.4]', () => {
     fc.assert(
       fc.property(fc.constantFrom(...COMMAND_FAMILIES), fc.jsonValue(), (family, value) => {
-        expect(typeof parseCommand(family, JSON.stringify(value)).ok).toBe('boolean');
+        expect(typeof read(family, JSON.stringify(value)).ok).toBe('boolean');
       }),
     );
     expect(refusal('emergency', `{"type":${'['.repeat(10_000)}${']'.repeat(10_000)}}`)).toMatch(/^type: /);

@@ -23,6 +23,8 @@ describe('commandFamily', () => {
     ['acme.command.device.command', 'device'],
     ['acme.command.emergency', 'emergency'],
     ['acme.command.mode', 'mode'],
+    ['acme.config.set', 'config'],
+    ['acme.config.other', 'config'],
   ])('reads %s as %s [C-6.2]', (routingKey, family) => {
     expect(commandFamily('acme', routingKey)).toEqual({ ok: true, value: family });
   });
@@ -74,6 +76,12 @@ describe('commandFamily', () => {
     'acme.command.device..a',
     'acme.command.reboot',
     'acme.command.constructor',
+    'acme.command.config',
+    'acme.config',
+    'acme.config.',
+    'acme.config.*',
+    'acme.config.#',
+    'acme.config.set.x',
     'acme.command.__proto__',
     'acme.event.telemetry',
     'acme.event.command.ack',
@@ -88,7 +96,10 @@ describe('commandFamily', () => {
     fc.assert(
       fc.property(slug, routingKey, (owner, key) => {
         const family = commandFamily(owner, key);
-        if (family.ok) expect(key.startsWith(`${owner}.command.${family.value}`)).toBe(true);
+        if (family.ok)
+          expect(
+            key.startsWith(`${owner}.${family.value === 'config' ? '' : 'command.'}${family.value}`),
+          ).toBe(true);
         else expect(family.refusal).toBe(key.startsWith(`${owner}.`) ? 'unknown' : 'slug');
       }),
     );
@@ -100,6 +111,7 @@ describe('publish rights', () => {
     ['site-setpoint', 'vcp:write:setpoint'],
     ['device', 'vcp:write:device-command'],
     ['mode', 'vcp:write:mode'],
+    ['config', 'vcp:write:config'],
   ] as const)('%s needs exactly %s [spec: Partner message-broker operations]', (family, scope) => {
     expect(mayPublish(family, new Set([scope]))).toBe(true);
     const others = API_KEY_SCOPES.filter((other) => other !== scope);
@@ -130,6 +142,7 @@ describe('publish rights', () => {
       'DEVICE_COMMAND',
       'EMERGENCY',
       'MODE_CHANGE',
+      'CONFIG',
     ]);
   });
 });

@@ -1,5 +1,6 @@
 /** The plants of `SITEWIRE_SIMULATOR`, each as its partner sees it. */
 import { afterEach, describe, expect, it } from 'vitest';
+import type { CommandFamily } from '../../protocol/routing-keys.ts';
 import type { Partner } from '../../tools/partner.ts';
 import type { Stack } from '../../tools/stack-file.ts';
 import { cleanUp, newFolder, partnerOf, readSite, start } from '../support/dev-stack.ts';
@@ -43,7 +44,7 @@ async function see(behaviour: string): Promise<Seen> {
   const { described: stack } = await start(newFolder(), { SITEWIRE_SIMULATOR: behaviour });
   const partner = await partnerOf(stack);
   open = partner;
-  const send = async (family: string, payload: object): Promise<Sent> => {
+  const send = async (family: CommandFamily, payload: object): Promise<Sent> => {
     const { correlationId } = await partner.publish(family, stack.plants[0]?.id ?? '', payload);
     const isOf = (queue: string) => (event: { queue: string; correlationId: string | undefined }) =>
       event.queue === queue && event.correlationId === correlationId;

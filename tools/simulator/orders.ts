@@ -27,7 +27,7 @@ export interface ToldPlant {
   share: number;
 }
 
-const OBEYED_IN_EMERGENCY = ['EMERGENCY_STOP', 'EMERGENCY_HOLD', 'MODE_CHANGE'];
+const OBEYED_IN_EMERGENCY = ['EMERGENCY_STOP', 'EMERGENCY_HOLD', 'MODE_CHANGE', 'CONFIG_SET'];
 
 /** In an emergency, until a change of mode, nothing else passes but a setpoint of that priority [C-7.7]. */
 function passesEmergency({ action, payload }: SiteCommand): boolean {
@@ -73,6 +73,9 @@ export function obey(orders: PlantOrders, command: SiteCommand, plant: ToldPlant
     // The plan says the same when its last setpoint has ended: none outlives these words [C-7.7].
     case 'MODE_CHANGE':
       return { ...orders, setpoint: null, held: null };
+    // Its limits are the platform's to keep while it is in contact.
+    case 'CONFIG_SET':
+      return orders;
     default:
       return undefined;
   }

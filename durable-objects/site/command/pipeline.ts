@@ -3,7 +3,7 @@
  * repeat, freshness, payload, then what its kind lists: target, constraint, asset, topology, fault. Pure: what the
  * site is and the time go in, a judgement comes out; nothing is written here.
  */
-import { type Command, type DeviceCommandItem, parseCommand } from '../../../protocol/command.ts';
+import { type Command, type DeviceCommandItem, parsePublish } from '../../../protocol/command.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { Acknowledgement, CommandResult } from '../../../protocol/event.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -58,7 +58,7 @@ export function judge(
     const judgement = stage({ submission, earlier, now });
     if (judgement) return judgement;
   }
-  const parsed = parseCommand(submission.family, submission.payloadText);
+  const parsed = parsePublish(submission.family, submission.routingKey, submission.payloadText);
   if (!parsed.ok) return rejected('payload', refusal('INVALID_PAYLOAD', parsed.refusal));
   return judgeCommand(parsed.value, facts, now);
 }

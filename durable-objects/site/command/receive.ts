@@ -7,8 +7,10 @@ import { compact, signableJson } from '../../../protocol/compact-json.ts';
 import type { RejectionCode } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
+import { mergeConfig } from '../../../protocol/site-config.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Submission, SubmissionBatch } from '../../rpc.ts';
+import { applyConfig } from '../config/apply.ts';
 import { type DispatchWindow, windowOf } from '../dispatch/dispatch.ts';
 import { dispatch } from '../dispatch/send-command.ts';
 import { makeRoom } from '../dispatch/waiting.ts';
@@ -158,6 +160,10 @@ function recordCommand(
   if (command.commandType === 'EMERGENCY') {
     site.commands.noteEmergency(turn, sequence);
     beginEmergency(turn, site, { sequence, type: command.payload.type }, entry.id);
+  }
+  if (command.commandType === 'CONFIG') {
+    const merged = mergeConfig(facts.config, command.payload);
+    if (merged.ok) applyConfig(turn, site, merged.value, { sequence, id: entry.id });
   }
   if (waiting.length > 0) makeRoom(turn, site);
 }

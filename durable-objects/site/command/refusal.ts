@@ -14,6 +14,8 @@ export interface Violation {
   value: number;
   unit: 'kW' | '%';
   deviceId?: string;
+  /** How it breaks the limit; absent: by exceeding it, or a state of charge by being there. */
+  how?: string;
 }
 
 export function refusal(rejectionCode: RejectionCode, message: string): Refusal {
@@ -21,8 +23,13 @@ export function refusal(rejectionCode: RejectionCode, message: string): Refusal 
 }
 
 /** What was broken, in words. */
-export function violationText({ constraint, limit, value, unit }: Violation): string {
-  const how = unit === '%' ? 'is at' : 'exceeds';
+export function violationText({
+  constraint,
+  limit,
+  value,
+  unit,
+  how = unit === '%' ? 'is at' : 'exceeds',
+}: Violation): string {
   return `${value} ${unit} ${how} ${constraint} ${limit} ${unit}`;
 }
 

@@ -1,5 +1,5 @@
 /** The command log: rows leave at the old end, but for those of commands that are open. */
-import type { CommandStatus, CommandType, LoggedType } from '../../../protocol/enums.ts';
+import type { CommandStatus, CommandType } from '../../../protocol/enums.ts';
 import { EMPTY, type Extent } from '../../object/extent.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -13,7 +13,6 @@ export type CommandRow = {
   key_prefix: string;
   message_id: string;
   correlation_id: string | null;
-  /** Of commands; a row of the log alone, without dispatch and entry, may be CONFIG. */
   command_type: CommandType;
   routing_key: string;
   status: CommandStatus;
@@ -47,6 +46,7 @@ type FirstColumn =
   | 'id'
   | 'key_id'
   | 'key_prefix'
+  | 'command_type'
   | 'message_id'
   | 'routing_key'
   | 'status'
@@ -55,18 +55,10 @@ type FirstColumn =
   | 'created_at_ms'
   | 'acked_at_ms';
 /** Its place, and what only comes later. */
-type LaterColumn =
-  | 'sequence'
-  | 'actual_value_kw'
-  | 'deviation_kw'
-  | 'started_at_ms'
-  | 'starts_at'
-  | 'size'
-  | 'command_type';
+type LaterColumn = 'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'starts_at' | 'size';
 
 /** The columns of a new row; one that is left out is null. */
-export type NewCommand = Pick<CommandRow, FirstColumn> &
-  Partial<Omit<CommandRow, FirstColumn | LaterColumn>> & { command_type: LoggedType };
+export type NewCommand = Pick<CommandRow, FirstColumn> & Partial<Omit<CommandRow, FirstColumn | LaterColumn>>;
 
 /** How a command ended; of a setpoint what was measured, too. */
 export type CommandOutcome = {

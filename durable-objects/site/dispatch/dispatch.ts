@@ -81,7 +81,12 @@ export function targetsOf({ payload }: Pick<DispatchRow, 'payload'>): string[] {
   return targets?.map(({ deviceId }) => deviceId) ?? [];
 }
 
-const FOR_THE_SITE = ['SITE_SETPOINT', 'MODE_CHANGE'];
+/** An emergency, and a configuration: no other device makes up for the one that it was sent to, and none is left out. */
+export function isForWhoeverServes({ action }: Pick<DispatchRow, 'action'>): boolean {
+  return action.startsWith('EMERGENCY_') || action === 'CONFIG_SET';
+}
+
+const FOR_THE_SITE = ['SITE_SETPOINT', 'MODE_CHANGE', 'CONFIG_SET'];
 
 /** How a command ends once all its dispatches have: COMPLETED if all are, else FAILED naming the devices [C-7.8]. */
 export function outcomeOf(rows: readonly DispatchRow[]): {

@@ -1,7 +1,14 @@
 /** How dispatches and their commands end, each in the caller's turn: once, and never reopened [C-7.8]. */
 import type { Turn } from '../../object/turn.ts';
+import type { Refusal, Violation } from '../command/refusal.ts';
 import type { CommandOutcome, CommandRow } from '../command/rows.ts';
-import { droppedAlarm, type EventSubject, executionEvent, expiryAlarm } from '../event/events.ts';
+import {
+  droppedAlarm,
+  type EventSubject,
+  executionEvent,
+  expiryAlarm,
+  violationAlarms,
+} from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { hasEnded, outcomeOf, targetsOf, wasTold } from './dispatch.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
@@ -26,6 +33,18 @@ export function expireCommand(turn: Turn, site: SiteParts, command: CommandRow):
 function raiseExpiry(turn: Turn, site: SiteParts, command: CommandRow, deviceId: string | undefined): void {
   const { keyIds } = site.registry;
   site.outbox.emit(turn, ...expiryAlarm(subjectOf(command), deviceId, keyIds, turn.now));
+}
+
+/** It may not go out any more as things are: a limit that it breaks is an alarm. */
+export function endUnfit(turn: Turn, site: SiteParts, row: DispatchRow, why: Refusal): void {
+  if (why.violation) raiseViolation(turn, site, commandOf(site, row), why.violation);
+  fail(turn, site, row, why.rejectionCode);
+}
+
+export function raiseViolation(turn: Turn, site: SiteParts, command: CommandRow, violation: Violation): void {
+  const about = subjectOf(command);
+  const keysFor = site.keysToldOf(turn, about.keyId);
+  site.outbox.emit(turn, ...violationAlarms(about, [violation], keysFor, turn.now));
 }
 
 /** Without a reason its device said no more than that it failed. */

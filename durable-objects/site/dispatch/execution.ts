@@ -14,8 +14,18 @@ import { executionEvent } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { ackEntry } from '../plan/entry.ts';
 import { catchUp, tellAgain } from '../plan/settle.ts';
-import { ackDue, advance, hasEnded, isExpired, isHeld, waitingDue } from './dispatch.ts';
-import { commandOf, endDispatch, endOwn, expire, fail, failCommand, isOfCommand, subjectOf } from './ends.ts';
+import { ackDue, advance, hasEnded, isExpired, isForWhoeverServes, isHeld, waitingDue } from './dispatch.ts';
+import {
+  commandOf,
+  endDispatch,
+  endOwn,
+  endUnfit,
+  expire,
+  fail,
+  failCommand,
+  isOfCommand,
+  subjectOf,
+} from './ends.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 import { sendCommand } from './send-command.ts';
 import { findServing, makeRoom, readCommand, recheck } from './waiting.ts';
@@ -98,7 +108,7 @@ export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
   for (const row of site.dispatches.openFor(deviceId)) {
     if (isHeld(row.state)) {
       // What an emergency came after is not begun anew, nor what is over; what the plan says now is.
-      const isWanted = !isOfCommand(row) || row.command_sequence >= lastEmergency;
+      const isWanted = !isOvertaken(row, lastEmergency);
       if (isNewSession && isWanted && !isExpired(row, turn.now)) sendCommand(turn, site, row);
     }
     // Sent before and lost with its link: that was no try of the device's. Past its window only its ack is waited for.
@@ -111,9 +121,11 @@ export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
 
 /** Not past its window, and not behind an emergency: what was told before one is not told after it. */
 function mayBeToldAgain(row: DispatchRow, lastEmergency: number, now: number): boolean {
-  const { action, command_sequence: sequence } = row;
-  const isOvertaken = isOfCommand(row) && sequence < lastEmergency && !action.startsWith('EMERGENCY_');
-  return !isOvertaken && !isExpired(row, now);
+  return !isOvertaken(row, lastEmergency) && !isExpired(row, now);
+}
+
+function isOvertaken(row: DispatchRow, lastEmergency: number): boolean {
+  return isOfCommand(row) && row.command_sequence < lastEmergency && !isForWhoeverServes(row);
 }
 
 /** To whoever serves it now, if that one is there. */
@@ -138,7 +150,7 @@ export function handOver(turn: Turn, site: SiteParts, cmdId: string): void {
   if (row.state === 'WAITING') {
     if (row.not_before_ms <= turn.now) sendWaiting(turn, site, cmdId);
   } else if (row.command_sequence === PLAN_OWN) site.dispatches.delete(turn, cmdId);
-  else if (row.action.startsWith('EMERGENCY_')) {
+  else if (isForWhoeverServes(row)) {
     wait(turn, site, row);
     sendWaiting(turn, site, cmdId);
   } else if (row.action === 'SITE_SETPOINT' && gatewayId !== undefined) {
@@ -211,7 +223,7 @@ function sendAgain(turn: Turn, site: SiteParts, row: DispatchRow, tries: number)
   }
   const broken = row.state === 'WAITING' ? recheck(turn, site, row) : undefined;
   if (broken) {
-    fail(turn, site, row, broken);
+    endUnfit(turn, site, row, broken);
     return;
   }
   const sent = site.dispatches.update(turn, row, { state: 'SENT', tries, due_at_ms: ackDue(turn.now) });
@@ -228,7 +240,7 @@ export function plantChanged(turn: Turn, site: SiteParts, isGone: boolean): void
   const rows = isGone ? site.dispatches.all() : site.dispatches.waiting();
   for (const { cmd_id: cmdId } of rows) {
     const row = site.dispatches.find(cmdId);
-    const why = row && (isGone ? 'PLANT_GONE' : recheck(turn, site, row));
+    const why = row && (isGone ? 'PLANT_GONE' : recheck(turn, site, row)?.rejectionCode);
     if (row && why && !hasEnded(row.state)) fail(turn, site, row, why);
   }
   if (isGone) {

@@ -4,12 +4,12 @@
  */
 import { parseCommand } from '../../../protocol/command.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { commandFamily } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import { kindOf } from '../command/kind/kinds.ts';
+import { type Refusal, refusal } from '../command/refusal.ts';
 import type { CommandRow } from '../command/rows.ts';
 import type { SiteParts } from '../parts.ts';
-import { wasTold } from './dispatch.ts';
+import { isForWhoeverServes, wasTold } from './dispatch.ts';
 import { commandOf, failWaiting, isOfCommand } from './ends.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 
@@ -24,7 +24,7 @@ export function makeRoom(turn: Turn, site: SiteParts): void {
 
 /**
  * Serving devices are found anew when a waiting command goes out: it may by now be for another, or for several. One
- * that its device was told may have been obeyed: it goes to no other, unless it is an emergency.
+ * that its device was told may have been obeyed: it goes to no other, unless it is for whoever serves.
  */
 export function findServing(turn: Turn, site: SiteParts, row: DispatchRow): DispatchRow[] {
   if (row.command_sequence === OWN) return [row];
@@ -33,7 +33,7 @@ export function findServing(turn: Turn, site: SiteParts, row: DispatchRow): Disp
     return [gatewayId === row.device_id ? row : site.dispatches.update(turn, row, { device_id: gatewayId })];
   }
   const parsed = readCommand(commandOf(site, row));
-  if (!parsed || (wasTold(row) && parsed.commandType !== 'EMERGENCY')) return [row];
+  if (!parsed || (wasTold(row) && !isForWhoeverServes(row))) return [row];
   const planned = kindOf(parsed).replan(parsed.payload, row, site.facts(turn));
   if (planned.length === 0) return [row];
   return planned.map(({ deviceId, payloadText }, index) => {
@@ -47,16 +47,15 @@ export function findServing(turn: Turn, site: SiteParts, row: DispatchRow): Disp
 }
 
 /** Why a command that waited may no longer go out, or undefined when it may. */
-export function recheck(turn: Turn, site: SiteParts, row: DispatchRow): string | undefined {
+export function recheck(turn: Turn, site: SiteParts, row: DispatchRow): Refusal | undefined {
   if (!isOfCommand(row)) return undefined;
   const parsed = readCommand(commandOf(site, row));
-  if (!parsed) return 'INVALID_PAYLOAD';
-  return kindOf(parsed).recheck(parsed.payload, row, site.facts(turn))?.rejectionCode;
+  if (!parsed) return refusal('INVALID_PAYLOAD', 'cannot be read any more');
+  return kindOf(parsed).recheck(parsed.payload, row, site.facts(turn));
 }
 
 /** A command out of its log row. */
 export function readCommand(command: CommandRow) {
-  const family = commandFamily(command.routing_key.split('.')[0] ?? '', command.routing_key);
-  const parsed = family.ok ? parseCommand(family.value, command.payload) : undefined;
-  return parsed?.ok ? parsed.value : undefined;
+  const parsed = parseCommand(command.command_type, command.payload);
+  return parsed.ok ? parsed.value : undefined;
 }

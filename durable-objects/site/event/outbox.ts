@@ -22,6 +22,8 @@ const REGISTRY_LIMIT_MS = 100_000;
 /** How long a destination has to say that it needs rows no more, before they go again. */
 const HANDOVER_MS = 5_000;
 const MAX_BACKOFF_MS = 60_000;
+/** The lane of what an admin set: it has no key whose vhost would be told. */
+const NOBODY = '';
 
 interface Lane {
   isCalling: boolean;
@@ -75,7 +77,7 @@ export class Outbox implements DueSource {
     turn.undo(() => {
       this.#emitted.length = before;
     });
-    this.#emitted.push(...rows);
+    this.#emitted.push(...rows.filter(({ lane }) => lane !== NOBODY));
   }
 
   /**

@@ -11,11 +11,10 @@ import { actionOf } from '../command/kind/emergency.ts';
 import { checkLimits, planSetpoint } from '../command/kind/site-setpoint.ts';
 import type { CommandRow } from '../command/rows.ts';
 import { toDevices } from '../command/to-devices.ts';
-import { expireCommand, failCommand, subjectOf } from '../dispatch/ends.ts';
+import { expireCommand, failCommand, raiseViolation } from '../dispatch/ends.ts';
 import { PLAN_OWN } from '../dispatch/rows.ts';
 import { dispatch } from '../dispatch/send-command.ts';
 import { makeRoom, readCommand } from '../dispatch/waiting.ts';
-import { violationAlarms } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { judgeEntry, leaveTop, setpointOf } from './entry.ts';
 import type { KeptEntry } from './rows.ts';
@@ -81,6 +80,19 @@ export function enter(turn: Turn, site: SiteParts, entry: PlanEntry): void {
   settle(turn, site);
 }
 
+/** Limits have changed: a setpoint that does not fit them any more ends, with its alarm. */
+export function rejudge(turn: Turn, site: SiteParts): void {
+  resolve(turn, site);
+  for (const { sequence } of site.plan.entries.all()) {
+    const command = site.commands.find(sequence);
+    const setpoint = setpointOf(command);
+    const why = setpoint && checkLimits(setpoint, site.facts(turn));
+    if (!command || !why) continue;
+    if (why.violation) raiseViolation(turn, site, command, why.violation);
+    failCommand(turn, site, sequence, why.rejectionCode);
+  }
+}
+
 /** All that waits and all setpoints end; the plant holds until a mode change that comes after it. */
 export function beginEmergency(turn: Turn, site: SiteParts, emergency: HeldEmergency, id: string): void {
   resolve(turn, site);
@@ -90,7 +102,8 @@ export function beginEmergency(turn: Turn, site: SiteParts, emergency: HeldEmerg
     failCommand(turn, site, sequence, waits ? 'EMERGENCY' : `SUPERSEDED by ${id}`);
   }
   for (const { sequence, command_type: commandType } of site.dispatches.waitingCommands()) {
-    if (commandType !== 'EMERGENCY') failCommand(turn, site, sequence, 'EMERGENCY');
+    if (commandType !== 'EMERGENCY' && commandType !== 'CONFIG')
+      failCommand(turn, site, sequence, 'EMERGENCY');
   }
   site.dispatches.deleteOfCommand(turn, PLAN_OWN);
   site.commanded.clear(turn);
@@ -153,11 +166,7 @@ function tellEntry(turn: Turn, site: SiteParts, sequence: number): boolean {
   const facts = site.facts(turn);
   const why = checkLimits(setpoint, facts);
   const [planned] = planSetpoint(setpoint, facts);
-  if (why?.violation) {
-    const about = subjectOf(command);
-    const keysFor = site.keysToldOf(turn, about.keyId);
-    site.outbox.emit(turn, ...violationAlarms(about, [why.violation], keysFor, turn.now));
-  }
+  if (why?.violation) raiseViolation(turn, site, command, why.violation);
   if (why || !planned) {
     failCommand(turn, site, sequence, why?.rejectionCode ?? 'DEVICE_GONE');
     return false;

@@ -6,7 +6,7 @@ import { compact } from '../../../protocol/compact-json.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { LINK_VERSION } from '../../../protocol/link/proof.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
-import type { CommandFamily } from '../../../protocol/routing-keys.ts';
+import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
 import {
   ackSigningString,
   envelopeSigningString,
@@ -169,7 +169,7 @@ export function publishFrame(
     timestamp?: string;
   } = {},
 ): Extract<VhostLinkUp, { kind: 'publish' }> {
-  const routingKey = `${organization.slug}.command.${family}`;
+  const routingKey = commandRoutingKey(organization.slug, family);
   const envelope = {
     version: '1.1',
     messageId: options.messageId ?? crypto.randomUUID(),

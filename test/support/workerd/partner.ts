@@ -7,6 +7,7 @@ import { compact } from '../../../protocol/compact-json.ts';
 import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import {
   type CommandFamily,
+  commandRoutingKey,
   EXCHANGE,
   fullQueueName,
   type QueueName,
@@ -114,7 +115,7 @@ export class Partner {
   }
 
   routingKey(family: CommandFamily): string {
-    return `${this.organization.slug}.command.${family}`;
+    return commandRoutingKey(this.organization.slug, family);
   }
 
   /** A whole envelope with its payload, signed with the partner's own key unless told otherwise. */

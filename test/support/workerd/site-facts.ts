@@ -8,8 +8,8 @@ import type { HeldEmergency } from '../../../durable-objects/site/plan/stack.ts'
 import type { SiteFacts } from '../../../durable-objects/site/site-facts.ts';
 import type { DeviceCommandItem } from '../../../protocol/command.ts';
 import type { AssetType } from '../../../protocol/enums.ts';
-import type { CommandFamily } from '../../../protocol/routing-keys.ts';
-import { type Constraints, UNLIMITED } from '../../../protocol/site-config.ts';
+import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
+import { type Constraints, DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../protocol/site-config.ts';
 
 export interface FactsOptions {
   subDevices?: readonly SubDevice[];
@@ -66,6 +66,11 @@ export function siteFacts(options: FactsOptions = {}): SiteFacts {
   const isLive = (id: string) => isActive(id) && !(options.away ?? []).includes(id);
   return {
     exists: true,
+    config: {
+      ...DEFAULT_SITE_CONFIG,
+      constraints: limits(options.constraints),
+      hardLimits: limits(options.hardLimits),
+    },
     subDevices: options.subDevices ?? DEFAULT_SUB_DEVICES,
     constraints: limits(options.constraints),
     hardLimits: limits(options.hardLimits),
@@ -139,7 +144,7 @@ export function signedSubmission(
     correlationId: null,
     source: 'partner',
     timestampMs: NOW_MS,
-    routingKey: `acme.command.${family}`,
+    routingKey: commandRoutingKey('acme', family),
     family,
     payloadText: JSON.stringify(payload),
     signature: 'valid',
@@ -160,6 +165,7 @@ export const PAYLOADS: Record<CommandFamily, object> = {
   device: { commands: [chargeItem(5)] },
   emergency: { type: 'STOP' },
   mode: { mode: 'STANDARD' },
+  config: { constraints: { maxImportKw: 50 } },
 };
 
 /** All ways to choose among these, none and all included: what a rule's order is tried on. */

@@ -3,7 +3,7 @@ import type { OutboxEvent, Submission, SubmissionBatch, SubmitAnswer } from '../
 import type { DeviceCommandItem, SiteSetpoint } from '../../../protocol/command.ts';
 import type { Acknowledgement, Alarm } from '../../../protocol/event.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
-import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
+import { type CommandFamily, commandRoutingKey, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import { siteOf } from './world.ts';
 
 /** A publish as its Vhost has authorized it; signed and verified where its family wants that. */
@@ -17,7 +17,7 @@ export function submission(
     correlationId: null,
     source: 'partner',
     timestampMs: Date.now(),
-    routingKey: `acme.command.${family}`,
+    routingKey: commandRoutingKey('acme', family),
     family,
     payloadText: JSON.stringify(payload),
     signature: FAMILY_RULES[family].signed ? 'valid' : 'not-needed',

@@ -4,6 +4,9 @@ import { DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../protocol/site-config.ts
 import { organizationOf } from '../../support/workerd/fleet.ts';
 import { createTeam, type Team } from '../../support/workerd/people.ts';
 import { commandsOf, connectListening, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
+import { listen } from '../../support/workerd/site-listener.ts';
+import { newestCommand, readCommands } from '../../support/workerd/site-reads.ts';
+import { rowsOf } from '../../support/workerd/site-rows.ts';
 import { powerSetpoint, Submitter, submission } from '../../support/workerd/site-submissions.ts';
 import { createKey, createPlant } from '../../support/workerd/world.ts';
 
@@ -41,14 +44,51 @@ describe('a configuration that was put', () => {
   it('tells the plant its mode, once, and by that what it does where no setpoint stands [C-7.7]', async () => {
     const plant = await createPlant(organizationOf(team));
     const link = await connectListening(plant);
+    const modes = async () => {
+      for (const { cmdId } of commandsOf(link)) await sendAck(link, plant.gateway, cmdId, 'COMPLETED');
+      return commandsOf(link).flatMap(({ action, payload }) =>
+        action === 'MODE_CHANGE' ? payload.mode : [],
+      );
+    };
     await put(plant.id, { ...CONFIG, operatingMode: 'ZERO_EXPORT' });
-    const told = await nthCommand(link, 1);
-    expect(told).toMatchObject({ action: 'MODE_CHANGE', payload: { mode: 'ZERO_EXPORT' } });
-    await sendAck(link, plant.gateway, told.cmdId, 'COMPLETED');
+    await nthCommand(link, 2);
+    expect(await modes()).toEqual(['ZERO_EXPORT']);
     await put(plant.id, { ...CONFIG, operatingMode: 'ZERO_EXPORT', fallback: null });
     await put(plant.id, { ...CONFIG, operatingMode: 'MAX_EXPORT' });
-    expect((await nthCommand(link, 2)).payload).toMatchObject({ mode: 'MAX_EXPORT' });
-    expect(commandsOf(link)).toHaveLength(2);
+    await nthCommand(link, 5);
+    expect(await modes()).toEqual(['ZERO_EXPORT', 'MAX_EXPORT']);
+  });
+
+  it('goes to the plant, and its ack ends the row of it; no key is told [C-2.3]', async () => {
+    const plant = await createPlant(organizationOf(team));
+    const link = await connectListening(plant);
+    await put(plant.id, CONFIG);
+    const told = await nthCommand(link, 1);
+    const { hardLimits: _own, ...config } = { ...CONFIG, hardLimits: null };
+    expect(told).toMatchObject({ action: 'CONFIG_SET', payload: config });
+    expect(await newestCommand(plant.id)).toMatchObject({
+      commandType: 'CONFIG',
+      status: 'PENDING',
+      keyPrefix: null,
+    });
+    await sendAck(link, plant.gateway, told.cmdId, 'COMPLETED');
+    expect(await newestCommand(plant.id)).toMatchObject({ status: 'COMPLETED', payload: config });
+    expect(await rowsOf(plant.id, `SELECT kind FROM outbox WHERE kind IN ('ack', 'execution')`)).toEqual([]);
+  });
+
+  it('ends a setpoint that it leaves no room for, with its alarm [C-7.9]', async () => {
+    const organization = organizationOf(team);
+    const plant = await createPlant(organization);
+    const key = await createKey(organization);
+    const listener = await listen(organization, key);
+    const partner = new Submitter(plant.id, key.id);
+    await partner.submit(submission('site-setpoint', powerSetpoint(70)));
+    await put(plant.id, { ...CONFIG, constraints: { ...UNLIMITED, maxImportKw: 60 } });
+    const [, setpoint] = (await readCommands(plant.id)).items;
+    expect(setpoint).toMatchObject({ status: 'FAILED', reason: 'CONSTRAINT_VIOLATION' });
+    expect(await listener.event('alarm', 'RAISED')).toMatchObject({
+      payload: { type: 'CONSTRAINT_VIOLATION', constraint: 'maxImportKw', limit: 60, value: 70 },
+    });
   });
 
   it('leaves a setpoint that stands to stand [C-7.7]', async () => {
@@ -59,6 +99,6 @@ describe('a configuration that was put', () => {
     await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
     await put(plant.id, { ...CONFIG, operatingMode: 'ZERO_EXPORT' });
     await sendAck(link, plant.gateway, 'none', 'RECEIVED');
-    expect(commandsOf(link).map(({ action }) => action)).toEqual(['SITE_SETPOINT']);
+    expect(commandsOf(link).map(({ action }) => action)).toEqual(['SITE_SETPOINT', 'CONFIG_SET']);
   });
 });

@@ -16,7 +16,7 @@ export interface JudgedItem {
 }
 
 /** The stages behind the payload, in the spec's order (spec: Command processing; [C-7.4]). */
-export type StageName = 'target' | 'constraint' | 'asset' | 'topology' | 'fault' | 'items';
+export type StageName = 'payload' | 'target' | 'constraint' | 'asset' | 'topology' | 'fault' | 'items';
 
 /** What a stage sees. A batch's stages judge item by item into `items`; other kinds leave it empty. */
 export interface Judging<Payload> {

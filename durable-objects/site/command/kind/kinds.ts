@@ -1,6 +1,7 @@
 /** The command kinds. A type without one does not compile. */
 import type { CommandOf, CommandPayload } from '../../../../protocol/command.ts';
 import type { CommandType } from '../../../../protocol/enums.ts';
+import { configKind } from './config.ts';
 import { deviceCommandKind } from './device-command.ts';
 import { emergencyKind } from './emergency.ts';
 import type { Kind } from './kind.ts';
@@ -12,6 +13,7 @@ export const KINDS: { [T in CommandType]: Kind<CommandPayload<T>> } = {
   DEVICE_COMMAND: deviceCommandKind,
   EMERGENCY: emergencyKind,
   MODE_CHANGE: modeChangeKind,
+  CONFIG: configKind,
 };
 
 export function kindOf<T extends CommandType>(command: CommandOf<T>): Kind<CommandPayload<T>> {

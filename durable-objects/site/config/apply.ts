@@ -1,10 +1,15 @@
-/** An admin's configuration [C-2.3]: in force with its turn, logged as CONFIG, told to the plant as far as its mode goes. */
+/** A configuration comes into force, an admin's or a partner's: logged as CONFIG, and told to the plant [C-2.3], [C-7.9]. */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import type { SiteConfig } from '../../../protocol/site-config.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { ConfigAnswer, ConfigPut } from '../../rpc.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
+import { planConfig } from '../command/kind/config.ts';
+import { endUnfit, failCommand } from '../dispatch/ends.ts';
+import { dispatch } from '../dispatch/send-command.ts';
+import { makeRoom, recheck } from '../dispatch/waiting.ts';
 import type { SiteParts } from '../parts.ts';
+import { rejudge } from '../plan/settle.ts';
 
 export function configAnswer(site: SiteParts): ConfigAnswer {
   return answerOf(site.configuration.config);
@@ -18,26 +23,52 @@ export function putConfig(turn: Turn, site: SiteParts, put: ConfigPut): ConfigAn
   const isOther = JSON.stringify(hardLimits) !== JSON.stringify(before.config.hardLimits);
   if (isOther && !put.mayChangeHardLimits) return { ...before, refused: 'hard-limits' };
   const config: SiteConfig = { ...put.config, hardLimits };
-  site.configuration.configure(turn, config);
-  if (config.operatingMode !== before.config.operatingMode) tellMode(turn, site);
   const id = crypto.randomUUID();
-  site.commands.insert(turn, {
+  const [planned] = planConfig(config, site.facts(turn).gatewayId);
+  const sequence = site.commands.insert(turn, {
     id,
     key_id: '',
     key_prefix: '',
     message_id: id,
     command_type: 'CONFIG',
     routing_key: '',
-    status: 'COMPLETED',
+    status: planned ? 'PENDING' : 'COMPLETED',
     target: 'SITE',
     // As partners see the configuration: hardLimits are none of theirs.
     payload: signableJson({ ...config, hardLimits: undefined }),
     source: put.source,
     created_at_ms: turn.now,
     acked_at_ms: turn.now,
-    finished_at_ms: turn.now,
+    finished_at_ms: planned ? null : turn.now,
   });
+  applyConfig(turn, site, config, { id, sequence });
+  if (planned) {
+    const { state } = dispatch(turn, site, sequence, planned, { notBeforeMs: 0, expiresAtMs: null });
+    if (state === 'SENT') site.commands.markDispatched(turn, sequence);
+    else makeRoom(turn, site);
+  }
   return answerOf(config);
+}
+
+/** In force from here on: what no longer fits ends, and no older configuration is told any more. */
+export function applyConfig(
+  turn: Turn,
+  site: SiteParts,
+  config: SiteConfig,
+  by: { id: string; sequence: number },
+): void {
+  const { operatingMode } = site.configuration.config;
+  site.configuration.configure(turn, config);
+  if (config.operatingMode !== operatingMode) tellMode(turn, site);
+  for (const { action, command_sequence: sequence } of site.dispatches.all()) {
+    if (action !== 'CONFIG_SET' || sequence === by.sequence) continue;
+    failCommand(turn, site, sequence, `SUPERSEDED by ${by.id}`);
+  }
+  rejudge(turn, site);
+  for (const row of site.dispatches.waiting()) {
+    const why = recheck(turn, site, row);
+    if (why) endUnfit(turn, site, row, why);
+  }
 }
 
 /** A mode says what the plant does where nothing else stands: whoever runs by the mode is told the new one. */
