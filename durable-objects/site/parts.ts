@@ -182,15 +182,18 @@ export class SiteParts {
       outboxRows,
       SITE_BOUNDS.outboxRows,
     );
-    const { devices, registry, journal, outbox } = this;
+    const { devices, registry, journal, outbox, configuration } = this;
     const quietSinceMs = (id: string) => this.sessions.quietSinceMs(id);
     const alarms = new StandingAlarms(facts, registry, outbox);
-    this.presence = new Presence({ facts, devices, registry, journal, outbox, alarms, quietSinceMs });
+    this.presence = new Presence({
+      ...{ facts, devices, registry, journal, outbox, alarms, configuration },
+      quietSinceMs,
+    });
     this.sessions = new DeviceSessions(ctx, devices, new SeenConnections(sql), (turn) =>
       this.presence.update(turn),
     );
     this.alerts = new Alerts({ registry, journal, outbox });
-    const { identity, sessions, configuration } = this;
+    const { identity, sessions } = this;
     this.feed = new TelemetryFeed(
       { clock, identity, registry, journal, sessions, configuration },
       (keyId, siteId, event) => {

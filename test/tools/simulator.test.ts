@@ -1,8 +1,9 @@
 /** The simulated plant: a day of it within its limits, and what it makes of the commands that it is told. */
 import { describe, expect, it } from 'vitest';
-import { obey, type ToldPlant } from '../../tools/simulator/orders.ts';
+import { fallBack, obey, type ToldPlant } from '../../tools/simulator/orders.ts';
 import {
   advance,
+  type Fallback,
   heldPowerKw,
   initialState,
   NO_ORDERS,
@@ -309,5 +310,44 @@ describe('the simulated plant in an emergency', () => {
       if (state.atMs < Date.parse(validUntil)) expect(state.gridPowerKw).toBeCloseTo(5, 9);
       else expect(state.batteryPowerKw).toBe(batteryKw);
     }
+  });
+});
+
+describe('the fallback of the simulated plant', () => {
+  const fallback: Fallback = { mode: 'ZERO_EXPORT', afterSeconds: 60, action: 'HOLD', setpointKw: null };
+  const doing = told(['SITE_SETPOINT', { targetSignedKw: 9 }], ['CONFIG_SET', { fallback }]);
+  const engaged = (changes: Partial<Fallback>) =>
+    fallBack({ ...(doing ?? NO_ORDERS), fallback: { ...fallback, ...changes } }, AT_NOON.state);
+
+  it('is what CONFIG_SET says last, and a CONFIG_SET that cannot be read fails', () => {
+    expect(doing).toMatchObject({ fallback, setpoint: { targetKw: 9 } });
+    expect(told(['CONFIG_SET', { fallback }], ['CONFIG_SET', { fallback: null }])?.fallback).toBeNull();
+    expect(told(['CONFIG_SET', { fallback: { action: 'DANCE' } }])).toBeUndefined();
+  });
+
+  it('stays through an emergency, in which a CONFIG_SET passes', () => {
+    expect(told(['CONFIG_SET', { fallback }], ['EMERGENCY_STOP', {}])?.fallback).toEqual(fallback);
+    expect(told(['EMERGENCY_HOLD', {}], ['CONFIG_SET', { fallback }])).toMatchObject({ fallback, held: {} });
+  });
+
+  it.each<[string, Partial<Fallback>, Partial<PlantOrders>]>([
+    ['holds what it does', {}, { setpoint: null, held: { batteryKw: -7, pvKw: 31, evKw: 11 } }],
+    ['stops', { action: 'STOP' }, { setpoint: null, held: { batteryKw: 0, pvKw: 0, evKw: 0 } }],
+    ['runs by its mode', { action: 'MODE' }, { setpoint: null, held: null }],
+  ])('%s [C-2.3]', (_what, changes, orders) => {
+    expect(engaged(changes)).toMatchObject(orders);
+  });
+
+  it('holds the power that was agreed [C-2.3]', () => {
+    expect(engaged({ setpointKw: -3 })).toMatchObject({ setpoint: { targetKw: -3 }, held: null });
+  });
+
+  it('is nothing where none was agreed, and does not end an emergency', () => {
+    expect(fallBack(NO_ORDERS, AT_NOON.state)).toBe(NO_ORDERS);
+    const stopped = told(
+      ['CONFIG_SET', { fallback: { ...fallback, action: 'MODE' } }],
+      ['EMERGENCY_STOP', {}],
+    );
+    expect(fallBack(stopped ?? NO_ORDERS, AT_NOON.state)).toBe(stopped);
   });
 });

@@ -1,4 +1,5 @@
 /** What a command from the platform means to the plant [C-7.10]. Pure. */
+import { siteConfig } from '../../protocol/site-config.ts';
 import {
   type HeldSetpoint,
   heldPowerKw,
@@ -64,21 +65,38 @@ export function obey(orders: PlantOrders, command: SiteCommand, plant: ToldPlant
     case 'FVE_STOP':
       return { ...orders, pvFactor: 0 };
     case 'EMERGENCY_STOP':
-      return { ...NO_ORDERS, held: { batteryKw: 0, pvKw: 0, evKw: 0 } };
+      return { ...NO_ORDERS, fallback: orders.fallback, held: STOPPED };
     case 'EMERGENCY_HOLD':
-      return {
-        ...NO_ORDERS,
-        held: { batteryKw: state.batteryPowerKw, pvKw: state.pvPowerKw, evKw: state.evPowerKw },
-      };
+      return { ...NO_ORDERS, fallback: orders.fallback, held: powersOf(state) };
     // The plan says the same when its last setpoint has ended: none outlives these words [C-7.7].
     case 'MODE_CHANGE':
       return { ...orders, setpoint: null, held: null };
     // Its limits are the platform's to keep while it is in contact.
-    case 'CONFIG_SET':
-      return orders;
+    case 'CONFIG_SET': {
+      const fallback = siteConfig.shape.fallback.safeParse(payload.fallback);
+      return fallback.success ? { ...orders, fallback: fallback.data } : undefined;
+    }
     default:
       return undefined;
   }
+}
+
+const STOPPED = { batteryKw: 0, pvKw: 0, evKw: 0 };
+
+function powersOf({ batteryPowerKw, pvPowerKw, evPowerKw }: PlantState) {
+  return { batteryKw: batteryPowerKw, pvKw: pvPowerKw, evKw: evPowerKw };
+}
+
+/** What a plant does by itself that has heard nothing for as long as was agreed [C-2.3]. An emergency stands on. */
+export function fallBack(orders: PlantOrders, state: PlantState): PlantOrders {
+  const { fallback } = orders;
+  if (!fallback || orders.held) return orders;
+  if (fallback.action === 'MODE') return { ...orders, setpoint: null };
+  if (fallback.action === 'STOP') return { ...NO_ORDERS, fallback, held: STOPPED };
+  const { setpointKw: targetKw } = fallback;
+  if (targetKw === null) return { ...NO_ORDERS, fallback, held: powersOf(state) };
+  const setpoint = { targetKw, includeConsumption: true, untilMs: Number.POSITIVE_INFINITY, ramp: null };
+  return { ...NO_ORDERS, fallback, setpoint };
 }
 
 function withSetpoint(orders: PlantOrders, setpoint: HeldSetpoint | undefined): PlantOrders | undefined {

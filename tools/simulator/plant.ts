@@ -3,6 +3,10 @@
  * A setpoint is met by the battery, and by less PV where the battery cannot take all.
  * Pure: time goes in, power and registers come out. Signs: grid + = import, battery + = charge.
  */
+import type { SiteConfig } from '../../protocol/site-config.ts';
+
+export type Fallback = NonNullable<SiteConfig['fallback']>;
+
 export interface PlantLimits {
   batteryPowerKw: number;
   batteryCapacityKwh: number;
@@ -50,6 +54,8 @@ export interface PlantOrders {
   pvFactor: number;
   /** Ceiling of PV production, kW; null: none. */
   pvCeilingKw: number | null;
+  /** What it does by itself when it hears nothing for so long; null: nothing was agreed. */
+  fallback: Fallback | null;
   /** An emergency stands: what each asset is held at, none at all (STOP) or what it did (HOLD). */
   held: { batteryKw: number; pvKw: number; evKw: number } | null;
 }
@@ -59,6 +65,7 @@ export const NO_ORDERS: PlantOrders = {
   batteryKw: null,
   pvFactor: 1,
   pvCeilingKw: null,
+  fallback: null,
   held: null,
 };
 

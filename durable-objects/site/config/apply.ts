@@ -65,6 +65,8 @@ export function applyConfig(
     failCommand(turn, site, sequence, `SUPERSEDED by ${by.id}`);
   }
   rejudge(turn, site);
+  // Whether its fallback is engaged, by what is agreed now.
+  turn.send(() => site.presence.noteChange());
   for (const row of site.dispatches.waiting()) {
     const why = recheck(turn, site, row);
     if (why) endUnfit(turn, site, row, why);

@@ -163,7 +163,12 @@ export function deviationAlarm(
 export interface State {
   type: Extract<
     Alarm['type'],
-    'SITE_OFFLINE' | 'DEVICE_OFFLINE' | 'DEVICE_FAULT' | 'METER_STALE' | 'DEVICE_SUSPENDED'
+    | 'SITE_OFFLINE'
+    | 'DEVICE_OFFLINE'
+    | 'DEVICE_FAULT'
+    | 'METER_STALE'
+    | 'DEVICE_SUSPENDED'
+    | 'FALLBACK_ENGAGED'
   >;
   deviceId?: string;
 }
@@ -176,6 +181,7 @@ const STATE_ALARMS: Record<State['type'], Pick<Alarm, 'severity'> & { what: stri
   DEVICE_OFFLINE: { severity: 'WARNING', what: 'sends nothing' },
   DEVICE_FAULT: { severity: 'CRITICAL', what: 'reports a fault' },
   METER_STALE: { severity: 'WARNING', what: 'has told no register for 15 minutes' },
+  FALLBACK_ENGAGED: { severity: 'WARNING', what: 'the site runs by its fallback, as far as can be told' },
   DEVICE_SUSPENDED: { severity: 'CRITICAL', what: 'is suspended: it is not let in' },
 };
 

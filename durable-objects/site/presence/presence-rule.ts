@@ -22,6 +22,8 @@ export interface PresenceInput {
   connected: boolean;
   /** When the last session ended; undefined when there never was one. */
   lastSessionEndMs: number | undefined;
+  /** What its gateway does by itself when it hears nothing for so long, undefined where that is not agreed; and whether it says that it does. */
+  fallback: { afterMs: number | undefined; isActive: boolean };
   subDevices: {
     id: string;
     lastSampleAtMs: number | undefined;
@@ -49,6 +51,8 @@ export function presenceAt(
     if (at > now && (nextChangeMs === undefined || at < nextChangeMs)) nextChangeMs = at;
   };
 
+  const engagedAtMs = fallbackAtMs(input);
+  if (engagedAtMs !== undefined) changesAt(engagedAtMs);
   const subDevices: Record<string, SubDeviceStatus> = {};
   for (const { id, lastSampleAtMs, inError, registerAtMs } of input.subDevices) {
     if (registerAtMs !== undefined) changesAt(registerAtMs + LIMIT.registerStaleMs);
@@ -73,6 +77,16 @@ export function presenceAt(
   }
   const devices = Object.fromEntries(input.devices.map((device) => [device.id, connectionStatus(device)]));
   return { presence: { plant, subDevices, devices }, nextChangeMs };
+}
+
+/** Whether the plant runs by its fallback: it says so, or nobody could reach it for as long as was agreed [C-2.3]. */
+export function isFallbackEngaged(input: PresenceInput, now: number): boolean {
+  return input.fallback.isActive || (fallbackAtMs(input) ?? Number.POSITIVE_INFINITY) <= now;
+}
+
+function fallbackAtMs({ connected, lastSessionEndMs, fallback }: PresenceInput): number | undefined {
+  if (connected || lastSessionEndMs === undefined || fallback.afterMs === undefined) return undefined;
+  return lastSessionEndMs + fallback.afterMs;
 }
 
 /** Without a session it is OFFLINE, whatever it said last; within one it is what it said [C-3.10]. */

@@ -5,6 +5,7 @@ import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
+import type { SiteConfiguration } from '../config/configuration.ts';
 import type { Devices } from '../device/devices.ts';
 import type { DeviceRow } from '../device/rows.ts';
 import { isInFault } from '../device/serving.ts';
@@ -14,7 +15,13 @@ import { statusRow } from '../event/registry-rows.ts';
 import type { StandingAlarms } from '../event/standing-alarms.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { roleOf } from '../telemetry/meter.ts';
-import { NO_PRESENCE, type PresenceInput, type PresenceStatus, presenceAt } from './presence-rule.ts';
+import {
+  isFallbackEngaged,
+  NO_PRESENCE,
+  type PresenceInput,
+  type PresenceStatus,
+  presenceAt,
+} from './presence-rule.ts';
 
 /** How often a busy plant's presence is looked at, and when once more behind a change. */
 const CHECK_MS = 1_000;
@@ -29,6 +36,7 @@ export interface PresenceParts {
   journal: Journal;
   outbox: Outbox;
   alarms: StandingAlarms;
+  configuration: SiteConfiguration;
   /** Since when nothing came from a connected device; undefined while it shows life. */
   quietSinceMs(deviceId: string): number | undefined;
 }
@@ -98,7 +106,8 @@ export class Presence implements DueSource {
   }
 
   #input(): PresenceInput {
-    const { registry, journal } = this.#parts;
+    const { registry, journal, configuration } = this.#parts;
+    const { fallback } = configuration.config;
     const devices = this.#parts.devices.all();
     const quietSinceMs = (id: string) => this.#parts.quietSinceMs(id);
     const isThere = ({ id, connection_id }: DeviceRow) =>
@@ -108,6 +117,10 @@ export class Presence implements DueSource {
       previous: this.#status,
       connected: devices.some(isThere),
       lastSessionEndMs: latest(ends),
+      fallback: {
+        afterMs: fallback ? fallback.afterSeconds * 1_000 : undefined,
+        isActive: (journal.snapshot.get('fallbackActive')?.value ?? 0) !== 0,
+      },
       subDevices: registry.subDevices.map((subDevice) => ({
         id: subDevice.externalId,
         lastSampleAtMs: journal.snapshot.lastSampleAtMs(subDevice.externalId),
@@ -191,9 +204,10 @@ function withoutSeen({ seenAtMs: _seen, ...presence }: PresenceStatus): Presence
 }
 
 /** What of it is an alarm while it is so [C-8.3]. */
-function statesOf(presence: PresenceStatus, { subDevices }: PresenceInput, now: number): State[] {
+function statesOf(presence: PresenceStatus, input: PresenceInput, now: number): State[] {
   const states: State[] = presence.plant === 'OFFLINE' ? [{ type: 'SITE_OFFLINE' }] : [];
-  for (const { id: deviceId, inError, registerAtMs = now } of subDevices) {
+  if (isFallbackEngaged(input, now)) states.push({ type: 'FALLBACK_ENGAGED' });
+  for (const { id: deviceId, inError, registerAtMs = now } of input.subDevices) {
     if (presence.subDevices[deviceId] === 'OFFLINE') states.push({ type: 'DEVICE_OFFLINE', deviceId });
     if (inError) states.push({ type: 'DEVICE_FAULT', deviceId });
     if (now - registerAtMs >= LIMIT.registerStaleMs) states.push({ type: 'METER_STALE', deviceId });

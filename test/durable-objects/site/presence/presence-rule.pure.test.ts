@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  isFallbackEngaged,
   NO_PRESENCE,
   type PresenceInput,
   presenceAt,
@@ -18,6 +19,7 @@ function input(changes: Partial<PresenceInput> = {}): PresenceInput {
     previous: NO_PRESENCE,
     connected: true,
     lastSessionEndMs: undefined,
+    fallback: { afterMs: undefined, isActive: false },
     subDevices: [],
     devices: [],
     ...changes,
@@ -137,6 +139,7 @@ describe('the next change', () => {
       plant: fc.constantFrom(...PLANT_STATUSES),
       connected: fc.boolean(),
       endedAgoMs: fc.option(fc.integer({ min: 0, max: 2 * GONE_MS }), { nil: undefined }),
+      afterMs: fc.option(fc.integer({ min: 30_000, max: 2 * GONE_MS }), { nil: undefined }),
       subDevices: fc.array(fc.tuple(ageMs, fc.boolean()), { maxLength: 3 }),
     });
     fc.assert(
@@ -145,6 +148,7 @@ describe('the next change', () => {
           previous: was(one.plant),
           connected: one.connected,
           lastSessionEndMs: one.endedAgoMs === undefined ? undefined : NOW_MS - one.endedAgoMs,
+          fallback: { afterMs: one.afterMs, isActive: false },
           subDevices: one.subDevices.map(([age, inError], index) => heard(`S-${index}`, age, inError)),
         });
         const { presence, nextChangeMs } = presenceAt(whole, NOW_MS);
@@ -152,8 +156,25 @@ describe('the next change', () => {
         const lastMs = (nextChangeMs ?? NOW_MS + 10 * OFFLINE_MS) - 1;
         for (const atMs of [lastMs, NOW_MS + Math.floor((lastMs - NOW_MS) * share)]) {
           expect(presenceAt(whole, atMs).presence).toEqual(presence);
+          expect(isFallbackEngaged(whole, atMs)).toBe(isFallbackEngaged(whole, NOW_MS));
         }
       }),
     );
+  });
+});
+
+describe('the fallback of a plant', () => {
+  const agreed = { afterMs: 120_000, isActive: false };
+  const away = (agoMs: number) => ({ connected: false, lastSessionEndMs: NOW_MS - agoMs });
+
+  it.each<[string, Partial<PresenceInput>, boolean]>([
+    ['there', { fallback: agreed }, false],
+    ['away for less', { ...away(119_999), fallback: agreed }, false],
+    ['away for as long', { ...away(120_000), fallback: agreed }, true],
+    ['away, and none is agreed', away(10 * OFFLINE_MS), false],
+    ['never there', { connected: false, fallback: agreed }, false],
+    ['there, and says so', { fallback: { afterMs: undefined, isActive: true } }, true],
+  ])('of one that is %s (%#) [C-2.3]', (_what, changes, isEngaged) => {
+    expect(isFallbackEngaged(input(changes), NOW_MS)).toBe(isEngaged);
   });
 });
