@@ -55,6 +55,9 @@ const UNMET_RATES = {
   restRatePerMinute: 1_000_000,
 };
 
+/** A connection that was kept open may end, with its edge or by its age, just as the next request goes out on it. */
+const NOT_KEPT_OPEN = { connection: 'close' };
+
 const shared = new Map<string, string>();
 
 /** One for all stacks of this process: what Miniflare trusts, it reads once. */
@@ -248,13 +251,14 @@ export class TestStack {
     path: string,
     key: string = this.credentials.apiKey.key,
   ): Promise<{ status: number; body: never }> {
-    const response = await fetch(`${this.edge.url}/api/v1${path}`, { headers: { 'x-api-key': key } });
+    const headers = { ...NOT_KEPT_OPEN, 'x-api-key': key };
+    const response = await fetch(`${this.edge.url}/api/v1${path}`, { headers });
     return { status: response.status, body: (await response.json()) as never };
   }
 
   async #answers(): Promise<boolean> {
     try {
-      return (await fetch(`${this.edge.url}/healthz`)).ok;
+      return (await fetch(`${this.edge.url}/healthz`, { headers: NOT_KEPT_OPEN })).ok;
     } catch {
       return false;
     }
