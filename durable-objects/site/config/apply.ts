@@ -5,9 +5,9 @@ import type { Turn } from '../../object/turn.ts';
 import type { ConfigAnswer, ConfigPut } from '../../rpc.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
 import { planConfig } from '../command/kind/config.ts';
-import { endUnfit, failCommand } from '../dispatch/ends.ts';
+import { failCommand } from '../dispatch/ends.ts';
 import { dispatch } from '../dispatch/send-command.ts';
-import { makeRoom, recheck } from '../dispatch/waiting.ts';
+import { makeRoom, recheckWaiting } from '../dispatch/waiting.ts';
 import type { SiteParts } from '../parts.ts';
 import { rejudge } from '../plan/settle.ts';
 
@@ -67,10 +67,7 @@ export function applyConfig(
   rejudge(turn, site);
   // Whether its fallback is engaged, by what is agreed now.
   turn.send(() => site.presence.noteChange());
-  for (const row of site.dispatches.waiting()) {
-    const why = recheck(turn, site, row);
-    if (why) endUnfit(turn, site, row, why);
-  }
+  recheckWaiting(turn, site);
 }
 
 /** A mode says what the plant does where nothing else stands: whoever runs by the mode is told the new one. */

@@ -28,7 +28,7 @@ import {
 } from './ends.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 import { sendCommand } from './send-command.ts';
-import { findServing, makeRoom, readCommand, recheck } from './waiting.ts';
+import { findServing, makeRoom, readCommand, recheck, recheckWaiting } from './waiting.ts';
 
 /** Dispatches that one alarm looks at; the rest follow at once in the next. */
 const DUE_PER_ALARM = 200;
@@ -237,13 +237,12 @@ export function plantChanged(turn: Turn, site: SiteParts, isGone: boolean): void
   for (const id of site.devices.allLeaving()) if (!(id in deviceTypes)) removeDevice(turn, site, id);
   for (const device of site.devices.all())
     site.devices.setType(turn, device, deviceTypes[device.id] ?? device.type);
-  const rows = isGone ? site.dispatches.all() : site.dispatches.waiting();
-  for (const { cmd_id: cmdId } of rows) {
-    const row = site.dispatches.find(cmdId);
-    const why = row && (isGone ? 'PLANT_GONE' : recheck(turn, site, row)?.rejectionCode);
-    if (row && why && !hasEnded(row.state)) fail(turn, site, row, why);
-  }
-  if (isGone) {
+  if (!isGone) recheckWaiting(turn, site);
+  else {
+    for (const { cmd_id: cmdId } of site.dispatches.all()) {
+      const row = site.dispatches.find(cmdId);
+      if (row && !hasEnded(row.state)) fail(turn, site, row, 'PLANT_GONE');
+    }
     for (const { sequence } of site.plan.entries.all()) failCommand(turn, site, sequence, 'PLANT_GONE');
     for (const { id } of site.devices.all()) {
       site.sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);

@@ -10,7 +10,7 @@ import { type Refusal, refusal } from '../command/refusal.ts';
 import type { CommandRow } from '../command/rows.ts';
 import type { SiteParts } from '../parts.ts';
 import { isForWhoeverServes, wasTold } from './dispatch.ts';
-import { commandOf, failWaiting, isOfCommand } from './ends.ts';
+import { commandOf, endUnfit, failWaiting, isOfCommand } from './ends.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 
 /** Beyond so many commands the oldest that is no emergency ends. */
@@ -52,6 +52,16 @@ export function recheck(turn: Turn, site: SiteParts, row: DispatchRow): Refusal 
   const parsed = readCommand(commandOf(site, row));
   if (!parsed) return refusal('INVALID_PAYLOAD', 'cannot be read any more');
   return kindOf(parsed).recheck(parsed.payload, row, site.facts(turn));
+}
+
+/** What the site is has changed: what waits and may no longer go out ends. */
+export function recheckWaiting(turn: Turn, site: SiteParts): void {
+  for (const { cmd_id: cmdId } of site.dispatches.waiting()) {
+    // Another of this round may have ended its command.
+    const row = site.dispatches.find(cmdId);
+    const why = row?.state === 'WAITING' ? recheck(turn, site, row) : undefined;
+    if (row && why) endUnfit(turn, site, row, why);
+  }
 }
 
 /** A command out of its log row. */

@@ -74,7 +74,7 @@ export function violationAlarms(
   now: number,
 ): NewOutboxRow[] {
   const byConstraint = new Map(violations.map((violation) => [violation.constraint, violation]));
-  return [...byConstraint.values()].flatMap((violation, index) => {
+  return [...byConstraint.values()].flatMap((violation) => {
     const { constraint, limit, value, unit, deviceId } = violation;
     const alarm: Omit<Alarm, 'alarmId'> = {
       type: 'CONSTRAINT_VIOLATION',
@@ -90,7 +90,7 @@ export function violationAlarms(
       ...(deviceId ? { deviceId } : {}),
     };
     const keyIds = keysFor(constraint);
-    return alarmEvents(`violation|${subject.commandId}|${index}`, alarm, subject, keyIds, now);
+    return alarmEvents(`violation|${subject.commandId}|${constraint}`, alarm, subject, keyIds, now);
   });
 }
 

@@ -12,8 +12,14 @@ import {
 import { newestCommand, readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
 import { evictSite } from '../../../support/workerd/site-rows.ts';
 import { newSite } from '../../../support/workerd/site-scenes.ts';
-import { charge, powerSetpoint, submission } from '../../../support/workerd/site-submissions.ts';
-import type { PlantOptions } from '../../../support/workerd/world.ts';
+import {
+  batch,
+  batteryCommand,
+  charge,
+  powerSetpoint,
+  submission,
+} from '../../../support/workerd/site-submissions.ts';
+import { DEFAULT_SUB_DEVICES, type PlantOptions } from '../../../support/workerd/world.ts';
 
 holdClock();
 
@@ -265,6 +271,25 @@ describe('limits that tighten', () => {
       reason: expect.stringMatching(/^CONSTRAINT_VIOLATION/),
     });
     expect(partner.alarms()).toMatchObject([{ constraint: 'maxChargeKw', limit: 20, value: 30 }]);
+  });
+
+  it('end each part of a batch that waits and no longer fits, with an alarm for each limit [C-8.3]', async () => {
+    const batteries = [...DEFAULT_SUB_DEVICES, { externalId: 'BESS-2', assetType: 'BESS' as const }];
+    const { plant, partner } = await newSite({ config: CONFIG, subDevices: batteries });
+    const other = { deviceId: 'BESS-2', command: 'BESS_DISCHARGE' as const };
+    await partner.acknowledge(submission('device', batch(batteryCommand(30), batteryCommand(25, other))));
+    await partner.acknowledge(set({ constraints: { maxChargeKw: 20, maxDischargeKw: 20 } }));
+    const [, waiting] = (await readCommands(plant.id)).items;
+    expect(waiting).toMatchObject({
+      status: 'FAILED',
+      reason: 'CONSTRAINT_VIOLATION: BESS-1; CONSTRAINT_VIOLATION: BESS-2',
+    });
+    const alarms = partner.alarms();
+    expect(alarms.map(({ constraint, value }) => [constraint, value]).sort()).toEqual([
+      ['maxChargeKw', 30],
+      ['maxDischargeKw', 25],
+    ]);
+    expect(new Set(alarms.map(({ alarmId }) => alarmId)).size).toBe(2);
   });
 
   it('leave what fits alone, and what was told [C-7.9]', async () => {
