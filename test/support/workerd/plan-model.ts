@@ -12,6 +12,7 @@ interface Setpoint {
   messageId: string;
   order: number;
   priority: Priority;
+  kw: number;
   fromMs: number;
   untilMs: number;
   /** Why it stands no longer; undefined while it does or has yet to begin. */
@@ -48,14 +49,30 @@ export class PlanModel {
     return this.#order;
   }
 
-  addSetpoint(messageId: string, priority: Priority, fromMs: number, untilMs: number | null): void {
+  addSetpoint(
+    messageId: string,
+    priority: Priority,
+    kw: number,
+    fromMs: number,
+    untilMs: number | null,
+  ): void {
     this.#setpoints.push({
       messageId,
       order: this.record(),
       priority,
+      kw,
       fromMs: Math.max(fromMs, this.#nowMs),
       untilMs: untilMs ?? Number.POSITIVE_INFINITY,
     });
+    this.#resolve(this.#nowMs);
+  }
+
+  /** A limit is in force: what asks for more stands no longer, whether it has begun or not. */
+  limit(kw: number): void {
+    this.record();
+    for (const one of this.#setpoints) {
+      if (one.ended === undefined && one.kw > kw) one.ended = 'CONSTRAINT_VIOLATION';
+    }
     this.#resolve(this.#nowMs);
   }
 

@@ -1,5 +1,5 @@
 /**
- * The plan of a site against a small model of it: random commands, acks, telemetry, leaps of the clock, evictions,
+ * The plan of a site against a small model of it: random commands, limits, acks, telemetry, leaps of the clock, evictions,
  * absent gateways and repeated messages, and what must hold after each of them [C-7.3], [C-7.7], [C-7.8].
  */
 import fc from 'fast-check';
@@ -49,6 +49,10 @@ const step = fc.oneof(
       lasting,
     }),
   },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('limit'), share: fc.constantFrom(0, 0.7, 1, 1, 1, 1) }),
+  },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('repeat'), pick: fc.nat() }) },
   { weight: 9, arbitrary: fc.record({ kind: fc.constant('answer'), pick: fc.nat(), status: ack }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('answerAll') }) },
@@ -90,12 +94,7 @@ async function take(world: PlanWorld, one: Step): Promise<void> {
         : { type: 'POWER' as const, targetValueKw: kw };
       const common = { direction: 'IMPORT', includeConsumption: true, priority: one.priority };
       const validFrom = formatInstant(fromMs);
-      return world.submitSetpoint(
-        { ...target, ...common, validFrom, ...validUntil },
-        fromMs,
-        untilMs,
-        one.isOver,
-      );
+      return world.submitSetpoint({ ...target, ...common, validFrom, ...validUntil }, fromMs, untilMs);
     }
     case 'charge':
       return world.submitCharge(one.battery, one.kw);
@@ -103,6 +102,8 @@ async function take(world: PlanWorld, one: Step): Promise<void> {
       return world.submitEmergency(one.type);
     case 'mode':
       return world.submitMode(one.mode, one.lasting);
+    case 'limit':
+      return world.submitLimit(one.share);
     case 'repeat':
       return world.repeat(one.pick);
     case 'answer':

@@ -54,7 +54,10 @@ interface Mode {
 export class PlanWorld {
   readonly #plant: Plant;
   readonly #partner: Submitter;
-  readonly #limitKw: number;
+  readonly #hardKw: number;
+  #limitKw: number;
+  /** The limit that the gateway was told last. */
+  #toldKw: number | undefined;
   readonly #model = new PlanModel(Date.now());
   readonly #events = new Map<number, OutboxEvent>();
   readonly #submitted: Submission[] = [];
@@ -76,6 +79,7 @@ export class PlanWorld {
   private constructor(plant: Plant, limitKw: number) {
     this.#plant = plant;
     this.#partner = new Submitter(plant.id);
+    this.#hardKw = limitKw;
     this.#limitKw = limitKw;
     this.#hearing = vi.spyOn(Vhost.prototype, 'receive').mockImplementation((async (
       _siteId: string,
@@ -115,21 +119,29 @@ export class PlanWorld {
     },
     fromMs: number,
     untilMs: number | null,
-    isOver: boolean,
   ): Promise<void> {
     const one = submission('site-setpoint', payload);
     const ack = await this.#submit(one);
-    if (isOver) {
+    const kw = payload.targetValueKw ?? (payload.targetValueKwh ?? 0) * 4;
+    if (kw > this.#limitKw) {
       expect(ack).toMatchObject({ status: 'REJECTED', rejectionCode: 'CONSTRAINT_VIOLATION' });
       this.#model.record();
       return;
     }
     expect(['ACCEPTED', 'QUEUED']).toContain(ack.status);
-    const kw = payload.targetValueKw ?? (payload.targetValueKwh ?? 0) * 4;
     this.#setpoints.set(Math.round(kw * 1_000), one.messageId);
-    this.#model.addSetpoint(one.messageId, payload.priority as Priority, fromMs, untilMs);
+    this.#model.addSetpoint(one.messageId, payload.priority as Priority, kw, fromMs, untilMs);
     const doing = this.#model.doing();
     if (ack.status === 'ACCEPTED') expect(doing).toEqual({ by: 'entry', messageId: one.messageId });
+  }
+
+  /** A limit that leaves room for that share of all setpoints that there were, or for any. */
+  async submitLimit(share: number): Promise<void> {
+    const kw = share < 1 ? (10_005 + 10 * Math.round(this.#kwCount * share)) / 10_000 : this.#hardKw;
+    const ack = await this.#submit(submission('config', { constraints: { maxImportKw: kw } }));
+    expect(['ACCEPTED', 'QUEUED']).toContain(ack.status);
+    this.#limitKw = kw;
+    this.#model.limit(kw);
   }
 
   async submitCharge(deviceId: string, powerKw: number): Promise<void> {
@@ -292,7 +304,9 @@ export class PlanWorld {
     }
     await this.#read();
     this.#checkRows(site.rows, this.#dropped(site.alarms));
-    if (this.#link) this.#checkDoing();
+    if (!this.#link) return;
+    this.#checkDoing();
+    this.#checkLimit(site.rows);
   }
 
   /** What the gateway was sent since it was looked at last. */
@@ -311,13 +325,15 @@ export class PlanWorld {
     this.#commands.set(cmdId, { command, isOpen: known?.isOpen ?? true, isTaken: known?.isTaken ?? false });
     if (action === 'SITE_SETPOINT') {
       const kw = Number(payload.targetSignedKw);
-      expect(Math.abs(kw)).toBeLessThanOrEqual(this.#limitKw);
+      expect(Math.abs(kw)).toBeLessThanOrEqual(this.#hardKw);
       const messageId = this.#setpoints.get(Math.round(kw * 1_000)) ?? 'unknown';
       this.#doing = { by: 'entry', messageId };
     } else if (action.startsWith('EMERGENCY')) this.#doing = { by: 'emergency' };
     else if (action === 'MODE_CHANGE' && (payload.reason === undefined || this.#doing?.by === 'entry')) {
       // The plan's own word; or another's, which ends a setpoint all the same.
       this.#doing = { by: 'mode', mode: String(payload.mode) };
+    } else if (action === 'CONFIG_SET') {
+      this.#toldKw = (payload.constraints as { maxImportKw: number }).maxImportKw;
     } else if (action === 'BESS_CHARGE') {
       const [target] = payload.targets as { params: { powerKw: number } }[];
       expect(target?.params.powerKw).toBeLessThanOrEqual(MAX_CHARGE_KW);
@@ -334,6 +350,12 @@ export class PlanWorld {
     });
     if (isModeOpen && wanted.by === 'mode') expect(doing.by).toBe('mode');
     else expect(doing).toEqual(wanted);
+  }
+
+  /** A gateway that is there knows what is in force, unless too much waited for it. */
+  #checkLimit(rows: readonly LogRow[]): void {
+    const last = rows.findLast((row) => row.command_type === 'CONFIG');
+    if (last && last.reason !== 'QUEUE_FULL') must(this.#toldKw === this.#limitKw, [last, this.#toldKw]);
   }
 
   #checkRows(rows: readonly LogRow[], dropped: readonly Chance[]): void {
