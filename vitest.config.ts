@@ -10,7 +10,7 @@ import { ensureDeviceCa } from './tools/certificates.ts';
 /** Rules that take data and a moment: they need no object, so they run in Node, wherever they stand in the tree. */
 const PURE = 'test/**/*.pure.test.ts';
 
-/** Suites with a runtime of their own: what watches or changes a whole one (its timers, its turns, its reads of D1, its modules). */
+/** Suites with a runtime of their own: what watches or changes a whole one, its timers, turns, reads of D1 or modules. */
 const APART = 'test/{worker,durable-objects}/**/*.apart.test.ts';
 
 /** What takes longest begins first: at the end it would run alone. */

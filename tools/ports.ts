@@ -5,6 +5,15 @@ import { createServer } from 'node:net';
 
 /** Below those that Linux gives to whoever asks for any. */
 const NOBODYS_PORTS = [20_000, 32_000] as const;
+/** What makes a stack take ports that are free. */
+export const ANY_PORT = {
+  SITEWIRE_HTTP_PORT: '0',
+  SITEWIRE_AMQPS_PORT: '0',
+  SITEWIRE_MQTTS_PORT: '0',
+  SITEWIRE_MTLS_PORT: '0',
+  SITEWIRE_METRICS_PORT: '0',
+};
+
 const ATTEMPTS = 100;
 const WAIT_MS = 2_000;
 const PAUSE_MS = 50;

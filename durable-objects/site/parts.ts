@@ -237,12 +237,6 @@ export class SiteParts {
       get config() {
         return configuration.config;
       },
-      get constraints() {
-        return configuration.config.constraints;
-      },
-      get hardLimits() {
-        return configuration.config.hardLimits;
-      },
       get emergency() {
         return plan.emergency;
       },

@@ -1,5 +1,5 @@
 /** What the rules see of a site: its sub-devices, its limits, who serves what. Built once a turn; no rule writes. */
-import type { Constraints, SiteConfig } from '../../protocol/site-config.ts';
+import type { SiteConfig } from '../../protocol/site-config.ts';
 import type { SubDevice } from '../registry/plant-copy.ts';
 import type { BatteryDemand } from './command/commanded.ts';
 import type { HeldEmergency } from './plan/stack.ts';
@@ -18,8 +18,6 @@ export interface SiteFacts {
   subDevices: readonly SubDevice[];
   /** As it stands, with what a turn has changed of it. */
   config: SiteConfig;
-  constraints: Constraints | null;
-  hardLimits: Constraints | null;
   /** The device that site-level commands go to; undefined when none serves the site [C-2.4]. */
   gatewayId: string | undefined;
   /** The device that a command to this sub-device goes to; undefined when there is none [C-2.4]. */

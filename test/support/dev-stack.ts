@@ -6,17 +6,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { Partner } from '../../tools/partner.ts';
+import { ANY_PORT } from '../../tools/ports.ts';
 import type { Stack } from '../../tools/stack-file.ts';
 import { eventually } from './stack.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
-const ANY_PORT = {
-  SITEWIRE_HTTP_PORT: '0',
-  SITEWIRE_AMQPS_PORT: '0',
-  SITEWIRE_MQTTS_PORT: '0',
-  SITEWIRE_MTLS_PORT: '0',
-  SITEWIRE_METRICS_PORT: '0',
-};
 
 const START_TIMEOUT_MS = 50_000;
 

@@ -6,6 +6,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ANY_PORT } from '../ports.ts';
 
 /** The runtime wonders about alarms that the clock has jumped over. */
 const WONDERS = /^.*NOSENTRY SQLite alarm.*\n/gm;
@@ -15,13 +16,6 @@ const PAUSE_MS = 50;
 /** What is made before the first message is made then. */
 const LEAD_MS = 30 * 60_000;
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
-const ANY_PORT = {
-  SITEWIRE_HTTP_PORT: '0',
-  SITEWIRE_AMQPS_PORT: '0',
-  SITEWIRE_MQTTS_PORT: '0',
-  SITEWIRE_MTLS_PORT: '0',
-  SITEWIRE_METRICS_PORT: '0',
-};
 
 export interface WeekSpan {
   /** Epoch milliseconds, a whole minute. */

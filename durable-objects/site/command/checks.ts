@@ -8,7 +8,7 @@ type LimitName = 'maxImportKw' | 'maxExportKw' | 'maxChargeKw' | 'maxDischargeKw
 
 /** The site's own limit, and the hard one under it; null where there is none. */
 export function limitsOf(
-  { constraints, hardLimits }: SiteFacts,
+  { config: { constraints, hardLimits } }: SiteFacts,
   name: keyof Constraints,
 ): { constraint: string; limit: number | null }[] {
   return [

@@ -7,7 +7,6 @@ import { compact, signableJson } from '../../../protocol/compact-json.ts';
 import type { RejectionCode } from '../../../protocol/enums.ts';
 import type { Acknowledgement } from '../../../protocol/event.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
-import { mergeConfig } from '../../../protocol/site-config.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Submission, SubmissionBatch } from '../../rpc.ts';
 import { applyConfig } from '../config/apply.ts';
@@ -20,6 +19,7 @@ import { beginEmergency, enter } from '../plan/settle.ts';
 import type { PlanEntry } from '../plan/stack.ts';
 import { acceptedDecision, type OnTop, rejectedDecision } from './decision.ts';
 import { rejectedPayload } from './kept-payload.ts';
+import { mergedConfig } from './kind/config.ts';
 import { batteryDemands } from './kind/device-command.ts';
 import type { PlannedDispatch } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
@@ -162,8 +162,7 @@ function recordCommand(
     beginEmergency(turn, site, { sequence, type: command.payload.type }, entry.id);
   }
   if (command.commandType === 'CONFIG') {
-    const merged = mergeConfig(facts.config, command.payload);
-    if (merged.ok) applyConfig(turn, site, merged.value, { sequence, id: entry.id });
+    applyConfig(turn, site, mergedConfig(command.payload, facts.config), { sequence, id: entry.id });
   }
   if (waiting.length > 0) makeRoom(turn, site);
 }

@@ -11,7 +11,8 @@ import { actionOf } from '../command/kind/emergency.ts';
 import { checkLimits, planSetpoint } from '../command/kind/site-setpoint.ts';
 import type { CommandRow } from '../command/rows.ts';
 import { toDevices } from '../command/to-devices.ts';
-import { expireCommand, failCommand, raiseViolation } from '../dispatch/ends.ts';
+import { isForWhoeverServes } from '../dispatch/dispatch.ts';
+import { expireCommand, failCommand, isOfCommand, raiseViolation } from '../dispatch/ends.ts';
 import { PLAN_OWN } from '../dispatch/rows.ts';
 import { dispatch } from '../dispatch/send-command.ts';
 import { makeRoom, readCommand } from '../dispatch/waiting.ts';
@@ -101,9 +102,9 @@ export function beginEmergency(turn: Turn, site: SiteParts, emergency: HeldEmerg
     const waits = site.commands.find(sequence)?.dispatched_at_ms === null;
     failCommand(turn, site, sequence, waits ? 'EMERGENCY' : `SUPERSEDED by ${id}`);
   }
-  for (const { sequence, command_type: commandType } of site.dispatches.waitingCommands()) {
-    if (commandType !== 'EMERGENCY' && commandType !== 'CONFIG')
-      failCommand(turn, site, sequence, 'EMERGENCY');
+  for (const row of site.dispatches.waiting()) {
+    if (isOfCommand(row) && !isForWhoeverServes(row))
+      failCommand(turn, site, row.command_sequence, 'EMERGENCY');
   }
   site.dispatches.deleteOfCommand(turn, PLAN_OWN);
   site.commanded.clear(turn);

@@ -22,7 +22,7 @@ export interface PresenceInput {
   connected: boolean;
   /** When the last session ended; undefined when there never was one. */
   lastSessionEndMs: number | undefined;
-  /** What its gateway does by itself when it hears nothing for so long, undefined where that is not agreed; and whether it says that it does. */
+  /** After how long without a word it falls back, undefined where that is not agreed; and whether it says that it did. */
   fallback: { afterMs: number | undefined; isActive: boolean };
   subDevices: {
     id: string;

@@ -47,8 +47,8 @@ export function watchRegistry(
 }
 
 /**
- * Holds back the answer of the next read, which has read by then what it answers; every other goes through. `taken`: it
- * has read; `release` lets the answer go.
+ * Holds back the answer of the next read, which has read by then what it answers; every other goes through.
+ * `untilHeld`: until it has read; `release` lets the answer go.
  */
 export function holdNextAnswer() {
   const released = Promise.withResolvers<void>();

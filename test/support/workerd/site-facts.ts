@@ -72,8 +72,6 @@ export function siteFacts(options: FactsOptions = {}): SiteFacts {
       hardLimits: limits(options.hardLimits),
     },
     subDevices: options.subDevices ?? DEFAULT_SUB_DEVICES,
-    constraints: limits(options.constraints),
-    hardLimits: limits(options.hardLimits),
     gatewayId,
     emergency: options.emergency,
     commanded: options.commanded ?? {},

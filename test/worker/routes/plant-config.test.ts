@@ -108,6 +108,16 @@ describe('PUT /plants/{id}/config', () => {
     expect((await put(CONFIG, { ifMatch: `"x" , ${second.etag}` })).status).toBe(200);
   });
 
+  it('may leave out how long a fallback waits and what it holds: 300 s, and nothing [C-2.3]', async () => {
+    const fallback = { mode: 'STANDARD', action: 'STOP' };
+    const answer = await tagged(await put({ ...CONFIG, fallback }));
+    expect([answer.status, answer.config.fallback]).toEqual([
+      200,
+      { ...fallback, afterSeconds: 300, setpointKw: null },
+    ]);
+    expect(await get()).toEqual(answer);
+  });
+
   it('with If-Match * or none lets the last writer win [C-2.3]', async () => {
     for (const [mode, ifMatch] of [
       ['MAX_EXPORT', '*'],

@@ -38,7 +38,10 @@ function isLooser(name: string, limit: number | null, than: number | null): bool
 }
 
 /** Hard limits are an admin's: a partner may say less than they, or nothing, never more [C-2.3]. */
-function checkHardLimits({ constraints }: ConfigPatch, { hardLimits }: SiteFacts): Refusal | undefined {
+function checkHardLimits(
+  { constraints }: ConfigPatch,
+  { config: { hardLimits } }: SiteFacts,
+): Refusal | undefined {
   for (const [name, value] of Object.entries(constraints ?? {})) {
     const limit = hardLimits?.[name as keyof Constraints] ?? null;
     if (limit === null || value === null || value === undefined || !isLooser(name, value, limit)) continue;
@@ -51,6 +54,13 @@ function checkHardLimits({ constraints }: ConfigPatch, { hardLimits }: SiteFacts
 function checkWhole(patch: ConfigPatch, { config }: SiteFacts): Refusal | undefined {
   const merged = mergeConfig(config, patch);
   return merged.ok ? undefined : refusal('INVALID_PAYLOAD', merged.refusal);
+}
+
+/** What a patch that was judged comes to. */
+export function mergedConfig(patch: ConfigPatch, config: SiteConfig): SiteConfig {
+  const merged = mergeConfig(config, patch);
+  if (!merged.ok) throw new Error(`a patch that was not judged: ${merged.refusal}`);
+  return merged.value;
 }
 
 export const configKind: Kind<ConfigPatch> = {
@@ -66,10 +76,7 @@ export const configKind: Kind<ConfigPatch> = {
   ],
   window: () => ({}),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
-  plan: (patch, _items, { config, gatewayId }) => {
-    const merged = mergeConfig(config, patch);
-    return planConfig(merged.ok ? merged.value : config, gatewayId);
-  },
+  plan: (patch, _items, { config, gatewayId }) => planConfig(mergedConfig(patch, config), gatewayId),
   // By then it may have been merged with others.
   replan: (_payload, _dispatch, { config, gatewayId }) => planConfig(config, gatewayId),
   recheck: () => undefined,

@@ -125,6 +125,20 @@ describe.each(NAMES)('the gateway is %s, and another serves', (name) => {
     expect(await otherTold()).toEqual(['EMERGENCY_STOP']);
   });
 
+  it('a configuration that it has not answered goes to the other, once, which ends it [C-7.9]', async () => {
+    const { plant, gateway, partner, link, other, otherLink, otherTold } = await newTwoGateways();
+    const publish = submission('config', { constraints: { maxImportKw: 70 } });
+    await partner.submit(publish);
+    await nthCommand(link, 1);
+    await go(gateway.id, plant.id);
+    expect(await otherTold()).toEqual(['CONFIG_SET']);
+    const command = await nthCommand(otherLink, 1);
+    expect(command.payload).toMatchObject({ constraints: { maxImportKw: 70 } });
+    await sendAck(otherLink, other, command.cmdId, 'COMPLETED');
+    expect(await endOf(plant, publish)).toBe('COMPLETED');
+    expect(await otherTold()).toEqual(['CONFIG_SET']);
+  });
+
   it('an emergency that it has completed is told to the other too: it holds [C-7.7]', async () => {
     const scene = await newTwoGateways();
     const { plant, gateway, partner, otherTold } = scene;
