@@ -14,28 +14,11 @@ import {
 import { instant } from './ids.ts';
 import { firstIssue } from './issue.ts';
 import { LIMIT } from './limits.ts';
+import { positiveQuantity, quantity, reason } from './payload-fields.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { type CommandFamily, FAMILY_RULES } from './routing-keys.ts';
+import { scheduleCancel, scheduleSet } from './schedule.ts';
 import { configPatch } from './site-config.ts';
-
-/** -0 is read as 0. */
-const quantity = z
-  .number()
-  .min(-LIMIT.commandMagnitude)
-  .max(LIMIT.commandMagnitude)
-  .transform((value) => value + 0);
-const positiveQuantity = z
-  .number()
-  .min(0)
-  .max(LIMIT.commandMagnitude)
-  .transform((value) => value + 0);
-/** Characters, not UTF-16 units. */
-const reason = z
-  .string()
-  .refine(
-    (text) => [...text].length <= LIMIT.commandReasonCharacters,
-    `at most ${LIMIT.commandReasonCharacters} characters`,
-  );
 
 export const siteSetpoint = z
   .strictObject({
@@ -115,6 +98,7 @@ export const COMMAND_PAYLOADS = {
   DEVICE_COMMAND: deviceCommand,
   EMERGENCY: emergency,
   MODE_CHANGE: modeChange,
+  SCHEDULE: z.union([scheduleSet, scheduleCancel]),
   CONFIG: configPatch,
 } satisfies Record<CommandType, z.ZodType>;
 
@@ -122,29 +106,43 @@ export type CommandPayload<T extends CommandType> = z.infer<(typeof COMMAND_PAYL
 export type CommandOf<T extends CommandType> = { commandType: T; payload: CommandPayload<T> };
 export type Command = { [T in CommandType]: CommandOf<T> }[CommandType];
 
+/** What the last word of a key says in the families that have any there [C-7.9]. */
+const WORDS: Partial<Record<CommandFamily, Readonly<Record<string, z.ZodType>>>> = {
+  schedule: { set: scheduleSet, cancel: scheduleCancel },
+  config: { set: configPatch },
+};
+
 /** Reads what was published under a key of a family. The refusal says which field is wrong and how. */
 export function parsePublish(
   family: CommandFamily,
   routingKey: string,
   payloadText: string,
 ): Result<Command, string> {
+  const { commandType } = FAMILY_RULES[family];
+  const words = WORDS[family];
+  if (!words) return parseCommand(commandType, payloadText);
   const word = routingKey.slice(routingKey.lastIndexOf('.') + 1);
-  if (family === 'config' && word !== 'set')
-    return refuse(`routing key: config.${word} is none, config.set is`);
-  return parseCommand(FAMILY_RULES[family].commandType, payloadText);
+  const schema = Object.hasOwn(words, word) ? words[word] : undefined;
+  if (schema) return parseCommand(commandType, payloadText, schema);
+  const known = Object.keys(words).map((name) => `${family}.${name}`);
+  return refuse(
+    `routing key: ${family}.${word} is none, ${known.join(' and ')} ${known.length > 1 ? 'are' : 'is'}`,
+  );
 }
 
 /** Reads the payload of a command; null counts as absent [C-7.1], but in a merge patch. */
-export function parseCommand(commandType: CommandType, payloadText: string): Result<Command, string> {
+export function parseCommand(
+  commandType: CommandType,
+  payloadText: string,
+  schema: z.ZodType = COMMAND_PAYLOADS[commandType],
+): Result<Command, string> {
   const value: unknown = JSON.parse(payloadText);
-  const parsed = COMMAND_PAYLOADS[commandType].safeParse(
-    commandType === 'CONFIG' ? value : withoutNulls(value),
-  );
+  const parsed = schema.safeParse(commandType === 'CONFIG' ? value : withoutNulls(value));
   if (!parsed.success) return refuse(firstIssue(parsed.error));
   return ok({ commandType, payload: parsed.data } as Command);
 }
 
-/** A payload, its list of commands, a command, its params: no field of ours lies deeper. */
+/** A payload, its list of commands or slots, one of them, its params or setpoint: no field of ours lies deeper. */
 const LEVELS = 4;
 
 function withoutNulls(value: unknown, levels = LEVELS): unknown {

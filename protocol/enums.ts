@@ -74,6 +74,7 @@ export const COMMAND_TYPES = [
   'DEVICE_COMMAND',
   'EMERGENCY',
   'MODE_CHANGE',
+  'SCHEDULE',
   'CONFIG',
 ] as const;
 export type CommandType = (typeof COMMAND_TYPES)[number];
@@ -86,6 +87,17 @@ export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number];
 /** Command-log states [C-4.3]. */
 export const COMMAND_STATUSES = ['PENDING', ...EXECUTION_STATUSES, 'REJECTED'] as const;
 export type CommandStatus = (typeof COMMAND_STATUSES)[number];
+
+/** spec: Schedule summary. The first three are open. */
+export const SCHEDULE_STATUSES = [
+  'PENDING',
+  'ACCEPTED',
+  'ACTIVE',
+  'COMPLETED',
+  'FAILED',
+  'CANCELLED',
+] as const;
+export type ScheduleStatus = (typeof SCHEDULE_STATUSES)[number];
 
 export const DEVICE_TYPES = ['SENSOR', 'ACTUATOR', 'GATEWAY', 'CONTROLLER'] as const;
 export type DeviceType = (typeof DEVICE_TYPES)[number];

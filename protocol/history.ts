@@ -2,12 +2,21 @@
 import type { Granularity } from './enums.ts';
 import type { Aggregate, BucketName } from './telemetry.ts';
 
-/** [fromMs, toMs): the points of one metric, or what registers said at the quarters of an hour. */
+/** [fromMs, toMs): the points of one metric, what registers said at the quarters of an hour, or what was planned. */
 export type HistoryQuery =
   | { kind: 'telemetry'; metric: string; fromMs: number; toMs: number; granularity: Granularity }
-  | { kind: 'meter-readings'; fromMs: number; toMs: number };
+  | { kind: 'meter-readings'; fromMs: number; toMs: number }
+  | ScheduleQuery;
 
-/** JSON items with commas between; `nextMs`: from where on to ask for the rest, null = there is none. */
+/** Schedules that meet the range, by their start; `after`: from behind that place on. */
+export interface ScheduleQuery {
+  kind: 'schedules';
+  fromMs: number;
+  toMs: number;
+  after: number | null;
+}
+
+/** JSON items with commas between; `nextMs`: from where on to ask for the rest (of schedules a place), null = there is none. */
 export interface JsonChunk {
   items: string;
   nextMs: number | null;

@@ -27,6 +27,7 @@ export const LIMITS = {
   requestsPerMinute: [600, 'requests', 'C-4.7', 'restRatePerMinute'],
   restBodyBytes: [MIB, 'bytes', 'C-4.7'],
   restBodyDepth: [64, 'levels', 'ours'],
+  schedulesWindowMs: [7 * DAY, 'ms', 'spec: Limits'],
   lastUsedStepMs: [MINUTE, 'ms', 'ours'],
 
   // users and organizations
@@ -61,6 +62,14 @@ export const LIMITS = {
   fallbackAfterSeconds: [300, 'seconds', 'C-2.3'],
   fallbackAfterSecondsMin: [30, 'seconds', 'C-2.3'],
   fallbackAfterSecondsMax: [3_600, 'seconds', 'C-2.3'],
+
+  scheduleSlots: [672, 'slots', 'C-7.9'],
+  scheduleSlotMinutes: [15, 'minutes', 'C-7.9'],
+  scheduleSlotMinutesMin: [1, 'minutes', 'C-7.9'],
+  scheduleSlotMinutesMax: [60, 'minutes', 'C-7.9'],
+  // The oldest that is open ends, the oldest that has ended is forgotten.
+  openSchedules: [100, 'schedules', 'ours'],
+  schedulesKept: [4_000, 'schedules', 'ours'],
 
   // commands on their way
   messageIdMemoryMs: [7 * DAY, 'ms', 'C-7.3'],

@@ -11,10 +11,11 @@ const FAMILIES = {
   DEVICE_COMMAND: { family: 'device', scope: 'vcp:write:device-command', signed: true },
   EMERGENCY: { family: 'emergency', scope: null, signed: false },
   MODE_CHANGE: { family: 'mode', scope: 'vcp:write:mode', signed: true },
+  SCHEDULE: { family: 'schedule', scope: 'vcp:write:schedule', signed: true },
   CONFIG: { family: 'config', scope: 'vcp:write:config', signed: false },
 } as const satisfies Record<CommandType, Omit<FamilyRule, 'commandType'> & { family: string }>;
 
-/** The command families of this interface, by the word behind `{slug}.command.`; configuration by that behind the slug. */
+/** The command families of this interface, by the word behind `{slug}.command.`; areas of their own by that behind the slug. */
 export type CommandFamily = (typeof FAMILIES)[CommandType]['family'];
 
 interface FamilyRule {
@@ -34,26 +35,30 @@ export const FAMILY_RULES = Object.fromEntries(
 
 export const COMMAND_FAMILIES = Object.keys(FAMILY_RULES) as readonly CommandFamily[];
 
+/** Families that are no `{slug}.command.…`: a word of theirs comes behind. */
+const AREAS: readonly CommandFamily[] = ['schedule', 'config'];
+
 /**
  * The command family that a routing key names for an organization, or why there is none. The first word is the
- * slug itself: `acme` never owns `acme2.…` [C-6.2]. `{slug}.command.device.*` is the device family, `{slug}.config.*`
- * configuration, whatever the last word: which of them mean something is its payload's to say [C-7.9].
+ * slug itself: `acme` never owns `acme2.…` [C-6.2]. `{slug}.command.device.*` is the device family, `{slug}.schedule.*`
+ * and `{slug}.config.*` are theirs, whatever the last word: which of them mean something is its payload's to say [C-7.9].
  */
 export function commandFamily(slug: string, routingKey: string): Result<CommandFamily, 'slug' | 'unknown'> {
   const words = routingKey.split('.');
   if (words[0] !== slug || words.length < 2) return refuse('slug');
   const [, area, name = '', ...rest] = words;
-  if (area === 'config' && isPlainWord(name) && rest.length === 0) return ok('config');
+  const own = AREAS.find((known) => known === area);
+  if (own) return isPlainWord(name) && rest.length === 0 ? ok(own) : refuse('unknown');
   if (area !== 'command') return refuse('unknown');
   if (name === 'device')
     return rest.length <= 1 && rest.every(isPlainWord) ? ok('device') : refuse('unknown');
-  const family = COMMAND_FAMILIES.find((known) => known === name && known !== 'config');
+  const family = COMMAND_FAMILIES.find((known) => known === name && !AREAS.includes(known));
   return family && rest.length === 0 ? ok(family) : refuse('unknown');
 }
 
-/** The key that a command of a family is published under. */
+/** The key that a command of a family is published under, where it has a word of its own `set`. */
 export function commandRoutingKey(slug: string, family: CommandFamily): string {
-  return family === 'config' ? `${slug}.config.set` : `${slug}.command.${family}`;
+  return AREAS.includes(family) ? `${slug}.${family}.set` : `${slug}.command.${family}`;
 }
 
 /** Whether a publish is an emergency by its name: it waits for nothing [C-6.5]. */

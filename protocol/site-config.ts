@@ -5,6 +5,7 @@ import { OPERATING_MODES } from './enums.ts';
 import { firstIssue } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
+import { scheduleSummary } from './schedule.ts';
 
 const limit = z.number().min(0).max(LIMIT.constraintMagnitude).nullable();
 const percent = z.number().min(0).max(100).nullable();
@@ -132,7 +133,7 @@ export const siteConfigSnapshot = z.strictObject({
   fallback: fallback.nullable(),
   operatingMode: z.enum(OPERATING_MODES),
   modeOverride: modeOverride.nullable(),
-  activeSchedule: z.null(),
+  activeSchedule: scheduleSummary.nullable(),
   pendingCommands: z.array(commandLogEntry).max(LIMIT.pendingCommands),
 });
 export type SiteConfigSnapshot = z.infer<typeof siteConfigSnapshot>;

@@ -97,6 +97,7 @@ const WHO_MAY: Record<string, string> = {
   'get /api/v1/vcp/sites/{siteId}/telemetry/latest': 'key with vcp:read',
   'get /api/v1/vcp/sites/{siteId}/telemetry': 'key with vcp:read',
   'get /api/v1/vcp/sites/{siteId}/meter-readings': 'key with vcp:read',
+  'get /api/v1/vcp/sites/{siteId}/schedules': 'key with vcp:read',
   'get /api/v1/vcp/meter-state': 'key with vcp:read',
   'get /api/v1/alerts': 'VIEWER, key with telemetry:read',
   'post /api/v1/alerts': 'VIEWER, key with telemetry:write',
@@ -241,7 +242,7 @@ describe('the OpenAPI document', () => {
 
   it('says of each partner route what may go wrong (spec: Responses declared on the partner read endpoints)', () => {
     const partner = operations.filter(({ path }) => path.startsWith('/api/v1/vcp/'));
-    expect(partner).toHaveLength(7);
+    expect(partner).toHaveLength(8);
     for (const { path, operation } of partner) {
       expect(operation.security).toEqual([{ apiKey: [] }]);
       const codes = Object.fromEntries(

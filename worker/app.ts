@@ -76,6 +76,7 @@ import {
 import { listCommands } from './routes/vcp/commands.ts';
 import { listMeterReadings, readMeterState } from './routes/vcp/meters.ts';
 import { VCP_READ } from './routes/vcp/parameters.ts';
+import { listSchedules } from './routes/vcp/schedules.ts';
 import { listSites, readSiteConfig } from './routes/vcp/sites.ts';
 import { readLatestTelemetry, readTelemetry } from './routes/vcp/telemetry.ts';
 
@@ -148,6 +149,7 @@ export const ROUTES: readonly AnyRoute[] = [
   readTelemetry,
   readMeterState,
   listMeterReadings,
+  listSchedules,
 ];
 
 export const app = new Hono<AppContext>();

@@ -44,6 +44,7 @@ export const SITE_BOUNDS = {
   /** Points that one call answers with, and meter readings: who asks for more calls again. */
   pointsPerCall: 20_000,
   readingsPerCall: 192,
+  schedulesPerCall: 20,
   /** What one verdict reads of the journal: a day of one gateway's messages every 5 s, at 400 bytes each. */
   verdictChars: 8 * MIB,
   /** Nonces remembered, of all devices together, at 32 bytes each: with one batch more they still fit 2^21 slots. */

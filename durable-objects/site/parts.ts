@@ -38,6 +38,7 @@ import { OwnCommandRows } from './own-command/rows.ts';
 import { Plan } from './plan/plan.ts';
 import { Presence } from './presence/presence.ts';
 import { Retention } from './retention.ts';
+import { ScheduleRows } from './schedule/rows.ts';
 import type { SiteFacts } from './site-facts.ts';
 import { TelemetryFeed } from './telemetry/feed.ts';
 import { Journal } from './telemetry/journal.ts';
@@ -70,6 +71,7 @@ export class SiteParts {
   readonly damping = new ViolationDamping();
   readonly retention: Retention;
   readonly dispatches: DispatchRows;
+  readonly schedules: ScheduleRows;
   readonly plan: Plan;
   readonly commanded: Commanded;
   readonly outbox: Outbox;
@@ -115,7 +117,8 @@ export class SiteParts {
     this.identity = new SiteIdentity(facts, this.turns);
     this.configuration = new SiteConfiguration(facts);
     this.commanded = new Commanded(facts);
-    this.plan = new Plan(sql, facts, this.configuration);
+    this.schedules = new ScheduleRows(sql);
+    this.plan = new Plan(sql, facts, this.configuration, this.schedules);
     this.registry = new PlantCopy(facts, {
       clock,
       turns: this.turns,
@@ -258,6 +261,7 @@ export class SiteParts {
         const connectedAtMs = device?.connection_id ? (device.connected_at_ms ?? now) : now;
         return { id, live: isLive(id), connectedForMs: now - connectedAtMs };
       },
+      scheduleStatus: (id) => this.schedules.find(id)?.status,
       isActive,
       isLive,
       isOffline: ({ externalId }) => this.presence.status.subDevices[externalId] === 'OFFLINE',

@@ -1,4 +1,5 @@
 /** What the rules see of a site: its sub-devices, its limits, who serves what. Built once a turn; no rule writes. */
+import type { ScheduleStatus } from '../../protocol/enums.ts';
 import type { SiteConfig } from '../../protocol/site-config.ts';
 import type { SubDevice } from '../registry/plant-copy.ts';
 import type { BatteryDemand } from './command/commanded.ts';
@@ -28,6 +29,8 @@ export interface SiteFacts {
   socPercent(subDevice: SubDevice): number | undefined;
   /** An emergency that holds: a mode change ends it [C-7.7]. */
   emergency: HeldEmergency | undefined;
+  /** How a schedule stands; undefined where none of that id is remembered. */
+  scheduleStatus(scheduleId: string): ScheduleStatus | undefined;
   /** Whether a device of that id is in service here. */
   isActive(deviceId: string): boolean;
   /** Whether commands reach a device now. */

@@ -21,7 +21,7 @@ describe('an entry', () => {
   const UNITS: [ending: RegExp, unit: string][] = [
     [/Ms$/, 'ms'],
     [/Seconds(Min|Max)?$/, 'seconds'],
-    [/Minutes$/, 'minutes'],
+    [/Minutes(Min|Max)?$/, 'minutes'],
     [/Bytes(Min)?$/, 'bytes'],
     [/Characters$/, 'characters'],
     [/Depth$/, 'levels'],
@@ -65,6 +65,7 @@ const OF_SPEC = {
   commandsPageSize: 500,
   commandsPageSizeDefault: 50,
   pendingCommands: 100,
+  schedulesWindowMs: 7 * 86_400_000,
   listRows: 100,
   listRowsDefault: 20,
   nameCharacters: 100,

@@ -23,6 +23,9 @@ describe('commandFamily', () => {
     ['acme.command.device.command', 'device'],
     ['acme.command.emergency', 'emergency'],
     ['acme.command.mode', 'mode'],
+    ['acme.schedule.set', 'schedule'],
+    ['acme.schedule.cancel', 'schedule'],
+    ['acme.schedule.other', 'schedule'],
     ['acme.config.set', 'config'],
     ['acme.config.other', 'config'],
   ])('reads %s as %s [C-6.2]', (routingKey, family) => {
@@ -91,15 +94,24 @@ describe('commandFamily', () => {
 
   it('accepts a key only when it begins with the slug and a dot [C-6.2]', () => {
     const slug = fc.stringMatching(/^[a-z0-9-]{1,6}$/);
-    const word = fc.constantFrom('acme', 'command', 'device', 'mode', '*', '#', '');
+    const word = fc.constantFrom(
+      'acme',
+      'command',
+      'schedule',
+      'config',
+      'set',
+      'device',
+      'mode',
+      '*',
+      '#',
+      '',
+    );
     const routingKey = fc.array(fc.oneof(slug, word), { maxLength: 5 }).map((words) => words.join('.'));
     fc.assert(
       fc.property(slug, routingKey, (owner, key) => {
         const family = commandFamily(owner, key);
-        if (family.ok)
-          expect(
-            key.startsWith(`${owner}.${family.value === 'config' ? '' : 'command.'}${family.value}`),
-          ).toBe(true);
+        const area = family.ok && ['schedule', 'config'].includes(family.value) ? '' : 'command.';
+        if (family.ok) expect(key.startsWith(`${owner}.${area}${family.value}`)).toBe(true);
         else expect(family.refusal).toBe(key.startsWith(`${owner}.`) ? 'unknown' : 'slug');
       }),
     );
@@ -111,6 +123,7 @@ describe('publish rights', () => {
     ['site-setpoint', 'vcp:write:setpoint'],
     ['device', 'vcp:write:device-command'],
     ['mode', 'vcp:write:mode'],
+    ['schedule', 'vcp:write:schedule'],
     ['config', 'vcp:write:config'],
   ] as const)('%s needs exactly %s [spec: Partner message-broker operations]', (family, scope) => {
     expect(mayPublish(family, new Set([scope]))).toBe(true);
@@ -131,9 +144,9 @@ describe('publish rights', () => {
     expect(mayPublish(family, new Set<ApiKeyScope>())).toBe(false);
   });
 
-  it('device and mode commands are signed whatever the settings say [C-7.2]', () => {
+  it('device commands, modes and schedules are signed whatever the settings say [C-7.2]', () => {
     const signed = COMMAND_FAMILIES.filter((family) => FAMILY_RULES[family].signed);
-    expect(signed).toEqual(['device', 'mode']);
+    expect(signed).toEqual(['device', 'mode', 'schedule']);
   });
 
   it('each family has the command type of the log and the events [C-7.5]', () => {
@@ -142,6 +155,7 @@ describe('publish rights', () => {
       'DEVICE_COMMAND',
       'EMERGENCY',
       'MODE_CHANGE',
+      'SCHEDULE',
       'CONFIG',
     ]);
   });

@@ -6,14 +6,14 @@
 import type { JsonChunk } from '../../protocol/history.ts';
 import { JsonText } from '../../protocol/json-text.ts';
 
-/** `{"<name>":[…]}` of the chunks from `fromMs` on. Rejects when the first of them cannot be read. */
-export async function jsonList(
+/** `{"<name>":[…]}` of the chunks from `start` on. Rejects when the first of them cannot be read. */
+export async function jsonList<Start extends number | null>(
   name: string,
-  fromMs: number,
-  read: (fromMs: number) => Promise<JsonChunk>,
+  start: Start,
+  read: (from: number | Start) => Promise<JsonChunk>,
 ): Promise<JsonText | ReadableStream<Uint8Array>> {
   const head = `{${JSON.stringify(name)}:[`;
-  const first = await read(fromMs);
+  const first = await read(start);
   if (first.nextMs === null) return new JsonText(`${head}${first.items}]}`);
   const encoder = new TextEncoder();
   let nextMs: number | null = first.nextMs;

@@ -2,7 +2,7 @@
 import type { AssetType } from '../../../protocol/enums.ts';
 import { type Constraints, UNLIMITED } from '../../../protocol/site-config.ts';
 import type { SiteFacts } from '../site-facts.ts';
-import { type Refusal, refusal, violated } from './refusal.ts';
+import { type Refusal, refusal, type Violation, violated } from './refusal.ts';
 
 type LimitName = 'maxImportKw' | 'maxExportKw' | 'maxChargeKw' | 'maxDischargeKw';
 
@@ -23,18 +23,23 @@ export function lowestLimit(facts: SiteFacts, name: keyof Constraints): number |
   return limits.length === 0 ? undefined : Math.min(...limits);
 }
 
-/** The site's own limit, then the hard one under it. `deviceId`: whose item asks for that much. */
+/** The site's own limit, then the hard one under it. `by`: whose item, or which slot, asks for that much. */
 export function overLimit(
   facts: SiteFacts,
   name: LimitName,
   value: number,
-  deviceId?: string,
+  by: Pick<Violation, 'deviceId' | 'slot'> = {},
 ): Refusal | undefined {
   for (const { constraint, limit } of limitsOf(facts, name)) {
     if (limit === null || value <= limit) continue;
-    return violated({ constraint, limit, value, unit: 'kW', ...(deviceId ? { deviceId } : {}) });
+    return violated({ constraint, limit, value, unit: 'kW', ...by });
   }
   return undefined;
+}
+
+/** What the whole site exchanges with the grid, kW, + = import. `slot`: of a schedule. */
+export function checkPower(facts: SiteFacts, signedKw: number, slot?: number): Refusal | undefined {
+  return overLimit(facts, signedKw < 0 ? 'maxExportKw' : 'maxImportKw', Math.abs(signedKw), { slot });
 }
 
 /** Whether the site limits that direction at all. */

@@ -17,6 +17,7 @@ export interface Decision {
 /** What the plant is told where a setpoint is not on top: another's, an emergency, or the mode in force. */
 export type OnTop =
   | { by: 'entry' | 'emergency'; commandId: string | undefined }
+  | { by: 'slot'; commandId: string | undefined; slotIndex: number }
   | { by: 'mode'; mode: OperatingMode };
 
 type Rejected = Extract<Judgement, { verdict: 'rejected' }>;

@@ -117,9 +117,9 @@ function freshness({ submission, now }: Received): Judgement | undefined {
 
 /** [C-7.6] */
 function checkWindow(command: Command, now: number): Refusal | undefined {
-  const { fromMs, untilMs } = kindOf(command).window(command.payload);
+  const { fromMs, untilMs, untilField = 'validUntil' } = kindOf(command).window(command.payload);
   if (untilMs === undefined) return undefined;
-  if (untilMs <= now) return refusal('INVALID_PAYLOAD', 'validUntil: must be in the future');
+  if (untilMs <= now) return refusal('INVALID_PAYLOAD', `${untilField}: must be in the future`);
   if (fromMs !== undefined && untilMs <= fromMs) {
     return refusal('INVALID_PAYLOAD', 'validUntil: must be after validFrom');
   }

@@ -17,12 +17,14 @@ import { acknowledgementEvent, type EventSubject, violationAlarms } from '../eve
 import type { SiteParts } from '../parts.ts';
 import { beginEmergency, enter } from '../plan/settle.ts';
 import type { PlanEntry } from '../plan/stack.ts';
+import { cancelSchedule, passSchedules, setSchedule } from '../schedule/lifecycle.ts';
 import { acceptedDecision, type OnTop, rejectedDecision } from './decision.ts';
 import { rejectedPayload } from './kept-payload.ts';
 import { mergedConfig } from './kind/config.ts';
 import { batteryDemands } from './kind/device-command.ts';
 import type { PlannedDispatch } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
+import { isScheduleSet } from './kind/schedule.ts';
 import { publishDigest } from './message-ids.ts';
 import { type EarlierMessage, type Judgement, judge, rejection, resultsOf } from './pipeline.ts';
 import type { Violation } from './refusal.ts';
@@ -123,7 +125,8 @@ function recordCommand(
   const standing =
     command.commandType === 'SITE_SETPOINT' ? entryOf(turn, command.payload, window) : undefined;
   const onTop = standing && !site.plan.wouldBeTold(standing, turn.now) ? toldNow(turn, site) : undefined;
-  const goesNow = ({ deviceId }: PlannedDispatch) => !onTop && facts.isLive(deviceId);
+  const isHeldBack = command.commandType === 'SCHEDULE' && facts.emergency !== undefined;
+  const goesNow = ({ deviceId }: PlannedDispatch) => !onTop && !isHeldBack && facts.isLive(deviceId);
 
   // 1. the acknowledgement
   const waiting = planned.filter((dispatch) => !goesNow(dispatch));
@@ -153,13 +156,20 @@ function recordCommand(
 
   // 4. what goes to the plant, and what waits for it
   if (standing) enter(turn, site, { ...standing, sequence });
-  else for (const one of planned) dispatch(turn, site, sequence, one, window);
+  else if (command.commandType === 'SCHEDULE' && isScheduleSet(command.payload)) {
+    setSchedule(turn, site, command.payload, { sequence, id: entry.id });
+  } else for (const one of planned) dispatch(turn, site, sequence, one, window);
   if (command.commandType === 'DEVICE_COMMAND') {
     site.commanded.note(turn, sequence, batteryDemands(items, facts));
   }
   if (command.commandType === 'EMERGENCY') {
     site.commands.noteEmergency(turn, sequence);
     beginEmergency(turn, site, { sequence, type: command.payload.type }, entry.id);
+  }
+  if (command.commandType === 'SCHEDULE' && !isScheduleSet(command.payload)) {
+    passSchedules(turn, site);
+    const cancelled = site.schedules.find(command.payload.scheduleId);
+    if (cancelled) cancelSchedule(turn, site, cancelled.commandSequence);
   }
   if (command.commandType === 'CONFIG') {
     applyConfig(turn, site, mergedConfig(command.payload, facts.config), { sequence, id: entry.id });
@@ -179,7 +189,10 @@ function entryOf(
 function toldNow(turn: Turn, site: SiteParts): OnTop {
   const { target } = site.plan.at(turn.now);
   if (target.by === 'mode') return target;
-  return { by: target.by, commandId: site.commands.find(target.sequence)?.id };
+  const commandId = site.commands.find(target.sequence)?.id;
+  return target.by === 'slot'
+    ? { by: 'slot', commandId, slotIndex: target.slotIndex }
+    : { by: target.by, commandId };
 }
 
 function answer(

@@ -14,6 +14,8 @@ export interface Violation {
   value: number;
   unit: 'kW' | '%';
   deviceId?: string;
+  /** Of a schedule. */
+  slot?: number | undefined;
   /** How it breaks the limit; absent: by exceeding it, or a state of charge by being there. */
   how?: string;
 }
@@ -22,15 +24,17 @@ export function refusal(rejectionCode: RejectionCode, message: string): Refusal 
   return { rejectionCode, message };
 }
 
-/** What was broken, in words. */
+/** What was broken, in words; a slot by its number. */
 export function violationText({
   constraint,
   limit,
   value,
   unit,
   how = unit === '%' ? 'is at' : 'exceeds',
+  slot,
 }: Violation): string {
-  return `${value} ${unit} ${how} ${constraint} ${limit} ${unit}`;
+  const subject = slot === undefined ? '' : `slot ${slot}: `;
+  return `${subject}${value} ${unit} ${how} ${constraint} ${limit} ${unit}`;
 }
 
 export function violated(violation: Violation): Refusal {

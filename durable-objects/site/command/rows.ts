@@ -69,7 +69,8 @@ export type CommandOutcome = {
 };
 
 /** Rows that stay whatever their age: something under way or standing is told from them. */
-const HELD = 'SELECT command_sequence FROM dispatch UNION SELECT command_sequence FROM plan_entry';
+const HELD = `SELECT command_sequence FROM dispatch UNION SELECT command_sequence FROM plan_entry
+  UNION SELECT command_sequence FROM schedule WHERE ended_at_ms IS NULL`;
 
 /** What a row takes beside its texts. */
 const ROW_BYTES = 400;

@@ -3,6 +3,7 @@ import { type JsonText, jsonObject } from '../../../protocol/json-text.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { logEntries } from '../command/log.ts';
 import type { SiteParts } from '../parts.ts';
+import { readActiveSchedule } from '../schedule/read.ts';
 
 /** JSON of `SiteConfigSnapshot`. */
 export function readConfig(site: SiteParts, siteId: string, now: number): JsonText {
@@ -13,7 +14,7 @@ export function readConfig(site: SiteParts, siteId: string, now: number): JsonTe
     fallback: config.fallback,
     operatingMode: config.operatingMode,
     modeOverride: site.configuration.activeOverride(now),
-    activeSchedule: null,
+    activeSchedule: readActiveSchedule(site),
     pendingCommands: logEntries(siteId, site.commands.open(LIMIT.pendingCommands)),
   });
 }

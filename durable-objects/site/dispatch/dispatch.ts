@@ -19,12 +19,12 @@ export interface DispatchWindow {
   expiresAtMs: number | null;
 }
 
-export function windowOf({ fromMs, untilMs, waitsMs }: Window, now: number): DispatchWindow {
+export function windowOf({ fromMs, untilMs, waitsMs, isToldAtOnce }: Window, now: number): DispatchWindow {
   const waitsUntilMs = waitsMs === undefined ? null : now + waitsMs;
   return {
     validFromMs: fromMs ?? null,
     validUntilMs: untilMs ?? null,
-    notBeforeMs: fromMs ?? 0,
+    notBeforeMs: isToldAtOnce ? 0 : (fromMs ?? 0),
     expiresAtMs: untilMs ?? waitsUntilMs,
   };
 }
@@ -81,12 +81,20 @@ export function targetsOf({ payload }: Pick<DispatchRow, 'payload'>): string[] {
   return targets?.map(({ deviceId }) => deviceId) ?? [];
 }
 
-/** An emergency, and a configuration: no other device makes up for the one that it was sent to, and none is left out. */
+/**
+ * An emergency, a configuration and schedules: no other device makes up for the one that it was sent to, and none is left
+ * out.
+ */
 export function isForWhoeverServes({ action }: Pick<DispatchRow, 'action'>): boolean {
-  return action.startsWith('EMERGENCY_') || action === 'CONFIG_SET';
+  return action.startsWith('EMERGENCY_') || action === 'CONFIG_SET' || isOfSchedule({ action });
 }
 
-const FOR_THE_SITE = ['SITE_SETPOINT', 'MODE_CHANGE', 'CONFIG_SET'];
+/** It waits while an emergency holds: the plant is told of no plan then [C-7.7]. */
+export function isOfSchedule({ action }: Pick<DispatchRow, 'action'>): boolean {
+  return action.startsWith('SCHEDULE_');
+}
+
+const FOR_THE_SITE = ['SITE_SETPOINT', 'MODE_CHANGE', 'CONFIG_SET', 'SCHEDULE_SET', 'SCHEDULE_CANCEL'];
 
 /** How a command ends once all its dispatches have: COMPLETED if all are, else FAILED naming the devices [C-7.8]. */
 export function outcomeOf(rows: readonly DispatchRow[]): {

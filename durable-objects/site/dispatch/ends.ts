@@ -10,6 +10,7 @@ import {
   violationAlarms,
 } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
+import { cutSlot } from '../schedule/slots.ts';
 import { hasEnded, outcomeOf, targetsOf, wasTold } from './dispatch.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 
@@ -51,6 +52,7 @@ export function raiseViolation(turn: Turn, site: SiteParts, command: CommandRow,
 export function fail(turn: Turn, site: SiteParts, row: DispatchRow, reason: string | null): void {
   if (row.command_sequence === PLAN_OWN) {
     site.dispatches.deleteOfCommand(turn, PLAN_OWN);
+    failSlot(turn, site, reason);
     return;
   }
   if (row.command_sequence === OWN) {
@@ -58,6 +60,21 @@ export function fail(turn: Turn, site: SiteParts, row: DispatchRow, reason: stri
     return;
   }
   endDispatch(turn, site, commandOf(site, row), row, { state: 'FAILED', reason });
+}
+
+/** The slot that the plant was told, if it was one: it refused it or never answered, so it is skipped, with an alarm. */
+function failSlot(turn: Turn, site: SiteParts, reason: string | null): void {
+  const { told } = site.plan;
+  if (told?.by !== 'slot' || (reason !== null && reason !== 'NO_ACK')) return;
+  const schedule = site.schedules.openOf(told.sequence);
+  const command = site.commands.find(told.sequence);
+  if (!schedule || !command) return;
+  const slots = site.schedules.slotsOf(schedule);
+  const why = reason ?? 'FAILED';
+  site.schedules.setSlots(turn, schedule, cutSlot(slots, told.slotIndex, turn.now, why));
+  const { keyIds } = site.registry;
+  site.outbox.emit(turn, ...droppedAlarm(subjectOf(command), why, keyIds, turn.now, told.slotIndex));
+  site.plan.touch();
 }
 
 /** A command to a device over REST ends: its row says how. */
@@ -123,6 +140,10 @@ export function failCommand(turn: Turn, site: SiteParts, sequence: number, reaso
   site.dispatches.deleteOfCommand(turn, sequence);
   site.plan.remove(turn, sequence);
   site.plan.loseMode(turn, sequence);
+  const schedule = site.schedules.openOf(sequence);
+  if (!schedule) return;
+  site.schedules.end(turn, schedule, 'FAILED');
+  site.plan.touch();
 }
 
 /** The end of a command, if it is open: its row and its event. What still stands for it is the caller's to end. */

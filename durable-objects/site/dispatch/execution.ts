@@ -14,7 +14,17 @@ import { executionEvent } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import { ackEntry } from '../plan/entry.ts';
 import { catchUp, tellAgain } from '../plan/settle.ts';
-import { ackDue, advance, hasEnded, isExpired, isForWhoeverServes, isHeld, waitingDue } from './dispatch.ts';
+import { ackSchedule, ackSlot } from '../schedule/lifecycle.ts';
+import {
+  ackDue,
+  advance,
+  hasEnded,
+  isExpired,
+  isForWhoeverServes,
+  isHeld,
+  isOfSchedule,
+  waitingDue,
+} from './dispatch.ts';
 import {
   commandOf,
   endDispatch,
@@ -48,7 +58,9 @@ export function applyAck(turn: Turn, site: SiteParts, ack: DeviceAck): void {
   const state = advance(row.state, ack.status);
   if (!state) return;
   if (row.command_sequence === PLAN_OWN) {
-    if (hasEnded(state)) site.dispatches.deleteOfCommand(turn, PLAN_OWN);
+    if (state === 'FAILED') fail(turn, site, row, null);
+    else if (site.plan.told?.by === 'slot') ackSlot(turn, site, row, state);
+    else if (hasEnded(state)) site.dispatches.deleteOfCommand(turn, PLAN_OWN);
     else site.dispatches.update(turn, row, { state, due_at_ms: turn.now + LIMIT.noResultMs });
     return;
   }
@@ -58,6 +70,10 @@ export function applyAck(turn: Turn, site: SiteParts, ack: DeviceAck): void {
     return;
   }
   const logged = commandOf(site, row);
+  if (row.action === 'SCHEDULE_SET') {
+    ackSchedule(turn, site, row, logged, ack.status);
+    return;
+  }
   if (KINDS[logged.command_type].end === 'plan') {
     ackEntry(turn, site, row, logged, ack.status);
     return;
@@ -85,7 +101,11 @@ function takeEffect(turn: Turn, site: SiteParts, row: CommandRow): void {
   const { id: commandId, sequence, key_prefix: keyPrefix } = row;
   const acting = { configuration, plan, commandId, sequence, keyPrefix };
   kindOf(command).effect?.(turn, acting, command.payload);
-  if (command.commandType === 'MODE_CHANGE' && !plan.emergency) forgetBefore(turn, site, sequence, commandId);
+  if (command.commandType !== 'MODE_CHANGE' || plan.emergency) return;
+  forgetBefore(turn, site, sequence, commandId);
+  // Schedules that the emergency held back.
+  for (const waiting of site.dispatches.waiting())
+    if (isOfSchedule(waiting)) sendWaiting(turn, site, waiting.cmd_id);
 }
 
 /** A mode is in force: what came before it, of modes and emergencies, and was not acknowledged is told no more. */
@@ -132,7 +152,7 @@ function isOvertaken(row: DispatchRow, lastEmergency: number): boolean {
 function sendWaiting(turn: Turn, site: SiteParts, cmdId: string): void {
   // Another of this round may have ended its command.
   const row = site.dispatches.find(cmdId);
-  if (!row) return;
+  if (!row || (isOfSchedule(row) && site.plan.emergency)) return;
   for (const one of findServing(turn, site, row)) {
     if (site.sessions.isLive(one.device_id, turn.now)) sendAgain(turn, site, one, one.tries + 1);
     else if (isGone(site, one.device_id)) fail(turn, site, one, 'DEVICE_GONE');
@@ -243,7 +263,8 @@ export function plantChanged(turn: Turn, site: SiteParts, isGone: boolean): void
       const row = site.dispatches.find(cmdId);
       if (row && !hasEnded(row.state)) fail(turn, site, row, 'PLANT_GONE');
     }
-    for (const { sequence } of site.plan.entries.all()) failCommand(turn, site, sequence, 'PLANT_GONE');
+    for (const { sequence } of [...site.plan.entries.all(), ...site.schedules.open()])
+      failCommand(turn, site, sequence, 'PLANT_GONE');
     for (const { id } of site.devices.all()) {
       site.sessions.cut(turn, id, CLOSE_CODES.revoked, 'the plant is gone', turn.now);
     }

@@ -7,7 +7,7 @@ import { hmacHex } from '../../secrets/hmac.ts';
 import type { PlannedDispatch } from '../command/kind/kind.ts';
 import type { DeviceRow } from '../device/rows.ts';
 import type { SiteParts } from '../parts.ts';
-import { ackDue, type DispatchWindow, isHeld, waitingDue } from './dispatch.ts';
+import { ackDue, type DispatchWindow, isHeld, isOfSchedule, waitingDue } from './dispatch.ts';
 import { type DispatchRow, PLAN_OWN } from './rows.ts';
 
 /** A dispatch of a command: it goes out with this turn if its time has come and its device is there, or waits. */
@@ -18,7 +18,8 @@ export function dispatch(
   planned: PlannedDispatch,
   { notBeforeMs, expiresAtMs }: Pick<DispatchWindow, 'notBeforeMs' | 'expiresAtMs'>,
 ): DispatchRow {
-  const goesNow = notBeforeMs <= turn.now && site.facts(turn).isLive(planned.deviceId);
+  const isHeldBack = isOfSchedule(planned) && site.plan.emergency !== undefined;
+  const goesNow = !isHeldBack && notBeforeMs <= turn.now && site.facts(turn).isLive(planned.deviceId);
   const window = { not_before_ms: notBeforeMs, expires_at_ms: expiresAtMs };
   const row: DispatchRow = {
     cmd_id: crypto.randomUUID(),

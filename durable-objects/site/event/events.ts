@@ -75,7 +75,7 @@ export function violationAlarms(
 ): NewOutboxRow[] {
   const byConstraint = new Map(violations.map((violation) => [violation.constraint, violation]));
   return [...byConstraint.values()].flatMap((violation) => {
-    const { constraint, limit, value, unit, deviceId } = violation;
+    const { constraint, limit, value, unit, deviceId, slot } = violation;
     const alarm: Omit<Alarm, 'alarmId'> = {
       type: 'CONSTRAINT_VIOLATION',
       severity: 'WARNING',
@@ -90,7 +90,9 @@ export function violationAlarms(
       ...(deviceId ? { deviceId } : {}),
     };
     const keyIds = keysFor(constraint);
-    return alarmEvents(`violation|${subject.commandId}|${constraint}`, alarm, subject, keyIds, now);
+    // Each slot of a schedule that is skipped is a thing of its own.
+    const what = slot === undefined ? constraint : `${slot}|${constraint}`;
+    return alarmEvents(`violation|${subject.commandId}|${what}`, alarm, subject, keyIds, now);
   });
 }
 
@@ -113,22 +115,24 @@ export function expiryAlarm(
   return alarmEvents(`expiry|${subject.commandId}|${deviceId}`, alarm, subject, keyIds, now);
 }
 
-/** A setpoint that stood on after its verdict, and that its gateway does not take any more. */
+/** A setpoint that stood on after its verdict, or a slot of a schedule, that its gateway does not take any more. */
 export function droppedAlarm(
   subject: EventSubject,
   reason: string | null,
   keyIds: readonly string[],
   now: number,
+  slot?: number,
 ): NewOutboxRow[] {
+  const what = slot === undefined ? '' : ` slot ${slot}`;
   const alarm: Omit<Alarm, 'alarmId'> = {
     type: 'SETPOINT_DEVIATION',
     severity: 'WARNING',
     status: 'RAISED',
-    message: `${subject.commandType} stands no longer: ${reason ?? 'FAILED'}`,
+    message: `${subject.commandType}${what} stands no longer: ${reason ?? 'FAILED'}`,
     commandType: subject.commandType,
     raisedAt: formatInstant(now),
   };
-  return alarmEvents(`dropped|${subject.commandId}`, alarm, subject, keyIds, now);
+  return alarmEvents(`dropped|${subject.commandId}${what}`, alarm, subject, keyIds, now);
 }
 
 /** A setpoint that the plant did not follow, as far as was measured. */

@@ -1,6 +1,6 @@
 /**
- * The plan of a site as it is kept: the entries of the stack, an emergency that holds, and what the plant was told
- * last. What follows from them is in `settle.ts`, which runs at the end of every turn that changed something here.
+ * The plan of a site as it is kept: the entries of the stack, the slots of schedules among them, an emergency that holds,
+ * and what the plant was told last. What follows from them is in `settle.ts`, which runs at the end of every turn that changed something here.
  */
 import type { OperatingMode } from '../../../protocol/enums.ts';
 import { earliest } from '../../object/agenda.ts';
@@ -8,6 +8,7 @@ import type { Facts } from '../../object/facts.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { SiteConfiguration } from '../config/configuration.ts';
+import type { ScheduleRows } from '../schedule/rows.ts';
 import { type KeptEntry, PlanEntries } from './rows.ts';
 import {
   type HeldEmergency,
@@ -31,13 +32,15 @@ export class Plan {
   readonly entries: PlanEntries;
   readonly #facts: Facts<'plan'>;
   readonly #configuration: SiteConfiguration;
+  readonly #schedules: ScheduleRows;
   #kept: KeptPlan;
   #isChanged = false;
 
-  constructor(sql: Sql, facts: Facts<'plan'>, configuration: SiteConfiguration) {
+  constructor(sql: Sql, facts: Facts<'plan'>, configuration: SiteConfiguration, schedules: ScheduleRows) {
     this.entries = new PlanEntries(sql);
     this.#facts = facts;
     this.#configuration = configuration;
+    this.#schedules = schedules;
     this.#kept = facts.get<KeptPlan>('plan') ?? {};
   }
 
@@ -94,9 +97,10 @@ export class Plan {
    * An emergency that goes out once more ends a setpoint at its gateway, and so does a mode: no gateway can know that it
    * stands on. An emergency that holds is not over by a mode that nobody has acknowledged.
    */
-  overrule(turn: Turn, by: Exclude<Told, { by: 'entry' | 'unknown' }>): void {
+  overrule(turn: Turn, by: Exclude<Told, { by: 'entry' | 'slot' | 'unknown' }>): void {
     const { told } = this.#kept;
-    if (told?.by === 'emergency' || (by.by === 'emergency' && told?.by !== 'entry')) return;
+    const isSetpoint = told?.by === 'entry' || told?.by === 'slot';
+    if (told?.by === 'emergency' || (by.by === 'emergency' && !isSetpoint)) return;
     this.noteTold(turn, by);
     this.touch();
   }
@@ -131,17 +135,20 @@ export class Plan {
   dueMs(now: number): number | undefined {
     const { over, replaced, isTold } = this.at(now);
     if (over.length + replaced.length > 0 || !isTold) return now;
+    // What a schedule is due for comes here too: its slots are told by the plan.
     const entries = this.entries.all();
     const isMode = this.#kept.told?.by === 'mode';
     return earliest([
       nextChangeMs(entries, now),
       ...entries.map(({ verdictAtMs }) => verdictAtMs),
       isMode ? this.#configuration.overrideEndsAtMs(now) : undefined,
+      this.#schedules.dueMs(now),
     ]);
   }
 
   #targetOf(top: PlanEntry | undefined, now: number): Target {
-    return targetOf(top, this.#kept.emergency, this.#configuration.operatingMode(now));
+    const slot = this.#schedules.standing(now);
+    return targetOf(top, this.#kept.emergency, slot, this.#configuration.operatingMode(now));
   }
 
   #keep(turn: Turn, kept: KeptPlan): void {

@@ -17,6 +17,7 @@ import { PLAN_OWN } from '../dispatch/rows.ts';
 import { dispatch } from '../dispatch/send-command.ts';
 import { makeRoom, readCommand } from '../dispatch/waiting.ts';
 import type { SiteParts } from '../parts.ts';
+import { passSchedules, planSlot, skipUnfit } from '../schedule/lifecycle.ts';
 import { judgeEntry, leaveTop, setpointOf } from './entry.ts';
 import type { KeptEntry } from './rows.ts';
 import type { HeldEmergency, PlanEntry, Target } from './stack.ts';
@@ -50,6 +51,7 @@ export function settle(turn: Turn, site: SiteParts): void {
  * though it is looked at late. Nothing is told by it.
  */
 function resolve(turn: Turn, site: SiteParts): { target: Target; isTold: boolean } {
+  passSchedules(turn, site);
   const { over, replaced, target, isTold } = site.plan.at(turn.now);
   for (const { entry, by, atMs } of replaced) {
     if (isVerdictDue(entry, atMs)) judgeEntry(turn, site, entry);
@@ -81,7 +83,7 @@ export function enter(turn: Turn, site: SiteParts, entry: PlanEntry): void {
   settle(turn, site);
 }
 
-/** Limits have changed: a setpoint that does not fit them any more ends, with its alarm. */
+/** Limits have changed: a setpoint or a slot that does not fit them any more ends, with its alarm. */
 export function rejudge(turn: Turn, site: SiteParts): void {
   resolve(turn, site);
   for (const { sequence } of site.plan.entries.all()) {
@@ -92,9 +94,12 @@ export function rejudge(turn: Turn, site: SiteParts): void {
     if (why.violation) raiseViolation(turn, site, command, why.violation);
     failCommand(turn, site, sequence, why.rejectionCode);
   }
+  const slot = site.schedules.standing(turn.now);
+  const unfit = slot && planSlot(slot, site.facts(turn)).why;
+  if (slot && unfit) skipUnfit(turn, site, slot, unfit);
 }
 
-/** All that waits and all setpoints end; the plant holds until a mode change that comes after it. */
+/** All that waits and all setpoints end, schedules stay; the plant holds until a mode change that comes after it. */
 export function beginEmergency(turn: Turn, site: SiteParts, emergency: HeldEmergency, id: string): void {
   resolve(turn, site);
   for (const { sequence } of site.plan.entries.all()) {
@@ -121,6 +126,10 @@ export function tellAgain(turn: Turn, site: SiteParts, deviceId: string): void {
   if (told.by === 'entry') {
     const isItsOwn = dispatches.ofCommand(told.sequence).some((row) => row.device_id === deviceId);
     if (!isItsOwn) plan.forgetTold(turn);
+    return;
+  }
+  if (told.by === 'slot') {
+    if (dispatches.ofCommand(PLAN_OWN).length === 0) plan.forgetTold(turn);
     return;
   }
   const own = [PLAN_OWN, ...(told.by === 'emergency' ? [told.sequence] : [])];
@@ -150,6 +159,8 @@ function tell(turn: Turn, site: SiteParts, target: Target): boolean {
   dispatches.deleteOfCommand(turn, PLAN_OWN);
   if (target.by === 'entry') {
     if (!tellEntry(turn, site, target.sequence)) return false;
+  } else if (target.by === 'slot') {
+    if (!tellSlot(turn, site)) return false;
   } else tellOwn(turn, site, target);
   plan.noteTold(turn, target.by === 'emergency' ? { ...target, isAgain: true } : target);
   return true;
@@ -179,8 +190,21 @@ function tellEntry(turn: Turn, site: SiteParts, sequence: number): boolean {
   return true;
 }
 
+/** The slot that is due: one that was missed is told no more, one that no longer fits is skipped [C-7.9]. */
+function tellSlot(turn: Turn, site: SiteParts): boolean {
+  const slot = site.schedules.standing(turn.now);
+  if (!slot) return false;
+  const {
+    planned: [planned],
+    why,
+  } = planSlot(slot, site.facts(turn));
+  if (why) skipUnfit(turn, site, slot, why);
+  if (planned) dispatch(turn, site, PLAN_OWN, planned, { notBeforeMs: 0, expiresAtMs: slot.endsAtMs });
+  return !why;
+}
+
 /** A mode in force, or an emergency once more: no command of anybody's waits for its ack. */
-function tellOwn(turn: Turn, site: SiteParts, target: Exclude<Target, { by: 'entry' }>): void {
+function tellOwn(turn: Turn, site: SiteParts, target: Exclude<Target, { by: 'entry' | 'slot' }>): void {
   const { gatewayId } = site.facts(turn);
   const [planned] =
     target.by === 'mode'

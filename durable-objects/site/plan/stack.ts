@@ -1,16 +1,22 @@
 /**
  * The plan stack: which of a site's setpoints stands on top now, and which end by that [C-7.7]. Pure.
  *
- *   EMERGENCY setpoint > emergency STOP or HOLD > HIGH > schedule slot > NORMAL > the mode in force
+ *   EMERGENCY setpoint > emergency STOP or HOLD > HIGH > slot of a schedule > NORMAL > the mode in force
  *
  * Within a level the newer (recorded later) replaces the older for good, from the moment on at which both windows are
  * open; between levels the lower one waits below and comes back.
  */
 import type { EmergencyType, OperatingMode } from '../../../protocol/enums.ts';
 
-/** Highest first. */
-export const LEVELS = ['EMERGENCY', 'HIGH', 'SLOT', 'NORMAL'] as const;
+/** Highest first; a slot stands above a NORMAL setpoint. */
+export const LEVELS = ['EMERGENCY', 'HIGH', 'NORMAL'] as const;
 export type Level = (typeof LEVELS)[number];
+
+/** The slot that its schedule has at a moment; `sequence`: of the schedule's command. */
+export interface SlotPlace {
+  readonly sequence: number;
+  readonly slotIndex: number;
+}
 
 /** A setpoint with its window; it stands by itself, whatever has become of its command. */
 export interface PlanEntry {
@@ -28,9 +34,10 @@ export interface HeldEmergency {
   type: EmergencyType;
 }
 
-/** What the plant is told: by an entry, by an emergency, or the mode in force where neither stands. */
+/** What the plant is told: by an entry, by a slot, by an emergency, or the mode in force where none of them stands. */
 export type Target =
   | { by: 'entry'; sequence: number }
+  | ({ by: 'slot' } & SlotPlace)
   | { by: 'emergency'; sequence: number }
   | { by: 'mode'; mode: OperatingMode };
 
@@ -39,7 +46,7 @@ export type Target =
  * an emergency that the plan has told once more.
  */
 export type Told =
-  | Extract<Target, { by: 'entry' | 'mode' }>
+  | Extract<Target, { by: 'entry' | 'slot' | 'mode' }>
   | { by: 'emergency'; sequence: number; isAgain?: boolean }
   | { by: 'unanswered mode'; sequence: number; mode: OperatingMode }
   /** It may do none of that: whatever the plan says is to be told. */
@@ -89,10 +96,13 @@ export function standingAt<Entry extends PlanEntry>(entries: readonly Entry[], n
 export function targetOf(
   top: PlanEntry | undefined,
   emergency: HeldEmergency | undefined,
+  slot: SlotPlace | undefined,
   mode: OperatingMode,
 ): Target {
-  if (top && (top.level === 'EMERGENCY' || !emergency)) return { by: 'entry', sequence: top.sequence };
+  const isBelow = emergency ? top?.level !== 'EMERGENCY' : slot !== undefined && top?.level === 'NORMAL';
+  if (top && !isBelow) return { by: 'entry', sequence: top.sequence };
   if (emergency) return { by: 'emergency', sequence: emergency.sequence };
+  if (slot) return { by: 'slot', sequence: slot.sequence, slotIndex: slot.slotIndex };
   return { by: 'mode', mode };
 }
 
@@ -100,6 +110,9 @@ export function targetOf(
 export function saysTheSame(told: Told | undefined, target: Target): boolean {
   if (target.by === 'mode') {
     return !told || told.by === 'unanswered mode' || (told.by === 'mode' && told.mode === target.mode);
+  }
+  if (target.by === 'slot') {
+    return told?.by === 'slot' && told.sequence === target.sequence && told.slotIndex === target.slotIndex;
   }
   return told?.by === target.by && told.sequence === target.sequence;
 }

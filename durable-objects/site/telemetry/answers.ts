@@ -7,6 +7,7 @@ import { BUCKET_MS, isRegister } from '../../../protocol/telemetry.ts';
 import type { SubDevice } from '../../registry/plant-copy.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
 import type { SiteParts } from '../parts.ts';
+import { readSchedules } from '../schedule/read.ts';
 import type { Bucket } from './bucket.ts';
 import { type Heard, meterReading, roleOf } from './meter.ts';
 import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
@@ -19,9 +20,14 @@ const DAY = BUCKET_MS['1d'];
 type TelemetryQuery = Extract<HistoryQuery, { kind: 'telemetry' }>;
 
 export function readHistory(site: SiteParts, query: HistoryQuery): JsonChunk {
-  return query.kind === 'telemetry'
-    ? readTelemetry(site, query)
-    : readMeterReadings(site, query.fromMs, query.toMs);
+  switch (query.kind) {
+    case 'telemetry':
+      return readTelemetry(site, query);
+    case 'meter-readings':
+      return readMeterReadings(site, query.fromMs, query.toMs);
+    case 'schedules':
+      return readSchedules(site, query);
+  }
 }
 
 /** Readings or buckets of one metric, from the start of the range on. */

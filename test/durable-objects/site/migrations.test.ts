@@ -25,6 +25,7 @@ restoreBounds();
 /** Brings the tables back to what they were at version 2, with all that is in them. */
 async function setBack(siteId: string): Promise<void> {
   const statements = [
+    'DROP TABLE schedule',
     ...['raw', '5m', '1h', '1d'].map((level) => `DROP TABLE telemetry_${level}`),
     'ALTER TABLE journal_block DROP COLUMN alerts',
     `UPDATE journal_block SET data = replace(data, '"*",{', '{')`,

@@ -7,7 +7,7 @@ import type { Refusal } from '../../../durable-objects/site/command/refusal.ts';
 import type { HeldEmergency } from '../../../durable-objects/site/plan/stack.ts';
 import type { SiteFacts } from '../../../durable-objects/site/site-facts.ts';
 import type { DeviceCommandItem } from '../../../protocol/command.ts';
-import type { AssetType } from '../../../protocol/enums.ts';
+import type { AssetType, ScheduleStatus } from '../../../protocol/enums.ts';
 import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
 import { type Constraints, DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../protocol/site-config.ts';
 
@@ -25,6 +25,8 @@ export interface FactsOptions {
   inFault?: readonly string[];
   emergency?: HeldEmergency;
   commanded?: SiteFacts['commanded'];
+  /** By scheduleId. */
+  schedules?: Record<string, ScheduleStatus>;
   /** By external id. */
   soc?: Record<string, number>;
   /** For how long serving devices have been connected. */
@@ -81,6 +83,7 @@ export function siteFacts(options: FactsOptions = {}): SiteFacts {
       const { connectedForMs = 3_600_000 } = options;
       return id === undefined ? undefined : { id, live: isLive(id), connectedForMs };
     },
+    scheduleStatus: (id) => options.schedules?.[id],
     isActive,
     isLive,
     isOffline: ({ externalId }) => (options.offline ?? []).includes(externalId),
@@ -163,6 +166,10 @@ export const PAYLOADS: Record<CommandFamily, object> = {
   device: { commands: [chargeItem(5)] },
   emergency: { type: 'STOP' },
   mode: { mode: 'STANDARD' },
+  schedule: {
+    startTime: '2030-03-05T09:00:00.000Z',
+    slots: [{ slotIndex: 0, mode: 'STANDARD', setpoint: { value: 5 } }],
+  },
   config: { constraints: { maxImportKw: 50 } },
 };
 

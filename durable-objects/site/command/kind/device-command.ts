@@ -58,7 +58,10 @@ const checkConstraint: ItemCheck = (item, facts) => {
   }
   const demand = demandOf(item, facts);
   if (demand) {
-    return overLimit(facts, demand.limit, demand.powerKw, item.deviceId) ?? checkCharge(item, demand, facts);
+    return (
+      overLimit(facts, demand.limit, demand.powerKw, { deviceId: item.deviceId }) ??
+      checkCharge(item, demand, facts)
+    );
   }
   const { limit } = deviceCommandRule(item.command);
   if (!limit || !isLimited(facts, limit)) return undefined;

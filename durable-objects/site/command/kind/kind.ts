@@ -33,6 +33,10 @@ export interface Window {
   untilMs?: number | undefined;
   /** How long it waits for its device when it names no end. */
   waitsMs?: number;
+  /** The field that names the end; absent: validUntil. */
+  untilField?: string;
+  /** Its device is told before `fromMs` too. */
+  isToldAtOnce?: boolean;
 }
 
 /** One MQTT command that it becomes [C-7.8], [C-7.10]. */

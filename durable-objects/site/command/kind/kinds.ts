@@ -6,6 +6,7 @@ import { deviceCommandKind } from './device-command.ts';
 import { emergencyKind } from './emergency.ts';
 import type { Kind } from './kind.ts';
 import { modeChangeKind } from './mode-change.ts';
+import { scheduleKind } from './schedule.ts';
 import { siteSetpointKind } from './site-setpoint.ts';
 
 export const KINDS: { [T in CommandType]: Kind<CommandPayload<T>> } = {
@@ -13,6 +14,7 @@ export const KINDS: { [T in CommandType]: Kind<CommandPayload<T>> } = {
   DEVICE_COMMAND: deviceCommandKind,
   EMERGENCY: emergencyKind,
   MODE_CHANGE: modeChangeKind,
+  SCHEDULE: scheduleKind,
   CONFIG: configKind,
 };
 

@@ -4,15 +4,14 @@ import { EXPORTING } from '../../../../protocol/asset.ts';
 import { type SiteSetpoint, targetSignedKw } from '../../../../protocol/command.ts';
 import { parseInstant } from '../../../../protocol/ids.ts';
 import type { SiteFacts } from '../../site-facts.ts';
-import { checkGateway, checkTopology, lowestLimit, overLimit } from '../checks.ts';
+import { checkGateway, checkPower, checkTopology, lowestLimit } from '../checks.ts';
 import type { Refusal } from '../refusal.ts';
 import { toDevices } from '../to-devices.ts';
 import type { Kind, PlannedDispatch } from './kind.ts';
 
 /** Against the limits that hold now. */
 export function checkLimits(setpoint: SiteSetpoint, facts: SiteFacts): Refusal | undefined {
-  const name = setpoint.direction === 'IMPORT' ? 'maxImportKw' : 'maxExportKw';
-  return overLimit(facts, name, Math.abs(targetSignedKw(setpoint)));
+  return checkPower(facts, targetSignedKw(setpoint));
 }
 
 /** What its plant is told. */

@@ -170,6 +170,7 @@ describe('the payload of a submission', () => {
       device: 'DEVICE_COMMAND',
       emergency: 'EMERGENCY',
       mode: 'MODE_CHANGE',
+      schedule: 'SCHEDULE',
       config: 'CONFIG',
     }[family];
     expect(judgement).toMatchObject({

@@ -41,8 +41,8 @@ function overAt(entries: readonly PlanEntry[], now: number): number[] {
 }
 
 describe('between levels', () => {
-  it('EMERGENCY stands above HIGH, SLOT and NORMAL, in that order, whichever came later [C-7.7]', () => {
-    expect(LEVELS).toEqual(['EMERGENCY', 'HIGH', 'SLOT', 'NORMAL']);
+  it('EMERGENCY stands above HIGH and NORMAL, in that order, whichever came later [C-7.7]', () => {
+    expect(LEVELS).toEqual(['EMERGENCY', 'HIGH', 'NORMAL']);
     for (const [index, level] of LEVELS.entries()) {
       for (const lower of LEVELS.slice(index + 1)) {
         expect(topAt([entry(1, level, 0), entry(2, lower, 0)], 5)).toBe(1);
@@ -52,7 +52,7 @@ describe('between levels', () => {
   });
 
   it('a higher one only hides a lower, which resumes at its end [C-7.7]', () => {
-    const entries = [entry(1, 'NORMAL', 0), entry(2, 'SLOT', 10, 40), entry(3, 'HIGH', 20, 30)];
+    const entries = [entry(1, 'NORMAL', 0), entry(2, 'HIGH', 10, 40), entry(3, 'EMERGENCY', 20, 30)];
     expect([5, 15, 25, 35, 45].map((now) => topAt(entries, now))).toEqual([1, 2, 3, 2, 1]);
     expect(replacedAt(entries, 45)).toEqual([]);
   });
@@ -120,7 +120,7 @@ describe('within a level', () => {
   });
 
   it('an entry of another level replaces nothing [C-7.7]', () => {
-    expect(replacedAt([entry(1, 'NORMAL', 0), entry(2, 'HIGH', 0), entry(3, 'SLOT', 0)], 5)).toEqual([]);
+    expect(replacedAt([entry(1, 'NORMAL', 0), entry(2, 'HIGH', 0), entry(3, 'EMERGENCY', 0)], 5)).toEqual([]);
   });
 });
 
@@ -238,8 +238,9 @@ describe('a site that slept', () => {
 
 describe('what the plant is told', () => {
   const stop: HeldEmergency = { sequence: 9, type: 'STOP' };
-  const told = (level: Level | undefined, emergency?: HeldEmergency): Target =>
-    targetOf(level && entry(1, level, 0), emergency, 'ZERO_EXPORT');
+  const slot = { sequence: 7, slotIndex: 3 };
+  const told = (level: Level | undefined, emergency?: HeldEmergency, at?: typeof slot): Target =>
+    targetOf(level && entry(1, level, 0), emergency, at, 'ZERO_EXPORT');
 
   it('is the top of the stack, else the mode in force [C-7.7]', () => {
     for (const level of LEVELS) expect(told(level)).toEqual({ by: 'entry', sequence: 1 });
@@ -248,15 +249,28 @@ describe('what the plant is told', () => {
 
   it('is an emergency above everything but an EMERGENCY setpoint [C-7.7]', () => {
     expect(told('EMERGENCY', stop)).toEqual({ by: 'entry', sequence: 1 });
-    for (const level of ['HIGH', 'SLOT', 'NORMAL', undefined] as const) {
-      expect(told(level, stop)).toEqual({ by: 'emergency', sequence: 9 });
+    for (const level of ['HIGH', 'NORMAL', undefined] as const) {
+      for (const at of [undefined, slot]) {
+        expect(told(level, stop, at)).toEqual({ by: 'emergency', sequence: 9 });
+      }
     }
   });
 
-  it('is the same when it is the same entry, the same emergency or the same mode, and only then [C-7.7]', () => {
+  it('is the slot of a schedule above NORMAL and below HIGH, whichever came later [C-7.7]', () => {
+    for (const level of ['NORMAL', undefined] as const)
+      expect(told(level, undefined, slot)).toEqual({ by: 'slot', ...slot });
+    for (const level of ['EMERGENCY', 'HIGH'] as const)
+      expect(told(level, undefined, slot)).toEqual({ by: 'entry', sequence: 1 });
+    expect(told('EMERGENCY', stop, slot)).toEqual({ by: 'entry', sequence: 1 });
+  });
+
+  it('is the same when it is the same entry, slot, emergency or mode, and only then [C-7.7]', () => {
     const targets: Target[] = [
       { by: 'entry', sequence: 1 },
       { by: 'entry', sequence: 2 },
+      { by: 'slot', sequence: 1, slotIndex: 1 },
+      { by: 'slot', sequence: 1, slotIndex: 2 },
+      { by: 'slot', sequence: 2, slotIndex: 1 },
       { by: 'emergency', sequence: 1 },
       { by: 'emergency', sequence: 2 },
       { by: 'mode', mode: 'STANDARD' },
@@ -275,13 +289,14 @@ describe('what the plant is told', () => {
     for (const told of [undefined, unanswered]) {
       expect(saysTheSame(told, mode)).toBe(true);
       expect(saysTheSame(told, { by: 'entry', sequence: 3 })).toBe(false);
+      expect(saysTheSame(told, { by: 'slot', sequence: 3, slotIndex: 0 })).toBe(false);
       expect(saysTheSame(told, { by: 'emergency', sequence: 3 })).toBe(false);
     }
   });
 });
 
 describe('the next change', () => {
-  const entries = [entry(1, 'NORMAL', 10), entry(2, 'HIGH', 20, 30), entry(3, 'SLOT', 5, 40)];
+  const entries = [entry(1, 'NORMAL', 10), entry(2, 'HIGH', 20, 30), entry(3, 'EMERGENCY', 5, 40)];
 
   it('is the next start or end, never now [C-7.7]', () => {
     expect([0, 5, 10, 20, 29, 30, 40].map((now) => nextChangeMs(entries, now))).toEqual([

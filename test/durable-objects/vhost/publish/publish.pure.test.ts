@@ -201,6 +201,7 @@ describe('the acknowledgement of a command for no site', () => {
       device: 'DEVICE_COMMAND',
       emergency: 'EMERGENCY',
       mode: 'MODE_CHANGE',
+      schedule: 'SCHEDULE',
       config: 'CONFIG',
     }[family];
     expect(event).toMatchObject({ kind: 'ack', correlationId: 'corr-42', atMs: NOW_MS });

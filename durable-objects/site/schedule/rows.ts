@@ -1,0 +1,240 @@
+/**
+ * The schedules of a site as they are kept: those that are open in memory, without their slots until those are asked
+ * for; the others in their rows, until there are too many.
+ */
+import type { ScheduleStatus } from '../../../protocol/enums.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { earliest } from '../../object/agenda.ts';
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+import { type DueSlot, type KeptSlot, lastEndMs, nextBoundaryMs, type SlotWindow, slotAt } from './slots.ts';
+
+/** One that has not ended; all instants epoch milliseconds. */
+export interface OpenSchedule extends SlotWindow {
+  readonly id: string;
+  /** Of its command: the newer has the higher. */
+  readonly sequence: number;
+  readonly status: ScheduleStatus;
+  readonly lastMs: number;
+  readonly isCarried: boolean;
+}
+
+/** The slot that stands at a moment, and whose it is. */
+export interface StandingSlot extends DueSlot {
+  id: string;
+  sequence: number;
+}
+
+/** A schedule as its row has it. */
+export type ScheduleRow = {
+  id: string;
+  command_sequence: number;
+  status: ScheduleStatus;
+  starts_at_ms: number;
+  ends_at_ms: number;
+  slot_ms: number;
+  slot_count: number;
+  last_ms: number;
+  is_carried: number;
+  created_at_ms: number;
+  ended_at_ms: number | null;
+  /** JSON of `KeptSlot[]`. */
+  slots: string;
+};
+
+export class ScheduleRows {
+  readonly #sql: Sql;
+  #open: Map<number, OpenSchedule> | undefined;
+  readonly #slots = new Map<number, readonly KeptSlot[]>();
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** Oldest first. */
+  open(): OpenSchedule[] {
+    return [...this.#all().values()];
+  }
+
+  openOf(commandSequence: number): OpenSchedule | undefined {
+    return this.#all().get(commandSequence);
+  }
+
+  /** Of any that is remembered. */
+  find(id: string): { commandSequence: number; status: ScheduleStatus } | undefined {
+    const row = this.#sql.one<Pick<ScheduleRow, 'command_sequence' | 'status'>>(
+      'SELECT command_sequence, status FROM schedule WHERE id = ?',
+      id,
+    );
+    return row && { commandSequence: row.command_sequence, status: row.status };
+  }
+
+  /** Of an open one. */
+  slotsOf({ id, sequence }: Pick<OpenSchedule, 'id' | 'sequence'>): readonly KeptSlot[] {
+    const known = this.#slots.get(sequence);
+    if (known) return known;
+    const row = this.#sql.one<{ slots: string }>('SELECT slots FROM schedule WHERE id = ?', id);
+    const slots = JSON.parse(row?.slots ?? '[]') as KeptSlot[];
+    this.#slots.set(sequence, slots);
+    return slots;
+  }
+
+  /** What the plant is to do by its schedules: those that it has taken. No two of them have the same moment. */
+  standing(atMs: number): StandingSlot | undefined {
+    for (const schedule of this.#all().values()) {
+      if (schedule.status === 'PENDING' || atMs < schedule.startsAtMs || atMs >= schedule.lastMs) continue;
+      const slot = slotAt(schedule, this.slotsOf(schedule), atMs);
+      if (slot) return { ...slot, id: schedule.id, sequence: schedule.sequence };
+    }
+    return undefined;
+  }
+
+  /** When time alone changes anything of them next; now, where it has and nobody has looked. */
+  dueMs(now: number): number | undefined {
+    return earliest(
+      this.open().map((schedule) => {
+        const { status, startsAtMs, endsAtMs, lastMs } = schedule;
+        if (status === 'PENDING') return endsAtMs;
+        if (status === 'ACCEPTED') return startsAtMs;
+        return now < lastMs ? nextBoundaryMs(schedule, () => this.slotsOf(schedule), now) : now;
+      }),
+    );
+  }
+
+  /** The latest recorded of those that are open (spec: Site configuration snapshot). */
+  latestOpen(): ScheduleRow | undefined {
+    return this.#sql.one<ScheduleRow>(
+      'SELECT * FROM schedule WHERE ended_at_ms IS NULL ORDER BY command_sequence DESC LIMIT 1',
+    );
+  }
+
+  /** Those whose windows meet [fromMs, toMs), by their start, from behind that one on. */
+  meeting(fromMs: number, toMs: number, afterSequence: number | null, limit: number): ScheduleRow[] {
+    // No window is longer than this.
+    const earliestMs = fromMs - LIMIT.scheduleSlots * LIMIT.scheduleSlotMinutesMax * 60_000;
+    const [after] =
+      afterSequence === null
+        ? []
+        : this.#sql.all<{ at: number }>(
+            'SELECT starts_at_ms AS at FROM schedule WHERE command_sequence = ?',
+            afterSequence,
+          );
+    return this.#sql.all<ScheduleRow>(
+      `SELECT * FROM schedule WHERE (starts_at_ms, command_sequence) > (?, ?) AND starts_at_ms < ? AND ends_at_ms > ?
+       ORDER BY starts_at_ms, command_sequence LIMIT ?`,
+      after?.at ?? earliestMs,
+      afterSequence ?? 0,
+      toMs,
+      fromMs,
+      limit,
+    );
+  }
+
+  insert(turn: Turn, id: string, sequence: number, window: SlotWindow, slots: readonly KeptSlot[]): void {
+    const { startsAtMs, endsAtMs, slotMs } = window;
+    const schedule = { id, sequence, startsAtMs, endsAtMs, slotMs, lastMs: endsAtMs, isCarried: false };
+    this.#note(turn, sequence, { ...schedule, status: 'PENDING' });
+    turn.write(
+      `INSERT INTO schedule (id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms,
+         created_at_ms, slots) VALUES (?, ?, 'PENDING', ?, ?, ?, ?, ?, ?, ?)`,
+      ...[
+        id,
+        sequence,
+        startsAtMs,
+        endsAtMs,
+        slotMs,
+        slots.length,
+        endsAtMs,
+        turn.now,
+        JSON.stringify(slots),
+      ],
+    );
+    this.#forgetOldest(turn);
+  }
+
+  /** An open one goes on. */
+  update(
+    turn: Turn,
+    schedule: OpenSchedule,
+    change: Partial<Pick<OpenSchedule, 'status' | 'isCarried'>>,
+  ): void {
+    const next = { ...schedule, ...change };
+    this.#note(turn, schedule.sequence, next);
+    turn.write(
+      'UPDATE schedule SET status = ?, is_carried = ? WHERE id = ?',
+      next.status,
+      Number(next.isCarried),
+      schedule.id,
+    );
+  }
+
+  /** Returns it as it then is. */
+  setSlots(turn: Turn, schedule: OpenSchedule, slots: readonly KeptSlot[]): OpenSchedule {
+    const next = { ...schedule, lastMs: lastEndMs(schedule, slots) };
+    this.#note(turn, schedule.sequence, next);
+    turn.write(
+      'UPDATE schedule SET slots = ?, last_ms = ? WHERE id = ?',
+      JSON.stringify(slots),
+      next.lastMs,
+      schedule.id,
+    );
+    return next;
+  }
+
+  end(turn: Turn, { id, sequence }: OpenSchedule, status: 'COMPLETED' | 'FAILED' | 'CANCELLED'): void {
+    this.#note(turn, sequence, undefined);
+    turn.write('UPDATE schedule SET status = ?, ended_at_ms = ? WHERE id = ?', status, turn.now, id);
+  }
+
+  #forgetOldest(turn: Turn): void {
+    const count = this.#sql.one<{ count: number }>('SELECT count(*) AS count FROM schedule')?.count ?? 0;
+    const surplus = count - LIMIT.schedulesKept;
+    if (surplus <= 0) return;
+    turn.write(
+      `DELETE FROM schedule WHERE id IN
+         (SELECT id FROM schedule WHERE ended_at_ms IS NOT NULL ORDER BY starts_at_ms, command_sequence LIMIT ?)`,
+      surplus,
+    );
+  }
+
+  #note(turn: Turn, sequence: number, schedule: OpenSchedule | undefined): void {
+    const open = this.#all();
+    const before = open.get(sequence);
+    turn.undo(() => {
+      this.#slots.delete(sequence);
+      put(open, sequence, before);
+    });
+    this.#slots.delete(sequence);
+    put(open, sequence, schedule);
+  }
+
+  #all(): Map<number, OpenSchedule> {
+    this.#open ??= new Map(
+      this.#sql
+        .all<Omit<ScheduleRow, 'slots'>>(
+          `SELECT id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, last_ms, is_carried FROM schedule
+           WHERE ended_at_ms IS NULL ORDER BY command_sequence`,
+        )
+        .map((row) => [row.command_sequence, toOpen(row)]),
+    );
+    return this.#open;
+  }
+}
+
+function put(open: Map<number, OpenSchedule>, sequence: number, schedule: OpenSchedule | undefined): void {
+  if (schedule) open.set(sequence, schedule);
+  else open.delete(sequence);
+}
+
+function toOpen(row: Omit<ScheduleRow, 'slots'>): OpenSchedule {
+  return {
+    id: row.id,
+    sequence: row.command_sequence,
+    status: row.status,
+    startsAtMs: row.starts_at_ms,
+    endsAtMs: row.ends_at_ms,
+    slotMs: row.slot_ms,
+    lastMs: row.last_ms,
+    isCarried: row.is_carried === 1,
+  };
+}

@@ -1,0 +1,82 @@
+/** Schedules: what sets and cancels one, and how one is read (spec: Schedule summary; [C-4.4], [C-7.9]). */
+import { z } from 'zod';
+import { OPERATING_MODES, SCHEDULE_STATUSES } from './enums.ts';
+import { instant, parseInstant, uuid } from './ids.ts';
+import { LIMIT } from './limits.ts';
+import { quantity, reason } from './payload-fields.ts';
+
+const MINUTE_MS = 60_000;
+
+/** `value`: kW, + = import. Without a setpoint the slot is a mode alone. */
+const publishedSlot = z.strictObject({
+  slotIndex: z.int(),
+  mode: z.enum(OPERATING_MODES),
+  setpoint: z.strictObject({ value: quantity }).optional(),
+});
+
+/** The payload of `{slug}.schedule.set`. */
+export const scheduleSet = z
+  .strictObject({
+    scheduleId: uuid.optional(),
+    startTime: instant,
+    endTime: instant.optional(),
+    slotDurationMinutes: z
+      .int()
+      .min(LIMIT.scheduleSlotMinutesMin)
+      .max(LIMIT.scheduleSlotMinutesMax)
+      .default(LIMIT.scheduleSlotMinutes),
+    slots: z.array(publishedSlot).min(1).max(LIMIT.scheduleSlots),
+  })
+  .superRefine((schedule, context) => {
+    const place = schedule.slots.findIndex(({ slotIndex }, index) => slotIndex !== index);
+    if (place >= 0) {
+      const message = `must be ${place}: slots are contiguous from 0`;
+      context.addIssue({ code: 'custom', path: ['slots', place, 'slotIndex'], message });
+    }
+    const { endsAtMs } = scheduleWindow(schedule);
+    if (schedule.endTime === undefined || parseInstant(schedule.endTime) === endsAtMs) return;
+    const message = 'must be startTime and as many slots, or be left out';
+    context.addIssue({ code: 'custom', path: ['endTime'], message });
+  });
+export type ScheduleSet = z.infer<typeof scheduleSet>;
+
+/** The payload of `{slug}.schedule.cancel`. */
+export const scheduleCancel = z.strictObject({ scheduleId: uuid, reason: reason.optional() });
+export type ScheduleCancel = z.infer<typeof scheduleCancel>;
+
+/** Epoch milliseconds; slots lie one behind the other, in UTC, whatever clocks on walls do. */
+export function scheduleWindow({
+  startTime,
+  slotDurationMinutes,
+  slots,
+}: Pick<ScheduleSet, 'startTime' | 'slotDurationMinutes' | 'slots'>): {
+  startsAtMs: number;
+  endsAtMs: number;
+  slotMs: number;
+} {
+  const startsAtMs = parseInstant(startTime) ?? 0;
+  const slotMs = slotDurationMinutes * MINUTE_MS;
+  return { startsAtMs, endsAtMs: startsAtMs + slots.length * slotMs, slotMs };
+}
+
+export const scheduleSlot = z.strictObject({
+  slotIndex: z.int(),
+  startTime: z.string(),
+  endTime: z.string(),
+  mode: z.enum(OPERATING_MODES),
+  setpoint: z.strictObject({ value: z.number(), unit: z.literal('kW') }).nullable(),
+});
+
+/** spec: Schedule summary. */
+export const scheduleSummary = z.strictObject({
+  id: z.string(),
+  plantId: z.string(),
+  status: z.enum(SCHEDULE_STATUSES),
+  startTime: z.string(),
+  endTime: z.string(),
+  slotCount: z.int(),
+  slotDurationMinutes: z.number(),
+  slots: z.array(scheduleSlot),
+  createdAt: z.string(),
+});
+export type ScheduleSummary = z.infer<typeof scheduleSummary>;

@@ -1,0 +1,139 @@
+/** What schedules cost a site, and how many of them it keeps [rule 9]. */
+import { runInDurableObject } from 'cloudflare:test';
+import { describe, expect, it } from 'vitest';
+import { LIMIT } from '../../../../protocol/limits.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
+import { endOf, newAwaySite, newPlannedSite, obey, told } from '../../../support/workerd/site-plan.ts';
+import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
+import { readSchedules, schedule, statuses } from '../../../support/workerd/site-schedules.ts';
+import { type Plant, siteOf } from '../../../support/workerd/world.ts';
+
+holdClock();
+
+const slots = (count: number) => Array.from({ length: count }, (_none, index) => index % 50);
+
+async function rowsWritten({ id, gateway }: Plant): Promise<number> {
+  return (await siteOf(id).diagnostics(gateway.id)).rowsWritten;
+}
+
+describe('what a schedule costs', () => {
+  it('672 slots are taken and stored in as many rows as one, three of them for the schedule [rule 9]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    const costs: number[] = [];
+    const stored: number[] = [];
+    for (const [index, count] of [1, 1, 672].entries()) {
+      const before = await rowsWritten(plant);
+      const one = schedule(slots(count), { inMs: DAY + index * DAY, slotMinutes: 1 });
+      expect(await partner.acknowledge(one)).toMatchObject({ status: 'ACCEPTED' });
+      costs.push((await rowsWritten(plant)) - before);
+      stored.push(
+        await runInDurableObject(siteOf(plant.id), (_site, { storage }) => {
+          // The same row once more, in a transaction that does not stand: what storing it alone writes.
+          let rows = 0;
+          try {
+            storage.transactionSync(() => {
+              const copied =
+                'starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms, is_carried, created_at_ms, ended_at_ms, slots';
+              rows = storage.sql.exec(
+                `INSERT INTO schedule (id, command_sequence, status, ${copied})
+                   SELECT 'copy', -1, status, ${copied} FROM schedule ORDER BY command_sequence DESC LIMIT 1`,
+              ).rowsWritten;
+              throw new Error('not to stand');
+            });
+          } catch (error) {
+            expect(String(error)).toContain('not to stand');
+          }
+          return rows;
+        }),
+      );
+    }
+    // The first of a site counts what a site writes once.
+    expect(costs[2]).toBe(costs[1]);
+    expect(stored).toEqual([3, 3, 3]);
+  });
+
+  it('a boundary is at most six rows, the answer of the plant included [rule 9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, link } = scene;
+    await partner.submit(schedule(slots(20)));
+    await obey(scene, 1, 'COMPLETED');
+    await obey(scene, 2, 'RECEIVED', 'COMPLETED');
+    for (const acks of [
+      ['COMPLETED'],
+      ['RECEIVED', 'COMPLETED'],
+      ['RECEIVED', 'IN_PROGRESS'],
+      ['RECEIVED'],
+    ] as const) {
+      const costs: number[] = [];
+      for (let boundary = 0; boundary < 3; boundary++) {
+        const before = await rowsWritten(plant);
+        await passTime(plant.id, MINUTE);
+        await obey(scene, (await told(link, plant)).length, ...acks);
+        costs.push((await rowsWritten(plant)) - before);
+      }
+      expect([acks, Math.max(...costs) <= 6, costs]).toEqual([acks, true, costs]);
+    }
+  });
+});
+
+describe('too many schedules', () => {
+  it('that are open: the oldest ends QUEUE_FULL, and the site wakes with the others [rule 9]', async () => {
+    const { plant, partner } = await newAwaySite();
+    const all = Array.from({ length: LIMIT.openSchedules + 1 }, (_none, index) =>
+      schedule(slots(672), { inMs: (index + 1) * DAY }),
+    );
+    // So many may wait for their plant; the others have been acknowledged.
+    for (const one of all) {
+      await partner.submit(one);
+      await runInDurableObject(siteOf(plant.id), (_site, { storage }) => {
+        storage.sql.exec('DELETE FROM dispatch');
+      });
+    }
+    expect(await endOf(plant, all[0] as (typeof all)[0])).toBe('FAILED QUEUE_FULL');
+    await evictSite(plant.id);
+    const open = await numberOf(plant.id, 'SELECT count(*) FROM schedule WHERE ended_at_ms IS NULL');
+    expect(open).toBe(LIMIT.openSchedules);
+    await passTime(plant.id, DAY - HOUR);
+    expect((await statuses(plant.id)).slice(0, 2)).toEqual(['FAILED', 'PENDING']);
+  });
+
+  it('that have ended: the oldest are forgotten, and all that are left are listed in chunks [rule 9]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    const ended = LIMIT.schedulesKept + 20;
+    await partner.submit(schedule([1]));
+    await runInDurableObject(siteOf(plant.id), (_site, { storage }) => {
+      const text = JSON.stringify(slots(672).map((kw) => ['LOCAL_OPTIMIZATION', kw]));
+      for (let index = 0; index < ended; index++) {
+        const startMs = Date.now() - 2 * DAY + index * MINUTE;
+        const window = [
+          startMs,
+          startMs + 672 * MINUTE,
+          MINUTE,
+          672,
+          startMs + 672 * MINUTE,
+          startMs,
+          startMs,
+        ];
+        storage.sql.exec(
+          `INSERT INTO schedule (id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms,
+             created_at_ms, ended_at_ms, slots) VALUES (?, ?, 'COMPLETED', ?, ?, ?, ?, ?, ?, ?, ?)`,
+          `ended-${index}`,
+          1_000_000 + index,
+          ...window,
+          text,
+        );
+      }
+    });
+    await evictSite(plant.id);
+    await partner.submit(schedule([2], { inMs: DAY }));
+    expect(await numberOf(plant.id, 'SELECT count(*) FROM schedule')).toBe(LIMIT.schedulesKept);
+    // Two are open.
+    const [oldest] = await readSchedules(plant.id, Date.now() - 2 * DAY, Date.now() - DAY - HOUR);
+    expect(oldest?.id).toBe(`ended-${ended + 2 - LIMIT.schedulesKept}`);
+    const some = await readSchedules(plant.id, Date.now() - 2 * DAY, Date.now() - 2 * DAY + 3 * HOUR);
+    const first = ended + 2 - LIMIT.schedulesKept;
+    expect(some.map(({ id }) => id)).toEqual(
+      Array.from({ length: 180 - first }, (_none, index) => `ended-${first + index}`),
+    );
+  });
+});

@@ -1,0 +1,464 @@
+/** A schedule from its publish to its end: what its plant is told slot by slot, and what its partner hears [C-7.9]. */
+import { describe, expect, it } from 'vitest';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
+import { commandsOf, connectListening } from '../../../support/workerd/site-devices.ts';
+import {
+  endOf,
+  executionsOf,
+  heard,
+  newAwaySite,
+  newPlannedSite,
+  obey,
+  planned,
+  rowOf,
+  told,
+  toldCommands,
+} from '../../../support/workerd/site-plan.ts';
+import { readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
+import { evictSite } from '../../../support/workerd/site-rows.ts';
+import {
+  cancel,
+  readSchedules,
+  schedule,
+  scheduleOf,
+  statuses,
+} from '../../../support/workerd/site-schedules.ts';
+import { submission } from '../../../support/workerd/site-submissions.ts';
+
+holdClock();
+
+describe('a schedule that its plant follows', () => {
+  it('is PENDING, ACCEPTED by its ack, ACTIVE when its window opens, COMPLETED behind its last slot [C-7.9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const set = schedule([5, -3, 'PEAK_SHAVING'], { inMs: MINUTE });
+    expect(await partner.acknowledge(set)).toEqual({ status: 'ACCEPTED', commandType: 'SCHEDULE' });
+    expect(await statuses(plant.id)).toEqual(['PENDING']);
+    await obey(scene, 1, 'RECEIVED', 'COMPLETED');
+    expect(await statuses(plant.id)).toEqual(['ACCEPTED']);
+    expect(await endOf(plant, set)).toBe('PENDING');
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET']);
+    await passTime(plant.id, MINUTE);
+    expect(await statuses(plant.id)).toEqual(['ACTIVE']);
+    expect(await endOf(plant, set)).toBe('EXECUTING');
+    await obey(scene, 2, 'RECEIVED', 'COMPLETED');
+    await passTime(plant.id, MINUTE);
+    await obey(scene, 3, 'COMPLETED');
+    await passTime(plant.id, MINUTE);
+    await obey(scene, 4, 'RECEIVED');
+    await passTime(plant.id, MINUTE - 1);
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 5, -3, 'PEAK_SHAVING']);
+    expect(await endOf(plant, set)).toBe('EXECUTING');
+    await passTime(plant.id, 1);
+    // Behind it the plant does as its mode says.
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 5, -3, 'PEAK_SHAVING', 'STANDARD']);
+    expect(await statuses(plant.id)).toEqual(['COMPLETED']);
+    expect(await endOf(plant, set)).toBe('COMPLETED');
+    expect(await executionsOf(scene, set)).toEqual([
+      { commandType: 'SCHEDULE', status: 'EXECUTING' },
+      { commandType: 'SCHEDULE', status: 'COMPLETED' },
+    ]);
+    expect(scene.listener.events('alarm')).toEqual([]);
+  });
+
+  it('tells the gateway all of it for running alone, and each slot as what it is [C-7.9], [C-7.10]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const scheduleId = crypto.randomUUID();
+    const startMs = Date.now();
+    const payload = scheduleOf([5.25, 'ZERO_EXPORT'], { scheduleId, slotMinutes: 15 });
+    const set = submission('schedule', payload);
+    await partner.submit(set);
+    await obey(scene, 1, 'COMPLETED');
+    await obey(scene, 2, 'COMPLETED');
+    await passTime(plant.id, 15 * MINUTE);
+    const commands = await toldCommands(link, plant);
+    expect(commands.map(({ action, payload: what }) => [action, what])).toEqual([
+      [
+        'SCHEDULE_SET',
+        {
+          scheduleId,
+          sequence: expect.any(Number),
+          startTime: formatInstant(startMs),
+          endTime: formatInstant(startMs + 30 * MINUTE),
+          slotDurationMinutes: 15,
+          slots: payload.slots,
+        },
+      ],
+      [
+        'SITE_SETPOINT',
+        {
+          scheduleId,
+          slotIndex: 0,
+          mode: 'STANDARD',
+          targetSignedKw: 5.25,
+          validUntil: formatInstant(startMs + 15 * MINUTE),
+        },
+      ],
+      [
+        'MODE_CHANGE',
+        { scheduleId, slotIndex: 1, mode: 'ZERO_EXPORT', validUntil: formatInstant(startMs + 30 * MINUTE) },
+      ],
+    ]);
+    // The mode of a slot is the plant's for its time, and nobody's mode in force.
+    expect(await readConfig(plant.id)).toMatchObject({ operatingMode: 'STANDARD', modeOverride: null });
+  });
+
+  it('that began before it was sent is followed from the slot on that is due [C-7.9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const set = schedule([1, 2, 3], { inMs: -90 * SECOND });
+    await partner.submit(set);
+    await obey(scene, 1, 'COMPLETED');
+    expect(await statuses(plant.id)).toEqual(['ACTIVE']);
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 2]);
+    expect((await toldCommands(link, plant))[1]?.payload.slotIndex).toBe(1);
+  });
+
+  it('has the id of its command where it named none, and tells it the same again when it is sent again [C-7.3]', async () => {
+    const { plant, partner, link } = await newPlannedSite();
+    const set = schedule([1]);
+    const acknowledgement = await partner.acknowledge(set);
+    expect(await partner.acknowledge(set)).toEqual(acknowledgement);
+    expect(await readSchedules(plant.id)).toMatchObject([{ id: (await rowOf(plant, set)).id }]);
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET']);
+  });
+
+  it('says in the log what it is and when [C-4.3]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    const set = schedule([1, 2], { inMs: MINUTE });
+    await partner.submit(set);
+    expect(await rowOf(plant, set)).toMatchObject({
+      commandType: 'SCHEDULE',
+      routingKey: 'acme.schedule.set',
+      target: 'SITE',
+      status: 'PENDING',
+      validFrom: formatInstant(Date.now() + MINUTE),
+      validUntil: formatInstant(Date.now() + 3 * MINUTE),
+      decision: { stage: 'dispatch', facts: { dispatches: [{ action: 'SCHEDULE_SET', isThere: true }] } },
+    });
+  });
+});
+
+describe('a schedule that its plant does not take', () => {
+  it('is FAILED when its gateway says so, at once or later, and no slot of it is told any more [C-7.9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const [refused, dropped] = [schedule([1]), schedule([2, 3])];
+    await partner.submit(refused);
+    await obey(scene, 1, 'FAILED');
+    expect(await endOf(plant, refused)).toBe(`FAILED ${plant.gateway.id}`);
+    await partner.submit(dropped);
+    const { cmdId } = await obey(scene, 2, 'RECEIVED');
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2]);
+    expect(cmdId).not.toBe('');
+    await obey(scene, 2, 'FAILED');
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2, 'STANDARD']);
+    expect(await endOf(plant, dropped)).toBe(`FAILED ${plant.gateway.id}`);
+    expect(await statuses(plant.id)).toEqual(['FAILED', 'FAILED']);
+  });
+
+  it('is FAILED NO_ACK behind three tries, and was not followed meanwhile [C-7.8]', async () => {
+    const { plant, link, partner } = await newPlannedSite();
+    const set = schedule([1, 2, 3]);
+    await partner.submit(set);
+    await passTime(plant.id, 90 * SECOND);
+    expect(await told(link, plant)).toEqual(Array(3).fill('SCHEDULE_SET'));
+    expect(await endOf(plant, set)).toBe('FAILED NO_ACK');
+    expect(await statuses(plant.id)).toEqual(['FAILED']);
+  });
+
+  it('waits for a gateway that is away, to the end of its window, and ends EXPIRED with an alarm [C-7.6]', async () => {
+    const scene = await newAwaySite();
+    const { plant, partner, listener } = scene;
+    const set = schedule([1, 2]);
+    expect(await partner.acknowledge(set)).toEqual({ status: 'QUEUED', commandType: 'SCHEDULE' });
+    await passTime(plant.id, 2 * MINUTE - 1);
+    expect(await statuses(plant.id)).toEqual(['PENDING']);
+    await passTime(plant.id, 1);
+    expect(await endOf(plant, set)).toBe('FAILED EXPIRED');
+    expect(await statuses(plant.id)).toEqual(['FAILED']);
+    await heard(scene);
+    expect(listener.events('alarm').map(({ payload }) => payload)).toMatchObject([
+      { type: 'COMMAND_EXPIRED', commandType: 'SCHEDULE' },
+    ]);
+    expect(await readCommands(plant.id, 1, 10)).toMatchObject({ total: 1 });
+  });
+
+  it('that waited goes out when its gateway comes, and is followed from then on [C-7.6]', async () => {
+    const scene = await newAwaySite();
+    const { plant, partner } = scene;
+    await partner.submit(schedule([1, 2, 3]));
+    await passTime(plant.id, 70 * SECOND);
+    const link = await connectListening(plant);
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET']);
+    await obey({ link, plant }, 1, 'COMPLETED');
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 2]);
+    expect(await statuses(plant.id)).toEqual(['ACTIVE']);
+  });
+});
+
+describe('a slot that its plant does not take', () => {
+  it('is skipped with an alarm, refused or never answered, and the schedule goes on [C-7.9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner, listener } = scene;
+    const set = schedule([1, 2, 3], { slotMinutes: 5 });
+    await partner.submit(set);
+    await obey(scene, 1, 'COMPLETED');
+    await obey(scene, 2, 'RECEIVED', 'FAILED');
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 1, 'STANDARD']);
+    await obey(scene, 3, 'COMPLETED');
+    await passTime(plant.id, 5 * MINUTE + 90 * SECOND);
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 1, 'STANDARD', 2, 2, 2, 'STANDARD']);
+    await obey(scene, 7, 'COMPLETED');
+    await passTime(plant.id, 5 * MINUTE - 90 * SECOND);
+    await obey(scene, 8, 'COMPLETED');
+    await passTime(plant.id, 5 * MINUTE);
+    expect(await endOf(plant, set)).toBe('COMPLETED slot 0 skipped: FAILED; slot 1 skipped: NO_ACK');
+    await heard(scene);
+    const alarms = listener.events('alarm').map(({ payload }) => payload);
+    expect(alarms).toMatchObject([
+      { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 0 stands no longer: FAILED' },
+      { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 1 stands no longer: NO_ACK' },
+    ]);
+  });
+
+  it('and no other either: the schedule is FAILED for what they were skipped for [C-7.9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner } = scene;
+    const set = schedule([1], { slotMinutes: 5 });
+    await partner.submit(set);
+    await obey(scene, 1, 'COMPLETED');
+    await obey(scene, 2, 'FAILED');
+    await passTime(plant.id, 5 * MINUTE);
+    expect(await endOf(plant, set)).toBe('FAILED slot 0 skipped: FAILED');
+    expect(await statuses(plant.id)).toEqual(['FAILED']);
+  });
+});
+
+describe('a schedule that is cancelled', () => {
+  it('ends at once, its gateway is told, and the plant does what else the plan says [C-7.9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const scheduleId = crypto.randomUUID();
+    const set = schedule([5, 6], { scheduleId });
+    await partner.submit(planned(2, 'NORMAL'), set);
+    await obey(scene, 1);
+    await obey(scene, 2, 'COMPLETED');
+    await obey(scene, 3, 'COMPLETED');
+    expect(await told(link, plant)).toEqual([2, 'SCHEDULE_SET', 5]);
+    const end = cancel(scheduleId, { reason: 'the market has moved' });
+    expect(await partner.acknowledge(end)).toEqual({ status: 'ACCEPTED', commandType: 'SCHEDULE' });
+    expect(await told(link, plant)).toEqual([2, 'SCHEDULE_SET', 5, 'SCHEDULE_CANCEL', 2]);
+    expect((await toldCommands(link, plant))[3]?.payload).toEqual({
+      scheduleId,
+      reason: 'the market has moved',
+    });
+    expect(await statuses(plant.id)).toEqual(['CANCELLED']);
+    expect(await executionsOf(scene, set)).toMatchObject([
+      { status: 'EXECUTING' },
+      { status: 'FAILED', reason: 'CANCELLED' },
+    ]);
+    await obey(scene, 4, 'COMPLETED');
+    expect(await executionsOf(scene, end)).toMatchObject([{ status: 'EXECUTING' }, { status: 'COMPLETED' }]);
+    await obey(scene, 5);
+    await passTime(plant.id, HOUR);
+    expect((await told(link, plant)).slice(5)).toEqual([]);
+  });
+
+  it('before its gateway heard of it is told to nobody but as cancelled [C-7.9]', async () => {
+    const scene = await newAwaySite();
+    const { plant, partner } = scene;
+    const scheduleId = crypto.randomUUID();
+    const set = schedule([5, 6], { scheduleId, inMs: MINUTE });
+    await partner.submit(set);
+    expect(await partner.acknowledge(cancel(scheduleId))).toMatchObject({ status: 'QUEUED' });
+    expect(await endOf(plant, set)).toBe('FAILED CANCELLED');
+    const link = await connectListening(plant);
+    expect(await told(link, plant)).toEqual(['SCHEDULE_CANCEL']);
+    await passTime(plant.id, 2 * MINUTE);
+    expect(commandsOf(link).filter(({ action }) => action === 'SITE_SETPOINT')).toEqual([]);
+  });
+});
+
+describe('what cannot be', () => {
+  const UNKNOWN = '00000000-0000-4000-8000-00000000dead';
+  const at = (offsetMs: number) => formatInstant(Date.now() + offsetMs);
+  const slot = (slotIndex: number, more: object = {}) => ({ slotIndex, mode: 'STANDARD', ...more });
+
+  it.each<[string, () => object, string, RegExp]>([
+    ['no slots', () => ({ startTime: at(0), slots: [] }), 'set', /^slots: /],
+    [
+      'more than 672 slots',
+      () => ({ startTime: at(0), slots: Array.from({ length: 673 }, (_none, index) => slot(index)) }),
+      'set',
+      /^slots: /,
+    ],
+    [
+      'slots that do not begin at 0',
+      () => ({ startTime: at(0), slots: [slot(1)] }),
+      'set',
+      /^slots\.0\.slotIndex: /,
+    ],
+    [
+      'slots with a gap',
+      () => ({ startTime: at(0), slots: [slot(0), slot(2)] }),
+      'set',
+      /^slots\.1\.slotIndex: must be 1/,
+    ],
+    [
+      'slots of no minute',
+      () => ({ startTime: at(0), slotDurationMinutes: 0, slots: [slot(0)] }),
+      'set',
+      /^slotDurationMinutes: /,
+    ],
+    [
+      'slots of an hour and more',
+      () => ({ startTime: at(0), slotDurationMinutes: 61, slots: [slot(0)] }),
+      'set',
+      /^slotDurationMinutes: /,
+    ],
+    [
+      'an end that is not that of its slots',
+      () => ({ startTime: at(0), endTime: at(16 * MINUTE), slots: [slot(0)] }),
+      'set',
+      /^endTime: /,
+    ],
+    [
+      'a time without a zone',
+      () => ({ startTime: '2030-03-05T09:00:00', slots: [slot(0)] }),
+      'set',
+      /^startTime: /,
+    ],
+    [
+      'a window that is over',
+      () => ({ startTime: at(-15 * MINUTE), slots: [slot(0)] }),
+      'set',
+      /^endTime: must be in the future/,
+    ],
+    [
+      'an unknown mode',
+      () => ({ startTime: at(0), slots: [slot(0, { mode: 'DANCE' })] }),
+      'set',
+      /^slots\.0\.mode: /,
+    ],
+    [
+      'a setpoint without a value',
+      () => ({ startTime: at(0), slots: [slot(0, { setpoint: {} })] }),
+      'set',
+      /^slots\.0\.setpoint\.value: /,
+    ],
+    [
+      'a value of a billion and more',
+      () => ({ startTime: at(0), slots: [slot(0, { setpoint: { value: 1.1e9 } })] }),
+      'set',
+      /^slots\.0\.setpoint\.value: /,
+    ],
+    ['an unknown field', () => ({ startTime: at(0), slots: [slot(0)], priority: 'HIGH' }), 'set', /priority/],
+    [
+      'an id that is none',
+      () => ({ scheduleId: 'mine', startTime: at(0), slots: [slot(0)] }),
+      'set',
+      /^scheduleId: /,
+    ],
+    [
+      'another word',
+      () => ({ startTime: at(0), slots: [slot(0)] }),
+      'put',
+      /schedule\.put .*schedule\.set and/,
+    ],
+    ['a schedule to cancel that is none', () => ({ scheduleId: UNKNOWN }), 'cancel', /no such schedule/],
+    ['nothing to cancel', () => ({}), 'cancel', /^scheduleId: /],
+    [
+      'what sets one under what cancels one',
+      () => ({ scheduleId: UNKNOWN, startTime: at(0), slots: [slot(0)] }),
+      'cancel',
+      /startTime/,
+    ],
+  ])('%s is INVALID_PAYLOAD, and nothing is kept of it [C-7.9]', async (_what, payload, word, message) => {
+    const { plant, partner, link } = await newPlannedSite();
+    const routingKey = `acme.schedule.${word}`;
+    expect(await partner.acknowledge(submission('schedule', payload(), { routingKey }))).toMatchObject({
+      status: 'REJECTED',
+      commandType: 'SCHEDULE',
+      rejectionCode: 'INVALID_PAYLOAD',
+      message: expect.stringMatching(message),
+    });
+    expect(await readSchedules(plant.id)).toEqual([]);
+    expect(await told(link, plant)).toEqual([]);
+  });
+
+  it('an id that another has, open or ended, and a cancel of one that has ended [C-7.9]', async () => {
+    const { plant, partner } = await newPlannedSite();
+    const scheduleId = crypto.randomUUID();
+    await partner.submit(schedule([1], { scheduleId }));
+    const taken = { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message: /scheduleId: another/ };
+    const again = () =>
+      partner.acknowledge(schedule([2], { scheduleId: scheduleId.toUpperCase(), inMs: DAY }));
+    expect(await again()).toMatchObject({ ...taken, message: expect.stringMatching(taken.message) });
+    await partner.submit(cancel(scheduleId));
+    expect(await again()).toMatchObject({ ...taken, message: expect.stringMatching(taken.message) });
+    expect(await partner.acknowledge(cancel(scheduleId))).toMatchObject({
+      status: 'REJECTED',
+      message: 'scheduleId: that schedule is CANCELLED',
+    });
+    expect(await readSchedules(plant.id)).toHaveLength(1);
+  });
+
+  it('a slot over a limit: the whole is CONSTRAINT_VIOLATION, and the slot is named, with its alarm [C-7.9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, partner, listener, link } = scene;
+    const set = schedule([100, -80, 99, -81, 101]);
+    expect(await partner.acknowledge(set)).toMatchObject({
+      status: 'REJECTED',
+      rejectionCode: 'CONSTRAINT_VIOLATION',
+      message: 'slot 3: 81 kW exceeds maxExportKw 80 kW',
+    });
+    expect(await readSchedules(plant.id)).toEqual([]);
+    expect(await told(link, plant)).toEqual([]);
+    await heard(scene);
+    expect(listener.events('alarm').map(({ payload }) => payload)).toMatchObject([
+      {
+        type: 'CONSTRAINT_VIOLATION',
+        commandType: 'SCHEDULE',
+        constraint: 'maxExportKw',
+        limit: 80,
+        value: 81,
+      },
+    ]);
+  });
+
+  it('a slot that the plant has nothing for: UNSUPPORTED_FOR_TOPOLOGY, named [C-7.4]', async () => {
+    const { partner } = await newPlannedSite({ subDevices: [{ externalId: 'METER-1', assetType: 'METER' }] });
+    const refused = { status: 'REJECTED', rejectionCode: 'UNSUPPORTED_FOR_TOPOLOGY' };
+    expect(await partner.acknowledge(schedule([1, -1]))).toMatchObject({
+      ...refused,
+      message: expect.stringMatching(/^slot 1: /),
+    });
+    expect(await partner.acknowledge(schedule([1, 2, 'PEAK_SHAVING']))).toMatchObject({
+      ...refused,
+      message: expect.stringMatching(/^slot 2: /),
+    });
+  });
+});
+
+describe('a day of slots', () => {
+  it('survives leaving memory between all steps, and tells each slot once [C-7.9]', async () => {
+    const scene = await newPlannedSite();
+    const { plant, link, partner } = scene;
+    const powers = Array.from({ length: 24 }, (_none, index) => index + 1);
+    const set = schedule(powers, { slotMinutes: 15 });
+    await partner.submit(set);
+    await evictSite(plant.id);
+    await obey(scene, 1, 'COMPLETED');
+    for (let slot = 0; slot < 24; slot++) {
+      await evictSite(plant.id);
+      await obey(scene, slot + 2, 'COMPLETED');
+      await evictSite(plant.id);
+      await passTime(plant.id, 15 * MINUTE);
+    }
+    expect(await told(link, plant)).toEqual(['SCHEDULE_SET', ...powers, 'STANDARD']);
+    expect((await executionsOf(scene, set)).map(({ status }) => status)).toEqual(['EXECUTING', 'COMPLETED']);
+  });
+});

@@ -1,0 +1,71 @@
+/** Schedules as a partner publishes them, and what a site's REST side tells of them. */
+import type { Submission } from '../../../durable-objects/rpc.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
+import { type ScheduleSummary, scheduleSummary } from '../../../protocol/schedule.ts';
+import { MINUTE } from './site-clock.ts';
+import { submission } from './site-submissions.ts';
+import { siteOf } from './world.ts';
+
+/** A slot: so many kW, + = import, or a mode alone. */
+export type SlotWish = number | string;
+
+export interface ScheduleWish {
+  scheduleId?: string;
+  /** From now. */
+  inMs?: number;
+  slotMinutes?: number;
+}
+
+/** The payload of a schedule with these slots, of a minute each unless it says otherwise. */
+export function scheduleOf(
+  slots: readonly SlotWish[],
+  { inMs = 0, slotMinutes = 1, ...rest }: ScheduleWish = {},
+) {
+  return {
+    ...rest,
+    startTime: formatInstant(Date.now() + inMs),
+    slotDurationMinutes: slotMinutes,
+    slots: slots.map((wish, slotIndex) =>
+      typeof wish === 'number'
+        ? { slotIndex, mode: 'STANDARD', setpoint: { value: wish } }
+        : { slotIndex, mode: wish, setpoint: null },
+    ),
+  };
+}
+
+export function schedule(slots: readonly SlotWish[], wish: ScheduleWish = {}): Submission {
+  return submission('schedule', scheduleOf(slots, wish));
+}
+
+export function cancel(scheduleId: string, payload: object = {}): Submission {
+  return submission('schedule', { scheduleId, ...payload }, { routingKey: 'acme.schedule.cancel' });
+}
+
+/** As REST lists them, the week around now unless it says otherwise. */
+export async function readSchedules(
+  siteId: string,
+  fromMs = Date.now() - 7 * 24 * 60 * MINUTE,
+  toMs = Date.now() + 7 * 24 * 60 * MINUTE,
+): Promise<ScheduleSummary[]> {
+  const all: ScheduleSummary[] = [];
+  for (let after: number | null = null, chunks = 0; chunks < 1_000; chunks++) {
+    const { items, nextMs }: { items: string; nextMs: number | null } = await siteOf(siteId).readHistory(
+      siteId,
+      {
+        kind: 'schedules',
+        fromMs,
+        toMs,
+        after,
+      },
+    );
+    all.push(...(JSON.parse(`[${items}]`) as unknown[]).map((one) => scheduleSummary.parse(one)));
+    if (nextMs === null) return all;
+    after = nextMs;
+  }
+  throw new Error('the list of schedules does not end');
+}
+
+/** The statuses of all of them, by their start. */
+export async function statuses(siteId: string): Promise<string[]> {
+  return (await readSchedules(siteId)).map(({ status }) => status);
+}
