@@ -4,8 +4,8 @@ import { CONSTRAINTS, SUB_DEVICES } from '../seed.ts';
 import { BEHAVIOURS, type Behaviour, type BehaviourName } from './behaviour.ts';
 import { Gateway, type GatewayOptions } from './gateway.ts';
 import { Identity, type IdentityOptions } from './identity.ts';
-import { fallBack, obey } from './orders.ts';
-import { advance, initialState, NO_ORDERS, type PlantLimits, type PlantOrders } from './plant.ts';
+import { type Alone, alone, obey } from './orders.ts';
+import { advance, initialState, NO_ORDERS, type PlantLimits } from './plant.ts';
 
 export interface SimulatorStart extends Omit<IdentityOptions, 'file'> {
   kind: 'start';
@@ -41,29 +41,32 @@ const LIMITS: PlantLimits = {
 let state = initialState(Date.now());
 let orders = NO_ORDERS;
 /** What it does by itself instead, while nobody reaches it. */
-let byItself: PlantOrders | undefined;
+let byItself: Alone;
 let heardAtMs = Date.now();
 let gateway: Gateway | undefined;
 
-/** In contact it does as it was told; without, its fallback is engaged after the time that was agreed. */
+/** In contact it does as it was told; without, by its schedule, or by its fallback after the time that was agreed. */
 function lookAround(): void {
   if (gateway?.connected) {
     byItself = undefined;
     heardAtMs = Date.now();
-  } else if (!byItself && orders.fallback && Date.now() - heardAtMs >= orders.fallback.afterSeconds * 1_000) {
-    byItself = fallBack(orders, state);
+    return;
+  }
+  const before = byItself;
+  byItself = alone(before, orders, state, Date.now() - heardAtMs);
+  if (byItself?.isFallback && !before?.isFallback) {
     console.error('simulator: heard nothing for as long as was agreed, the fallback is engaged');
   }
 }
 
 function step({ inFault }: Behaviour): Record<string, number> {
-  state = advance(state, byItself ?? orders, LIMITS, Date.now());
+  state = advance(state, byItself?.orders ?? orders, LIMITS, Date.now());
   const round = (value: number) => Math.round(value * 1_000) / 1_000;
   // Told in either case: a fault of an earlier run would stand.
   const faults = SUB_DEVICES.map(({ deviceId }) => [`${deviceId}/fault`, inFault ? 1 : 0]);
   return {
     ...Object.fromEntries(faults),
-    fallbackActive: byItself ? 1 : 0,
+    fallbackActive: byItself?.isFallback ? 1 : 0,
     gridPowerKw: round(state.gridPowerKw),
     fvePowerKw: round(state.pvPowerKw),
     batteryPowerKw: round(state.batteryPowerKw),
@@ -113,7 +116,7 @@ async function start(told: SimulatorStart): Promise<void> {
     ackDelayMs,
   };
   gateway = new Gateway(options, (command) => {
-    state = advance(state, byItself ?? orders, LIMITS, Date.now());
+    state = advance(state, byItself?.orders ?? orders, LIMITS, Date.now());
     byItself = undefined;
     const next = inFault ? undefined : obey(orders, command, { limits: LIMITS, state, share });
     if (!next) return false;

@@ -1,6 +1,8 @@
 /** What a command from the platform means to the plant [C-7.10]. Pure. */
+import { z } from 'zod';
 import { siteConfig } from '../../protocol/site-config.ts';
 import {
+  type AloneSchedule,
   type HeldSetpoint,
   heldPowerKw,
   NO_ORDERS,
@@ -28,7 +30,14 @@ export interface ToldPlant {
   share: number;
 }
 
-const OBEYED_IN_EMERGENCY = ['EMERGENCY_STOP', 'EMERGENCY_HOLD', 'MODE_CHANGE', 'CONFIG_SET'];
+const OBEYED_IN_EMERGENCY = [
+  'EMERGENCY_STOP',
+  'EMERGENCY_HOLD',
+  'MODE_CHANGE',
+  'CONFIG_SET',
+  'SCHEDULE_SET',
+  'SCHEDULE_CANCEL',
+];
 
 /** In an emergency, until a change of mode, nothing else passes but a setpoint of that priority [C-7.7]. */
 function passesEmergency({ action, payload }: SiteCommand): boolean {
@@ -65,9 +74,9 @@ export function obey(orders: PlantOrders, command: SiteCommand, plant: ToldPlant
     case 'FVE_STOP':
       return { ...orders, pvFactor: 0 };
     case 'EMERGENCY_STOP':
-      return { ...NO_ORDERS, fallback: orders.fallback, held: STOPPED };
+      return { ...NO_ORDERS, ...agreedIn(orders), held: STOPPED };
     case 'EMERGENCY_HOLD':
-      return { ...NO_ORDERS, fallback: orders.fallback, held: powersOf(state) };
+      return { ...NO_ORDERS, ...agreedIn(orders), held: powersOf(state) };
     // The plan says the same when its last setpoint has ended: none outlives these words [C-7.7].
     case 'MODE_CHANGE':
       return { ...orders, setpoint: null, held: null };
@@ -76,9 +85,80 @@ export function obey(orders: PlantOrders, command: SiteCommand, plant: ToldPlant
       const fallback = siteConfig.shape.fallback.safeParse(payload.fallback);
       return fallback.success ? { ...orders, fallback: fallback.data } : undefined;
     }
+    case 'SCHEDULE_SET':
+      return withSchedule(orders, payload, state.atMs);
+    case 'SCHEDULE_CANCEL':
+      return {
+        ...orders,
+        schedules: orders.schedules.filter((one) => one.scheduleId !== payload.scheduleId),
+      };
     default:
       return undefined;
   }
+}
+
+/** What stands whatever the plant is told to do. */
+function agreedIn({ fallback, schedules }: PlantOrders): Pick<PlantOrders, 'fallback' | 'schedules'> {
+  return { fallback, schedules };
+}
+
+const toldSchedule = z.object({
+  scheduleId: z.string(),
+  sequence: z.number(),
+  startTime: z.iso.datetime(),
+  slotDurationMinutes: z.number().positive(),
+  slots: z.array(z.object({ setpoint: z.object({ value: z.number() }).nullable() })),
+});
+
+/** Those that are over by then are kept no longer. */
+function withSchedule(orders: PlantOrders, payload: unknown, atMs: number): PlantOrders | undefined {
+  const told = toldSchedule.safeParse(payload);
+  if (!told.success) return undefined;
+  const { scheduleId, sequence, startTime, slotDurationMinutes, slots } = told.data;
+  const others = orders.schedules.filter((one) => one.scheduleId !== scheduleId && endOf(one) > atMs);
+  const schedule = {
+    scheduleId,
+    sequence,
+    startsAtMs: Date.parse(startTime),
+    slotMs: slotDurationMinutes * 60_000,
+    powersKw: slots.map(({ setpoint }) => setpoint?.value ?? null),
+  };
+  return { ...orders, schedules: [...others, schedule] };
+}
+
+function endOf({ startsAtMs, slotMs, powersKw }: AloneSchedule): number {
+  return startsAtMs + slotMs * powersKw.length;
+}
+
+/** What a plant does that nobody reaches, and whether that is its fallback; undefined: as it was told. */
+export type Alone = { orders: PlantOrders; isFallback: boolean } | undefined;
+
+/**
+ * The slot that is due [C-7.9]; where there is none, its fallback once it has heard nothing for as long as was agreed
+ * [C-2.3]. A HIGH setpoint goes on to its end, an emergency on and on. `before`: a fallback that is engaged stays so.
+ */
+export function alone(before: Alone, orders: PlantOrders, state: PlantState, silentMs: number): Alone {
+  const { setpoint, fallback, held } = orders;
+  const { atMs } = state;
+  if (held || (setpoint?.isAboveSlots && atMs < setpoint.untilMs)) return undefined;
+  const slot = slotAt(orders.schedules, atMs);
+  if (slot) return { orders: { ...orders, setpoint: slot.setpoint }, isFallback: false };
+  if (!fallback || silentMs < fallback.afterSeconds * 1_000) return undefined;
+  return before?.isFallback ? before : { orders: fallBack(orders, state), isFallback: true };
+}
+
+function slotAt(
+  schedules: readonly AloneSchedule[],
+  atMs: number,
+): { setpoint: HeldSetpoint | null } | undefined {
+  const standing = schedules.filter((one) => one.startsAtMs <= atMs && atMs < endOf(one));
+  const [newest] = standing.sort((left, right) => right.sequence - left.sequence);
+  if (!newest) return undefined;
+  const index = Math.floor((atMs - newest.startsAtMs) / newest.slotMs);
+  const targetKw = newest.powersKw[index] ?? null;
+  if (targetKw === null) return { setpoint: null };
+  const untilMs = newest.startsAtMs + (index + 1) * newest.slotMs;
+  return { setpoint: { targetKw, includeConsumption: true, untilMs, ramp: null, isAboveSlots: false } };
 }
 
 const STOPPED = { batteryKw: 0, pvKw: 0, evKw: 0 };
@@ -92,11 +172,13 @@ export function fallBack(orders: PlantOrders, state: PlantState): PlantOrders {
   const { fallback } = orders;
   if (!fallback || orders.held) return orders;
   if (fallback.action === 'MODE') return { ...orders, setpoint: null };
-  if (fallback.action === 'STOP') return { ...NO_ORDERS, fallback, held: STOPPED };
+  const agreed = agreedIn(orders);
+  if (fallback.action === 'STOP') return { ...NO_ORDERS, ...agreed, held: STOPPED };
   const { setpointKw: targetKw } = fallback;
-  if (targetKw === null) return { ...NO_ORDERS, fallback, held: powersOf(state) };
-  const setpoint = { targetKw, includeConsumption: true, untilMs: Number.POSITIVE_INFINITY, ramp: null };
-  return { ...NO_ORDERS, fallback, setpoint };
+  if (targetKw === null) return { ...NO_ORDERS, ...agreed, held: powersOf(state) };
+  const untilMs = Number.POSITIVE_INFINITY;
+  const setpoint = { targetKw, includeConsumption: true, untilMs, ramp: null, isAboveSlots: false };
+  return { ...NO_ORDERS, ...agreed, setpoint };
 }
 
 function withSetpoint(orders: PlantOrders, setpoint: HeldSetpoint | undefined): PlantOrders | undefined {
@@ -105,7 +187,7 @@ function withSetpoint(orders: PlantOrders, setpoint: HeldSetpoint | undefined): 
 
 /** Undefined without a power to hold. What a slot of a schedule does not say is said of the grid power [C-7.9]. */
 function setpointOf(payload: Record<string, unknown>, { state, share }: ToldPlant): HeldSetpoint | undefined {
-  const { targetSignedKw, validUntil, maxRampKwPerMinute } = payload;
+  const { targetSignedKw, validUntil, maxRampKwPerMinute, priority } = payload;
   if (typeof targetSignedKw !== 'number') return undefined;
   const includeConsumption = payload.includeConsumption !== false;
   const ramp =
@@ -121,5 +203,6 @@ function setpointOf(payload: Record<string, unknown>, { state, share }: ToldPlan
     includeConsumption,
     untilMs: typeof validUntil === 'string' ? Date.parse(validUntil) : Number.POSITIVE_INFINITY,
     ramp,
+    isAboveSlots: priority === 'HIGH' || priority === 'EMERGENCY',
   };
 }

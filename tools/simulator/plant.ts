@@ -42,6 +42,18 @@ export interface HeldSetpoint {
   untilMs: number;
   /** How it gets there; null: at once [C-2.3]. */
   ramp: { fromKw: number; sinceMs: number; kwPerMinute: number } | null;
+  /** HIGH or EMERGENCY: out of contact too it goes before a schedule. */
+  isAboveSlots: boolean;
+}
+
+/** A plan for when nobody reaches the plant: the power of each slot, or null for its mode alone [C-7.9]. */
+export interface AloneSchedule {
+  scheduleId: string;
+  /** Of two for one moment the higher counts. */
+  sequence: number;
+  startsAtMs: number;
+  slotMs: number;
+  powersKw: (number | null)[];
 }
 
 /** What the plant was told. */
@@ -56,6 +68,7 @@ export interface PlantOrders {
   pvCeilingKw: number | null;
   /** What it does by itself when it hears nothing for so long; null: nothing was agreed. */
   fallback: Fallback | null;
+  schedules: readonly AloneSchedule[];
   /** An emergency stands: what each asset is held at, none at all (STOP) or what it did (HOLD). */
   held: { batteryKw: number; pvKw: number; evKw: number } | null;
 }
@@ -66,6 +79,7 @@ export const NO_ORDERS: PlantOrders = {
   pvFactor: 1,
   pvCeilingKw: null,
   fallback: null,
+  schedules: [],
   held: null,
 };
 
