@@ -6,7 +6,29 @@
 export type Priority = 'EMERGENCY' | 'HIGH' | 'NORMAL';
 
 /** What a plant does by what it was told. */
-export type Doing = { by: 'entry'; messageId: string } | { by: 'emergency' } | { by: 'mode'; mode: string };
+export type Doing =
+  | { by: 'entry'; messageId: string }
+  | { by: 'slot'; messageId: string; slotIndex: number }
+  | { by: 'emergency' }
+  | { by: 'mode'; mode: string };
+
+/** A time of a schedule, as it was set or what is left of it; kw null: a mode alone. */
+interface Slot {
+  slotIndex: number;
+  kw: number | null;
+  fromMs: number;
+  untilMs: number;
+}
+
+interface Schedule {
+  messageId: string;
+  order: number;
+  fromMs: number;
+  untilMs: number;
+  slots: Slot[];
+  isTaken: boolean;
+  ended?: string;
+}
 
 interface Setpoint {
   messageId: string;
@@ -19,10 +41,13 @@ interface Setpoint {
   ended?: string;
 }
 
+const MINUTE = 60_000;
 const HEIGHT: Record<Priority, number> = { EMERGENCY: 3, HIGH: 2, NORMAL: 1 };
 
 export class PlanModel {
   readonly #setpoints: Setpoint[] = [];
+  readonly #schedules: Schedule[] = [];
+  #limitKw = Number.POSITIVE_INFINITY;
   #emergencyOrder: number | undefined;
   #mode = 'STANDARD';
   #override: { mode: string; untilMs: number } | undefined;
@@ -33,11 +58,15 @@ export class PlanModel {
     this.#nowMs = nowMs;
   }
 
-  /** Time passes: each start and end in its turn. */
-  passTo(nowMs: number): void {
-    const moments = this.#setpoints.flatMap(({ fromMs, untilMs }) => [fromMs, untilMs]);
+  /** Time passes: each start and end in its turn. A site that slept looks at none of them but the last. */
+  passTo(nowMs: number, isAwake = true): void {
+    const slots = this.#schedules.flatMap((schedule) => [schedule, ...schedule.slots]);
+    const moments = [...this.#setpoints, ...slots].flatMap(({ fromMs, untilMs }) => [fromMs, untilMs]);
     for (const atMs of [...new Set(moments)].sort((left, right) => left - right)) {
-      if (atMs > this.#nowMs && atMs <= nowMs) this.#resolve(atMs);
+      if (atMs <= this.#nowMs || atMs > nowMs) continue;
+      this.#nowMs = atMs;
+      this.#resolve(atMs);
+      if (isAwake) this.settle();
     }
     this.#nowMs = nowMs;
     this.#resolve(nowMs);
@@ -64,16 +93,73 @@ export class PlanModel {
       fromMs: Math.max(fromMs, this.#nowMs),
       untilMs: untilMs ?? Number.POSITIVE_INFINITY,
     });
-    this.#resolve(this.#nowMs);
+    this.#look();
   }
 
   /** A limit is in force: what asks for more stands no longer, whether it has begun or not. */
   limit(kw: number): void {
     this.record();
+    this.#limitKw = kw;
+    const slot = this.#slotNow();
+    if (slot && (slot.kw ?? 0) > kw) slot.untilMs = this.#nowMs;
     for (const one of this.#setpoints) {
       if (one.ended === undefined && one.kw > kw) one.ended = 'CONSTRAINT_VIOLATION';
     }
-    this.#resolve(this.#nowMs);
+    this.#look();
+  }
+
+  /** Slots of a minute each; nothing of it stands until its gateway has taken it. */
+  addSchedule(messageId: string, fromMs: number, powers: readonly (number | null)[]): void {
+    const slots = powers.map((kw, slotIndex) => ({
+      slotIndex,
+      kw,
+      fromMs: fromMs + slotIndex * MINUTE,
+      untilMs: fromMs + (slotIndex + 1) * MINUTE,
+    }));
+    const untilMs = fromMs + powers.length * MINUTE;
+    this.#schedules.push({ messageId, order: this.record(), fromMs, untilMs, slots, isTaken: false });
+  }
+
+  /** Its gateway has it: of two with the same time the later recorded one keeps it, for good. */
+  takeSchedule(messageId: string): void {
+    const own = this.#schedules.find((one) => one.messageId === messageId);
+    if (!own || own.ended !== undefined || own.isTaken) return;
+    own.isTaken = true;
+    const standing = this.#schedules.filter((one) => one.isTaken && one.ended === undefined);
+    for (const older of standing) {
+      for (const newer of standing) {
+        const isNew = older === own || newer === own;
+        if (!isNew || older.order >= newer.order) continue;
+        for (const slot of older.slots) {
+          const isMet = newer.fromMs < slot.untilMs && slot.fromMs < newer.untilMs;
+          if (isMet && slot.untilMs > this.#nowMs) slot.untilMs = Math.max(slot.fromMs, newer.fromMs);
+        }
+      }
+    }
+    for (const one of standing) {
+      const isLeft = one.slots.some((slot) => slot.untilMs > Math.max(slot.fromMs, this.#nowMs));
+      if (!isLeft) one.ended = 'CANCELLED';
+    }
+    this.#look();
+  }
+
+  cancelSchedule(messageId: string): void {
+    this.record();
+    const one = this.#schedules.find((schedule) => schedule.messageId === messageId);
+    if (one && one.ended === undefined) one.ended = 'CANCELLED';
+    this.#look();
+  }
+
+  /** Its gateway refused a slot, or never answered. */
+  failSlot(messageId: string, slotIndex: number): void {
+    const slot = this.#schedules.find((one) => one.messageId === messageId)?.slots[slotIndex];
+    if (slot) slot.untilMs = Math.min(slot.untilMs, this.#nowMs);
+    this.#look();
+  }
+
+  /** Those that have not ended. */
+  openSchedules(): string[] {
+    return this.#schedules.filter(({ ended }) => ended === undefined).map(({ messageId }) => messageId);
   }
 
   /** What was never told waits and ends EMERGENCY, the rest stands: only the site knows what it could tell. */
@@ -92,12 +178,14 @@ export class PlanModel {
       this.#override = undefined;
     } else this.#override = { mode, untilMs };
     if (this.#emergencyOrder !== undefined && this.#emergencyOrder < order) this.#emergencyOrder = undefined;
+    this.#look();
   }
 
   /** The site says that a command failed in a way that nobody could foresee. */
   fail(messageId: string, reason: string): void {
-    const one = this.#setpoints.find((setpoint) => setpoint.messageId === messageId);
+    const one = [...this.#setpoints, ...this.#schedules].find((known) => known.messageId === messageId);
     if (one && one.ended === undefined) one.ended = reason;
+    this.#look();
   }
 
   get isEmergency(): boolean {
@@ -108,9 +196,19 @@ export class PlanModel {
     return this.#override && this.#override.untilMs > this.#nowMs ? this.#override.mode : this.#mode;
   }
 
-  /** Why a setpoint stands no longer: foreseen, so it must be so. */
+  /** Why a setpoint or a schedule stands no longer: foreseen, so it must be so. */
   endOf(messageId: string): string | undefined {
-    return this.#setpoints.find((setpoint) => setpoint.messageId === messageId)?.ended;
+    return [...this.#setpoints, ...this.#schedules].find((one) => one.messageId === messageId)?.ended;
+  }
+
+  /** The site has looked at what its plant is to do: what of it no longer fits is skipped. */
+  settle(): void {
+    this.doing();
+  }
+
+  #look(): void {
+    this.#resolve(this.#nowMs);
+    this.settle();
   }
 
   doing(): Doing {
@@ -118,9 +216,29 @@ export class PlanModel {
       (left, right) => HEIGHT[right.priority] - HEIGHT[left.priority] || right.order - left.order,
     );
     const [top] = open;
-    if (top && (top.priority === 'EMERGENCY' || !this.isEmergency))
+    const slot = this.#slotNow();
+    const isOverSlot = top?.priority !== 'NORMAL' || !slot;
+    if (top && (top.priority === 'EMERGENCY' || (!this.isEmergency && isOverSlot)))
       return { by: 'entry', messageId: top.messageId };
+    if (slot && !this.isEmergency) {
+      const { messageId, slotIndex, kw } = slot;
+      if ((kw ?? 0) <= this.#limitKw) return { by: 'slot', messageId, slotIndex };
+      // It no longer fits when it is its turn: it is skipped, for good.
+      slot.untilMs = this.#nowMs;
+      this.#resolve(this.#nowMs);
+      return this.doing();
+    }
     return this.isEmergency ? { by: 'emergency' } : { by: 'mode', mode: this.mode };
+  }
+
+  /** Of those that stand no two have the same time. */
+  #slotNow(): (Slot & { messageId: string }) | undefined {
+    for (const { messageId, slots, isTaken, ended } of this.#schedules) {
+      if (!isTaken || ended !== undefined) continue;
+      const slot = slots.find((one) => one.fromMs <= this.#nowMs && this.#nowMs < one.untilMs);
+      if (slot) return Object.assign(slot, { messageId });
+    }
+    return undefined;
   }
 
   #open(atMs: number): Setpoint[] {
@@ -133,6 +251,12 @@ export class PlanModel {
   #resolve(atMs: number): void {
     for (const one of this.#setpoints) {
       if (one.ended === undefined && one.untilMs <= atMs) one.ended = 'OVER';
+    }
+    for (const one of this.#schedules) {
+      const isOver = one.isTaken
+        ? one.fromMs <= atMs && one.slots.every(({ fromMs, untilMs }) => untilMs <= Math.max(fromMs, atMs))
+        : one.untilMs <= atMs;
+      if (one.ended === undefined && isOver) one.ended = 'OVER';
     }
     const open = this.#open(atMs);
     for (const one of open) {

@@ -1,6 +1,6 @@
 /**
- * The plan of a site against a small model of it: random commands, limits, acks, telemetry, leaps of the clock, evictions,
- * absent gateways and repeated messages, and what must hold after each of them [C-7.3], [C-7.7], [C-7.8].
+ * The plan of a site against a small model of it: random commands, schedules, limits, fallbacks, acks, telemetry, leaps of
+ * the clock, evictions, absent gateways and repeated messages, and what must hold after each of them [C-7.3], [C-7.7], [C-7.8].
  */
 import fc from 'fast-check';
 import { expect, inject, it } from 'vitest';
@@ -53,6 +53,26 @@ const step = fc.oneof(
     weight: 2,
     arbitrary: fc.record({ kind: fc.constant('limit'), share: fc.constantFrom(0, 0.7, 1, 1, 1, 1) }),
   },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('schedule'),
+      ahead: fc.constantFrom(0, 0, 0, -90 * SECOND, -30 * SECOND, 20 * SECOND, 2 * MINUTE, 20 * MINUTE),
+      slots: fc.array(fc.constantFrom('kw', 'kw', 'kw', 'kw', 'kw', 'mode', 'over'), {
+        minLength: 1,
+        maxLength: 6,
+      }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel'), pick: fc.nat() }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('fallback'), after: fc.constantFrom(null, 30, 60, 300) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('runsAlone'), active: fc.constantFrom(0, 0, 1) }),
+  },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('repeat'), pick: fc.nat() }) },
   { weight: 9, arbitrary: fc.record({ kind: fc.constant('answer'), pick: fc.nat(), status: ack }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('answerAll') }) },
@@ -104,6 +124,14 @@ async function take(world: PlanWorld, one: Step): Promise<void> {
       return world.submitMode(one.mode, one.lasting);
     case 'limit':
       return world.submitLimit(one.share);
+    case 'schedule':
+      return world.submitSchedule(one.ahead, one.slots);
+    case 'cancel':
+      return world.cancelSchedule(one.pick);
+    case 'fallback':
+      return world.submitFallback(one.after);
+    case 'runsAlone':
+      return world.sendFallback(one.active);
     case 'repeat':
       return world.repeat(one.pick);
     case 'answer':

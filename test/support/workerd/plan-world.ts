@@ -7,7 +7,7 @@ import type { DeviceAckStatus, EmergencyType, OperatingMode } from '../../../pro
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { DeviceTestLink } from './links.ts';
 import { type Doing, PlanModel, type Priority } from './plan-model.ts';
-import { passTime, SECOND, setClock } from './site-clock.ts';
+import { MINUTE, passTime, SECOND, setClock } from './site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -43,6 +43,8 @@ type AlarmRow = { correlation_id: string | null; at_ms: number; payload: string 
 interface Chance {
   messageId: string;
   atMs: number;
+  /** One of a schedule. */
+  slotIndex?: number;
 }
 
 interface Mode {
@@ -51,6 +53,22 @@ interface Mode {
   untilMs: number | null;
 }
 
+interface Look {
+  dueMs: number | null;
+  /** Schedules whose status is not what their command's says. */
+  incoherent: number;
+  isEngaged: boolean;
+  rows: LogRow[];
+  alarms: AlarmRow[];
+}
+
+const INCOHERENT = `SELECT count(*) AS count FROM schedule JOIN command ON command.sequence = schedule.command_sequence
+  WHERE command.status <> CASE schedule.status WHEN 'ACTIVE' THEN 'EXECUTING' WHEN 'COMPLETED' THEN 'COMPLETED'
+    WHEN 'FAILED' THEN 'FAILED' WHEN 'CANCELLED' THEN 'FAILED' ELSE 'PENDING' END`;
+
+/** How long a state of the plant may take to become an alarm, awake. */
+const WORKED_OUT_MS = 5 * SECOND;
+
 export class PlanWorld {
   readonly #plant: Plant;
   readonly #partner: Submitter;
@@ -58,12 +76,21 @@ export class PlanWorld {
   #limitKw: number;
   /** The limit that the gateway was told last. */
   #toldKw: number | undefined;
+  /** What is agreed for a plant that nobody reaches, and what is known of it. */
+  readonly #fallback = {
+    afterMs: null as number | null,
+    awaySinceMs: null as number | null,
+    isActive: false,
+    wanted: { is: false, sinceMs: 0 },
+  };
   readonly #model = new PlanModel(Date.now());
   readonly #events = new Map<number, OutboxEvent>();
   readonly #submitted: Submission[] = [];
   /** MessageIds of setpoints by the power that each alone asks for. */
   readonly #setpoints = new Map<number, string>();
   readonly #modes = new Map<string, Mode>();
+  /** MessageIds of schedules by their ids. */
+  readonly #schedules = new Map<string, string>();
   readonly #ended = new Map<string, string>();
   #link: DeviceTestLink | undefined;
   #seen = 0;
@@ -72,6 +99,8 @@ export class PlanWorld {
   #doing: Doing | undefined;
   readonly #hearing: { mockRestore(): void };
   #isLeaping = false;
+  /** Nobody has looked at the site since its clock leapt. */
+  #isAsleep = false;
   /** Since the gateway last showed life. */
   #leaptMs = 0;
   #kwCount = 0;
@@ -144,6 +173,53 @@ export class PlanWorld {
     this.#model.limit(kw);
   }
 
+  /** Slots of a minute from so long ahead on: a power of its own each, one over every limit, or a mode. */
+  async submitSchedule(aheadMs: number, wishes: readonly ('kw' | 'over' | 'mode')[]): Promise<void> {
+    const scheduleId = crypto.randomUUID();
+    const fromMs = this.now + aheadMs;
+    const powers = wishes.map((wish) =>
+      wish === 'mode' ? null : this.nextKw() + (wish === 'over' ? this.#hardKw : 0),
+    );
+    const slots = powers.map((value, slotIndex) =>
+      value === null
+        ? { slotIndex, mode: 'PEAK_SHAVING', setpoint: null }
+        : { slotIndex, mode: 'STANDARD', setpoint: { value } },
+    );
+    const payload = { scheduleId, startTime: formatInstant(fromMs), slotDurationMinutes: 1, slots };
+    const one = submission('schedule', payload);
+    const ack = await this.#submit(one);
+    const isOver = fromMs + slots.length * MINUTE <= this.now;
+    const isUnfit = powers.some((kw) => (kw ?? 0) > this.#limitKw);
+    if (isOver || isUnfit) {
+      const rejectionCode = isOver ? 'INVALID_PAYLOAD' : 'CONSTRAINT_VIOLATION';
+      expect(ack).toMatchObject({ status: 'REJECTED', rejectionCode });
+      this.#model.record();
+      return;
+    }
+    expect(this.#model.isEmergency ? ['QUEUED'] : ['ACCEPTED', 'QUEUED']).toContain(ack.status);
+    this.#schedules.set(scheduleId, one.messageId);
+    this.#model.addSchedule(one.messageId, fromMs, powers);
+  }
+
+  async cancelSchedule(pick: number): Promise<void> {
+    const [scheduleId, messageId] = [...this.#schedules][pick % Math.max(1, this.#schedules.size)] ?? [];
+    if (!scheduleId || !messageId) return;
+    const ack = await this.#submit(
+      submission('schedule', { scheduleId }, { routingKey: 'acme.schedule.cancel' }),
+    );
+    if (ack.status === 'REJECTED') this.#model.record();
+    else this.#model.cancelSchedule(messageId);
+  }
+
+  /** What the plant is to do by itself after so many seconds; null: nothing is agreed. */
+  async submitFallback(afterSeconds: number | null): Promise<void> {
+    const fallback = afterSeconds === null ? null : { mode: 'STANDARD', afterSeconds, action: 'STOP' };
+    const ack = await this.#submit(submission('config', { fallback }));
+    expect(['ACCEPTED', 'QUEUED']).toContain(ack.status);
+    this.#model.record();
+    this.#fallback.afterMs = afterSeconds === null ? null : afterSeconds * SECOND;
+  }
+
   async submitCharge(deviceId: string, powerKw: number): Promise<void> {
     const commands = [{ deviceId, assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw } }];
     const ack = await this.#submit(submission('device', { commands }));
@@ -171,13 +247,13 @@ export class PlanWorld {
   async repeat(pick: number): Promise<void> {
     const one = this.#submitted[pick % Math.max(1, this.#submitted.length)];
     if (!one) return;
-    this.#model.passTo(this.now);
+    this.#passTo(this.now);
     const answer = await this.#partner.submit(one);
     this.#hear(answer.events);
   }
 
   async #submit(one: Submission): Promise<{ status: string }> {
-    this.#model.passTo(this.now);
+    this.#passTo(this.now);
     this.#submitted.push(one);
     const answer = await this.#partner.submit(one);
     expect(answer.outcomes).toEqual(['recorded']);
@@ -209,15 +285,24 @@ export class PlanWorld {
     if (this.#link) await sendTelemetry(this.#link, this.#plant.gateway, { gridPowerKw });
   }
 
+  /** The gateway says whether it runs by its fallback. */
+  async sendFallback(fallbackActive: number): Promise<void> {
+    if (!this.#link) return;
+    await sendTelemetry(this.#link, this.#plant.gateway, { fallbackActive });
+    this.#fallback.isActive = fallbackActive !== 0;
+  }
+
   async come(): Promise<void> {
     if (this.#link) return;
-    this.#model.passTo(this.now);
+    this.#passTo(this.now);
     this.#link = await connectListening(this.#plant);
+    this.#fallback.awaySinceMs = null;
     this.#seen = 0;
     this.#leaptMs = 0;
   }
 
   async leave(): Promise<void> {
+    if (this.#link) this.#fallback.awaySinceMs = this.now;
     this.#link?.socket.close(1000, 'bye');
     this.#link = undefined;
   }
@@ -225,15 +310,19 @@ export class PlanWorld {
   async #acknowledge(cmdId: string, status: DeviceAckStatus): Promise<void> {
     const known = this.#commands.get(cmdId);
     if (!known || !this.#link) return;
-    this.#model.passTo(this.now);
+    this.#passTo(this.now);
     await sendAck(this.#link, this.#plant.gateway, cmdId, status);
     const { command, isTaken } = known;
     const mode = this.#modes.get(String(command.payload.reason));
     if (mode && status !== 'FAILED' && !isTaken && (await this.#isTakenMode(mode))) {
       this.#model.takeMode(mode.order, mode.mode, mode.untilMs);
-      const isKept = this.#model.isEmergency || this.#doing?.by === 'entry';
+      const isKept = this.#model.isEmergency || this.#doing?.by === 'entry' || this.#doing?.by === 'slot';
       if (!isKept) this.#doing = { by: 'mode', mode: this.#model.mode };
     }
+    const messageId = this.#schedules.get(String(command.payload.scheduleId));
+    const isSet = command.action === 'SCHEDULE_SET' && status !== 'FAILED' && !isTaken;
+    if (messageId && isSet && (await this.#isTakenSchedule(String(command.payload.scheduleId))))
+      this.#model.takeSchedule(messageId);
     const isOpen = status === 'RECEIVED' || status === 'IN_PROGRESS';
     this.#commands.set(cmdId, { command, isOpen, isTaken: isTaken || status !== 'FAILED' });
   }
@@ -248,20 +337,39 @@ export class PlanWorld {
     return rows[0]?.status === 'EXECUTING' || rows[0]?.status === 'COMPLETED';
   }
 
+  async #isTakenSchedule(scheduleId: string): Promise<boolean> {
+    const sql = `SELECT schedule.status, command.reason FROM schedule
+      JOIN command ON command.sequence = schedule.command_sequence WHERE schedule.id = '${scheduleId}'`;
+    const [row] = await rowsOf<Pick<LogRow, 'status' | 'reason'>>(this.#plant.id, sql);
+    // One that was taken may have failed by that: none of its slots fits.
+    return row?.status === 'FAILED' ? /skipped/.test(row.reason ?? '') : row?.status !== 'PENDING';
+  }
+
   // time and the platform
 
   /** Time in which the gateway shows life, if it is there. */
   async pass(ms: number): Promise<void> {
+    if (this.#isAsleep) {
+      // What is due is looked at first.
+      this.#passTo(this.now);
+      this.#model.settle();
+      this.#isAsleep = false;
+    }
     for (let passedMs = 0; passedMs < ms; passedMs += LIFE_MS) {
       await passTime(this.#plant.id, Math.min(LIFE_MS, ms - passedMs));
       if (this.#link) await sendAck(this.#link, this.#plant.gateway, 'none', 'RECEIVED');
     }
   }
 
+  #passTo(nowMs: number): void {
+    this.#model.passTo(nowMs, !this.#isAsleep);
+  }
+
   /** The clock skips: what was due is looked at late, and whatever comes next may come before that. */
   async leap(ms: number): Promise<void> {
     setClock(this.now + ms);
     this.#isLeaping = true;
+    this.#isAsleep = true;
     this.#leaptMs += ms;
     if (this.#leaptMs >= SESSION_MS) await this.leave();
   }
@@ -275,6 +383,15 @@ export class PlanWorld {
   /** An emergency at the end, and time: everything has come to an end, and was answered once. */
   async end(): Promise<void> {
     await this.come();
+    await this.submitMode('STANDARD', null);
+    await this.#read();
+    await this.answerAll();
+    await this.check();
+    for (const [scheduleId, messageId] of this.#schedules)
+      if (this.#model.openSchedules().includes(messageId))
+        await this.cancelSchedule([...this.#schedules.keys()].indexOf(scheduleId));
+    await this.#read();
+    await this.answerAll();
     await this.submitEmergency('STOP');
     for (let round = 0; round < 2; round++) {
       await this.#read();
@@ -304,6 +421,9 @@ export class PlanWorld {
     }
     await this.#read();
     this.#checkRows(site.rows, this.#dropped(site.alarms));
+    must(site.incoherent === 0, 'a schedule says something else than its command');
+    this.#checkFallback(site.isEngaged);
+    this.#isAsleep = false;
     if (!this.#link) return;
     this.#checkDoing();
     this.#checkLimit(site.rows);
@@ -323,13 +443,17 @@ export class PlanWorld {
     const { cmdId, action, payload } = command;
     const known = this.#commands.get(cmdId);
     this.#commands.set(cmdId, { command, isOpen: known?.isOpen ?? true, isTaken: known?.isTaken ?? false });
-    if (action === 'SITE_SETPOINT') {
+    const scheduled = this.#schedules.get(String(payload.scheduleId));
+    if (scheduled && payload.slotIndex !== undefined) {
+      expect(Math.abs(Number(payload.targetSignedKw ?? 0))).toBeLessThanOrEqual(this.#hardKw);
+      this.#doing = { by: 'slot', messageId: scheduled, slotIndex: Number(payload.slotIndex) };
+    } else if (action === 'SITE_SETPOINT') {
       const kw = Number(payload.targetSignedKw);
       expect(Math.abs(kw)).toBeLessThanOrEqual(this.#hardKw);
       const messageId = this.#setpoints.get(Math.round(kw * 1_000)) ?? 'unknown';
       this.#doing = { by: 'entry', messageId };
     } else if (action.startsWith('EMERGENCY')) this.#doing = { by: 'emergency' };
-    else if (action === 'MODE_CHANGE' && (payload.reason === undefined || this.#doing?.by === 'entry')) {
+    else if (action === 'MODE_CHANGE' && (payload.reason === undefined || this.#isSetpoint())) {
       // The plan's own word; or another's, which ends a setpoint all the same.
       this.#doing = { by: 'mode', mode: String(payload.mode) };
     } else if (action === 'CONFIG_SET') {
@@ -338,6 +462,20 @@ export class PlanWorld {
       const [target] = payload.targets as { params: { powerKw: number } }[];
       expect(target?.params.powerKw).toBeLessThanOrEqual(MAX_CHARGE_KW);
     }
+  }
+
+  #isSetpoint(): boolean {
+    return this.#doing?.by === 'entry' || this.#doing?.by === 'slot';
+  }
+
+  /** The alarm stands while its state does, but for the moments that it takes to be worked out. */
+  #checkFallback(isEngaged: boolean): void {
+    const { afterMs, awaySinceMs, isActive, wanted } = this.#fallback;
+    const isAway = afterMs !== null && awaySinceMs !== null && this.now - awaySinceMs >= afterMs;
+    const isWanted = isActive || isAway;
+    if (wanted.is !== isWanted) this.#fallback.wanted = { is: isWanted, sinceMs: this.now };
+    if (this.now - this.#fallback.wanted.sinceMs > WORKED_OUT_MS)
+      must(isEngaged === isWanted, { isEngaged, ...this.#fallback, now: this.now });
   }
 
   /** The stack explains what the plant does. */
@@ -360,11 +498,13 @@ export class PlanWorld {
 
   #checkRows(rows: readonly LogRow[], dropped: readonly Chance[]): void {
     const chances = [...this.#failedByChance(rows), ...dropped];
-    for (const { messageId, atMs } of chances.sort((left, right) => left.atMs - right.atMs)) {
-      this.#model.passTo(atMs);
-      this.#model.fail(messageId, 'by chance');
+    for (const { messageId, atMs, slotIndex } of chances.sort((left, right) => left.atMs - right.atMs)) {
+      this.#passTo(atMs);
+      if (slotIndex === undefined) this.#model.fail(messageId, 'by chance');
+      else this.#model.failSlot(messageId, slotIndex);
     }
-    this.#model.passTo(this.now);
+    this.#passTo(this.now);
+    this.#model.settle();
     const messageIds = new Map(rows.map(({ id, message_id }) => [id, message_id]));
     must(messageIds.size === new Set(messageIds.values()).size, 'one row for each message');
     for (const row of rows) {
@@ -373,6 +513,7 @@ export class PlanWorld {
       if (before) must(outcome === before, { row, before });
       else if (TERMINAL.includes(row.status)) this.#ended.set(row.id, outcome);
       if (row.command_type === 'SITE_SETPOINT') this.#checkSetpoint(row, messageIds);
+      if (row.command_type === 'SCHEDULE') this.#checkSchedule(row);
     }
   }
 
@@ -390,10 +531,15 @@ export class PlanWorld {
       payload: payloadText,
     }));
     const alarms = [...waiting, ...heard].filter(({ payload }) => payload.includes('stands no longer'));
-    return alarms.map(({ correlation_id, at_ms }) => ({ messageId: correlation_id ?? '', atMs: at_ms }));
+    return alarms.map(({ correlation_id, at_ms, payload }) => {
+      const [, slot] = /SCHEDULE slot (\d+)/.exec(payload) ?? [];
+      const chance = { messageId: correlation_id ?? '', atMs: at_ms };
+      return slot === undefined ? chance : { ...chance, slotIndex: Number(slot) };
+    });
   }
 
-  #isByChance({ reason }: LogRow): boolean {
+  #isByChance({ reason, command_type }: LogRow): boolean {
+    if (command_type === 'SCHEDULE' && reason === 'QUEUE_FULL') return true;
     return reason === 'NO_ACK' || reason === this.#plant.gateway.id;
   }
 
@@ -410,10 +556,26 @@ export class PlanWorld {
     } else if (foreseen !== 'OVER' || !row.is_open) must(TERMINAL.includes(status), seen);
   }
 
+  #checkSchedule(row: LogRow): void {
+    const { message_id: messageId, status, reason } = row;
+    const isKnown = [...this.#schedules.values()].includes(messageId);
+    if (!isKnown || status === 'REJECTED' || (status === 'FAILED' && this.#isByChance(row))) return;
+    const foreseen = this.#model.endOf(messageId);
+    const seen = { messageId, status, reason, foreseen };
+    if (foreseen === undefined) must(!TERMINAL.includes(status), seen);
+    else if (foreseen === 'CANCELLED') must(status === 'FAILED' && reason === 'CANCELLED', seen);
+    else must(status === 'COMPLETED' || (status === 'FAILED' && reason !== 'CANCELLED'), seen);
+  }
+
   /** What the site has stored, at one moment. */
-  async #look(): Promise<{ dueMs: number | null; rows: LogRow[]; alarms: AlarmRow[] }> {
+  async #look(): Promise<Look> {
     return await runInDurableObject(siteOf(this.#plant.id), async (_site, { storage }) => ({
       dueMs: await storage.getAlarm(),
+      incoherent: storage.sql.exec<{ count: number }>(INCOHERENT).one().count,
+      isEngaged:
+        storage.sql
+          .exec(`SELECT 1 FROM fact WHERE name = 'alarms' AND value LIKE '%FALLBACK_ENGAGED%'`)
+          .toArray().length > 0,
       rows: storage.sql
         .exec<LogRow>(
           `SELECT id, message_id, command_type, status, reason, finished_at_ms,
