@@ -31,13 +31,18 @@ export class AlarmClock {
     this.#setForMs = null;
   }
 
-  /** Sets the alarm for that moment, unless an earlier one stands. Before `load` nobody knows: it arms nothing. */
+  /**
+   * Sets the alarm for that moment, unless an earlier one stands. One that was missed rings now, whatever is due: what it
+   * was set for may be known to nobody since the object left memory. Before `load` nobody knows: it arms nothing.
+   */
   arm(dueMs: number | undefined): void {
-    if (dueMs === undefined || !this.#isLoaded) return;
+    if (!this.#isLoaded) return;
     const now = this.#clock.now();
-    const stands = this.#setForMs !== null && this.#setForMs > now - OVERDUE_MS;
-    if (stands && (this.#setForMs ?? 0) <= dueMs) return;
-    const at = Math.max(dueMs, now, this.#rangForMs + 1);
+    const isMissed = this.#setForMs !== null && this.#setForMs <= now - OVERDUE_MS;
+    const wantedMs = isMissed ? now : dueMs;
+    if (wantedMs === undefined) return;
+    if (!isMissed && this.#setForMs !== null && this.#setForMs <= wantedMs) return;
+    const at = Math.max(wantedMs, now, this.#rangForMs + 1);
     this.#setForMs = at;
     this.#storage.setAlarm(at).catch((error: unknown) => {
       console.error('alarm not set', { error });

@@ -5,7 +5,7 @@ import { Agenda, type DueSource, earliest } from '../../../durable-objects/objec
 import { AlarmClock } from '../../../durable-objects/object/alarm-clock.ts';
 import { Clock } from '../../../durable-objects/object/clock.ts';
 import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
-import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
+import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import { siteOf } from '../../support/workerd/world.ts';
 
 holdClock();
@@ -186,6 +186,18 @@ describe('the alarm', () => {
       expect(sets).toEqual([T + 10_000, T + 10_000 + SECOND]);
     });
   });
+
+  it.each([T + HOUR, undefined])(
+    'that was missed before a wake rings now, though nothing known then is due before %s [rule 10]',
+    async (dueMs) => {
+      await onBench([new Source(dueMs)], async ({ agenda, storage, sets }) => {
+        await storage.setAlarm(T - MINUTE);
+        sets.length = 0;
+        await agenda.load();
+        expect(sets).toEqual([T]);
+      });
+    },
+  );
 
   it('is never set again for the moment that is being handled: the runtime would drop it [rule 10]', async () => {
     const source = new Source(T + 10_000, () => {});

@@ -8,9 +8,11 @@ import {
   passTime,
   passUntilTold,
   SECOND,
+  setClock,
 } from '../../../support/workerd/site-clock.ts';
 import { connectListening, sendTelemetry, stayConnected } from '../../../support/workerd/site-devices.ts';
 import { type Listener, listen } from '../../../support/workerd/site-listener.ts';
+import { readConfig } from '../../../support/workerd/site-reads.ts';
 import { crashSite, evictSite } from '../../../support/workerd/site-rows.ts';
 import { newHeardSite } from '../../../support/workerd/site-scenes.ts';
 import { submission } from '../../../support/workerd/site-submissions.ts';
@@ -47,6 +49,22 @@ it('is raised after afterSeconds without a session, once, through an eviction, a
   await later.event('alarm', 'CLEARED');
   await later.quiet();
   expect(toldBy(listener, later)).toEqual(['RAISED', 'CLEARED']);
+});
+
+it('is raised by a site that slept past that time, though it wakes for something else before its alarm [C-2.3]', async () => {
+  const { organization, key, plant, partner } = await newHeardSite({ config });
+  (await connectListening(plant)).socket.close(1000, 'bye');
+  // What waits is due tomorrow.
+  await partner.submit(submission('mode', { mode: 'STANDARD' }));
+  await passTime(plant.id, 110 * SECOND);
+  setClock(Date.now() + HOUR);
+  await evictSite(plant.id);
+  await readConfig(plant.id);
+  await passTime(plant.id, 10 * SECOND);
+  const listener = await listen(organization, key);
+  await listener.event('alarm', 'RAISED');
+  await listener.quiet();
+  expect(toldBy(listener)).toEqual(['RAISED']);
 });
 
 it.each<[string, SiteConfig, boolean]>([
