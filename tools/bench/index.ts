@@ -12,6 +12,7 @@ import { benchIdle, benchIdleTls } from './p5-idle.ts';
 import { benchGrowth } from './p6-growth.ts';
 import { benchHistory } from './p6-history.ts';
 import { benchCost } from './p8-cost.ts';
+import { benchBoundary } from './p9-boundary.ts';
 import { benchSoak } from './soak.ts';
 
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
@@ -22,6 +23,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   p6: benchGrowth,
   'p6-history': benchHistory,
   p8: benchCost,
+  p9: benchBoundary,
   soak: benchSoak,
   flood: benchFlood,
   identity: benchIdentity,
