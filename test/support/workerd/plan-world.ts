@@ -81,6 +81,8 @@ export class PlanWorld {
     afterMs: null as number | null,
     awaySinceMs: null as number | null,
     isActive: false,
+    /** What the gateway says of itself is worked out when somebody looks, at the latest when it comes or goes. */
+    isSure: true,
     wanted: { is: false, sinceMs: 0 },
   };
   readonly #model = new PlanModel(Date.now());
@@ -216,7 +218,8 @@ export class PlanWorld {
     const fallback = afterSeconds === null ? null : { mode: 'STANDARD', afterSeconds, action: 'STOP' };
     const ack = await this.#submit(submission('config', { fallback }));
     expect(['ACCEPTED', 'QUEUED']).toContain(ack.status);
-    this.#model.record();
+    // Whatever it changes, all that stands is judged anew.
+    this.#model.limit(this.#limitKw);
     this.#fallback.afterMs = afterSeconds === null ? null : afterSeconds * SECOND;
   }
 
@@ -290,6 +293,7 @@ export class PlanWorld {
     if (!this.#link) return;
     await sendTelemetry(this.#link, this.#plant.gateway, { fallbackActive });
     this.#fallback.isActive = fallbackActive !== 0;
+    this.#fallback.isSure = false;
   }
 
   async come(): Promise<void> {
@@ -297,12 +301,16 @@ export class PlanWorld {
     this.#passTo(this.now);
     this.#link = await connectListening(this.#plant);
     this.#fallback.awaySinceMs = null;
+    this.#fallback.isSure = true;
     this.#seen = 0;
     this.#leaptMs = 0;
   }
 
   async leave(): Promise<void> {
-    if (this.#link) this.#fallback.awaySinceMs = this.now;
+    if (this.#link) {
+      this.#fallback.awaySinceMs = this.now;
+      this.#fallback.isSure = true;
+    }
     this.#link?.socket.close(1000, 'bye');
     this.#link = undefined;
   }
@@ -470,11 +478,11 @@ export class PlanWorld {
 
   /** The alarm stands while its state does, but for the moments that it takes to be worked out. */
   #checkFallback(isEngaged: boolean): void {
-    const { afterMs, awaySinceMs, isActive, wanted } = this.#fallback;
+    const { afterMs, awaySinceMs, isActive, isSure, wanted } = this.#fallback;
     const isAway = afterMs !== null && awaySinceMs !== null && this.now - awaySinceMs >= afterMs;
     const isWanted = isActive || isAway;
     if (wanted.is !== isWanted) this.#fallback.wanted = { is: isWanted, sinceMs: this.now };
-    if (this.now - this.#fallback.wanted.sinceMs > WORKED_OUT_MS)
+    if (isSure && this.now - this.#fallback.wanted.sinceMs > WORKED_OUT_MS)
       must(isEngaged === isWanted, { isEngaged, ...this.#fallback, now: this.now });
   }
 
