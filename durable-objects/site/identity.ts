@@ -9,6 +9,7 @@ export type SiteFact =
   | 'registryReadAt'
   | 'config'
   | 'modeOverride'
+  | 'agreedWith'
   | 'presence'
   | 'snapshot'
   | 'telemetry'

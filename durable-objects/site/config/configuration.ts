@@ -5,15 +5,36 @@ import { DEFAULT_SITE_CONFIG, type ModeOverride, type SiteConfig } from '../../.
 import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
 
+type ConfigurationFact = 'config' | 'modeOverride' | 'agreedWith';
+
 export class SiteConfiguration {
-  readonly #facts: Facts<'config' | 'modeOverride'>;
+  readonly #facts: Facts<ConfigurationFact>;
   #config: SiteConfig;
   #override: ModeOverride | null;
+  /** Undefined: there was nothing to tell yet. */
+  #agreedWith: string | null | undefined;
 
-  constructor(facts: Facts<'config' | 'modeOverride'>) {
+  constructor(facts: Facts<ConfigurationFact>) {
     this.#facts = facts;
     this.#config = facts.get<SiteConfig>('config') ?? DEFAULT_SITE_CONFIG;
     this.#override = facts.get<ModeOverride | null>('modeOverride') ?? null;
+    this.#agreedWith = facts.get<string | null>('agreedWith');
+  }
+
+  /** Whether a gateway is still to be told of what a plant keeps for when nobody reaches it: configuration and schedules. */
+  isOwedTo(gatewayId: string): boolean {
+    return this.#agreedWith !== undefined && this.#agreedWith !== gatewayId;
+  }
+
+  /** `deviceId`: the gateway that is told of it now; null: none is there. */
+  noteAgreed(turn: Turn, deviceId: string | null): void {
+    const before = this.#agreedWith;
+    if (before === deviceId) return;
+    turn.undo(() => {
+      this.#agreedWith = before;
+    });
+    this.#agreedWith = deviceId;
+    this.#facts.set(turn, 'agreedWith', deviceId);
   }
 
   get config(): SiteConfig {

@@ -7,6 +7,7 @@ import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { AuditEntry, RegistryWrite } from '../../registry/entries.ts';
 import type { RefusedLogin, SecretRotation } from '../../rpc.ts';
+import { tellAgreed } from '../config/apply.ts';
 import { fail } from '../dispatch/ends.ts';
 import { handOver } from '../dispatch/execution.ts';
 import { OWN } from '../dispatch/rows.ts';
@@ -136,15 +137,20 @@ function countFailure(
 /** What it had under way: its own commands end, a plant's go to the then serving device, or end. */
 export function leaveToOthers(site: SiteParts, deviceId: string, why: Gone): void {
   site.turns.run((turn) => {
+    // Before anything of it goes to another.
+    const owed = site.devices.all().filter(({ id }) => site.configuration.isOwedTo(id));
     for (const row of site.dispatches.ofDevice(deviceId)) {
       turn.step(() => {
         if (row.command_sequence === OWN) fail(turn, site, row, why);
         else handOver(turn, site, row.cmd_id);
       });
     }
-    // Who serves in its place is told what the plan says.
+    // Who serves in its place is told what was agreed, and what the plan says.
     const { gatewayId } = site.facts(turn);
-    if (gatewayId && site.sessions.isLive(gatewayId, turn.now)) tellAgain(turn, site, gatewayId);
+    if (gatewayId && site.sessions.isLive(gatewayId, turn.now)) {
+      if (owed.some(({ id }) => id === gatewayId)) tellAgreed(turn, site, gatewayId);
+      tellAgain(turn, site, gatewayId);
+    }
     site.presence.update(turn);
   });
 }

@@ -9,6 +9,7 @@ import type { DueSource } from '../../object/agenda.ts';
 import type { Turn } from '../../object/turn.ts';
 import { KINDS, kindOf } from '../command/kind/kinds.ts';
 import type { CommandRow } from '../command/rows.ts';
+import { tellAgreed } from '../config/apply.ts';
 import { removeDevice } from '../device/remove.ts';
 import { executionEvent } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
@@ -125,6 +126,7 @@ export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
   catchUp(turn, site);
   const isNewSession = site.sessions.handOver(deviceId);
   const lastEmergency = site.commands.lastEmergency();
+  const isOwed = site.configuration.isOwedTo(deviceId);
   for (const row of site.dispatches.openFor(deviceId)) {
     if (isHeld(row.state)) {
       // What an emergency came after is not begun anew, nor what is over; what the plan says now is.
@@ -136,7 +138,9 @@ export function sendOpen(turn: Turn, site: SiteParts, deviceId: string): void {
       if (mayBeToldAgain(row, lastEmergency, turn.now)) sendAgain(turn, site, row, row.tries);
     } else if (row.not_before_ms <= turn.now) sendWaiting(turn, site, row.cmd_id);
   }
-  if (isNewSession && site.facts(turn).gatewayId === deviceId) tellAgain(turn, site, deviceId);
+  if (!isNewSession || site.facts(turn).gatewayId !== deviceId) return;
+  if (isOwed) tellAgreed(turn, site, deviceId);
+  tellAgain(turn, site, deviceId);
 }
 
 /** Not past its window, and not behind an emergency: what was told before one is not told after it. */

@@ -41,6 +41,8 @@ export function dispatch(
 /** Once the turn stands; with a fresh `ts` at every dispatch [C-3.9]. */
 export function sendCommand(turn: Turn, site: SiteParts, row: DispatchRow): void {
   noteOverruled(turn, site, row);
+  if (row.action === 'CONFIG_SET' || row.action === 'SCHEDULE_SET')
+    site.configuration.noteAgreed(turn, row.device_id);
   turn.send(() => {
     const device = site.devices.find(row.device_id);
     if (!device) return;

@@ -128,12 +128,13 @@ export function tellAgain(turn: Turn, site: SiteParts, deviceId: string): void {
     if (!isItsOwn) plan.forgetTold(turn);
     return;
   }
-  if (told.by === 'slot') {
-    if (dispatches.ofCommand(PLAN_OWN).length === 0) plan.forgetTold(turn);
-    return;
-  }
-  const own = [PLAN_OWN, ...(told.by === 'emergency' ? [told.sequence] : [])];
-  if (own.every((sequence) => dispatches.ofCommand(sequence).length === 0)) tellOwn(turn, site, told);
+  // What the plan itself tells another that served before is none of this one's.
+  const open = dispatches.ofCommand(PLAN_OWN).filter((row) => row.device_id === deviceId);
+  if (told.by === 'emergency') open.push(...dispatches.ofCommand(told.sequence));
+  if (open.length > 0) return;
+  dispatches.deleteOfCommand(turn, PLAN_OWN);
+  if (told.by === 'slot') plan.forgetTold(turn);
+  else tellOwn(turn, site, told);
 }
 
 /** Its window is over: it is judged, or was never obeyed, unless its plant was told just now and has yet to answer. */

@@ -31,22 +31,38 @@ export function setSchedule(
   payload: ScheduleSet,
   { sequence, id }: { sequence: number; id: string },
 ): void {
-  const { scheduleId = id, slotDurationMinutes } = payload;
+  const { scheduleId = id } = payload;
   const window = scheduleWindow(payload);
   const slots = payload.slots.map(({ mode, setpoint }): KeptSlot => [mode, setpoint?.value ?? null]);
   site.schedules.insert(turn, scheduleId, sequence, window, slots);
-  const [planned] = toDevices([site.facts(turn).gatewayId], 'SCHEDULE_SET', {
-    scheduleId,
-    sequence,
-    startTime: formatInstant(window.startsAtMs),
-    endTime: formatInstant(window.endsAtMs),
-    slotDurationMinutes,
-    slots: payload.slots.map((slot) => ({ ...slot, setpoint: slot.setpoint ?? null })),
-  });
-  if (planned) dispatch(turn, site, sequence, planned, { notBeforeMs: 0, expiresAtMs: window.endsAtMs });
+  const schedule = site.schedules.openOf(sequence);
+  if (schedule) tellSchedule(turn, site, schedule, site.facts(turn).gatewayId);
   const open = site.schedules.open();
   for (const oldest of open.slice(0, Math.max(0, open.length - LIMIT.openSchedules)))
     failCommand(turn, site, oldest.sequence, 'QUEUE_FULL');
+}
+
+/** All of it, for running alone, as it was set: which slots newer ones have the gateway knows by their sequences. */
+export function tellSchedule(
+  turn: Turn,
+  site: SiteParts,
+  schedule: OpenSchedule,
+  gatewayId: string | undefined,
+): void {
+  const { id: scheduleId, sequence, startsAtMs, endsAtMs, slotMs } = schedule;
+  const [planned] = toDevices([gatewayId], 'SCHEDULE_SET', {
+    scheduleId,
+    sequence,
+    startTime: formatInstant(startsAtMs),
+    endTime: formatInstant(endsAtMs),
+    slotDurationMinutes: slotMs / 60_000,
+    slots: site.schedules.slotsOf(schedule).map(([mode, targetKw], slotIndex) => ({
+      slotIndex,
+      mode,
+      setpoint: targetKw === null ? null : { value: targetKw },
+    })),
+  });
+  if (planned) dispatch(turn, site, sequence, planned, { notBeforeMs: 0, expiresAtMs: endsAtMs });
 }
 
 /** The gateway says that it has it, or that it will not. */
