@@ -19,6 +19,7 @@ import {
   PROOF_HEADER,
   proofSigningString,
 } from '../protocol/link/proof.ts';
+import { edgeTls } from './edge-tls.ts';
 import { judgeRefusal, type NoLink } from './refusal.ts';
 
 /** Frames gather no longer than this behind one that is not answered. */
@@ -249,6 +250,7 @@ export function dial<Up, Down>(
       settle(result);
     };
     const options: ClientOptions = {
+      ...edgeTls(edge.url),
       headers: {
         authorization,
         [PROOF_HEADER]: formatProof(proof, mac),
