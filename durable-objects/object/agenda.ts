@@ -21,6 +21,7 @@ export class Agenda {
   readonly #turns: Turns;
   readonly #alarm: AlarmClock;
   readonly #retryAtMs = new Map<DueSource, number>();
+  #isArmed = false;
 
   constructor(sources: readonly DueSource[], turns: Turns, alarm: AlarmClock) {
     this.#sources = sources;
@@ -37,6 +38,7 @@ export class Agenda {
   /** The alarm's handler: all that is due, in one turn, each source in a step of its own. */
   run(): void {
     this.#alarm.rang();
+    this.#isArmed = false;
     try {
       this.#turns.run((turn) => {
         for (const source of this.#sources) this.#runSource(source, turn);
@@ -44,11 +46,13 @@ export class Agenda {
     } catch (error) {
       console.error('agenda failed', { error });
     } finally {
-      this.arm();
+      // A turn that stands has armed it at its end: each source is asked once.
+      if (!this.#isArmed) this.arm();
     }
   }
 
   arm(): void {
+    this.#isArmed = true;
     let due: number | undefined;
     for (const source of this.#sources) {
       const own = this.#dueMs(source);

@@ -97,7 +97,7 @@ export class SiteParts {
         this.outbox.write(turn);
       },
       ended: () => {
-        this.outbox.drainWritten();
+        this.outbox.drainWritten(() => ctx.storage.sync());
         onChange();
       },
     });
