@@ -1,6 +1,7 @@
 /**
  * P9: a thousand plants whose schedules have their boundaries at the same moment: how late each plant is told its slot,
- * from the boundary to the gateway's hands, over TLS. Between two boundaries nothing comes, so that the objects sleep.
+ * from the boundary to the gateway's hands, over TLS. First each plant sends a reading now and then, as plants do, and its
+ * object is in memory; then nothing comes between two boundaries, and the objects have left it.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MqttClient } from 'mqtt';
@@ -9,13 +10,18 @@ import type { SeededPlant } from '../seed.ts';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, percentile, report } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
+import { publishTelemetry } from './plant-load.ts';
 
 const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 1_000);
 /** Connects, and publishes, under way at once. */
 const AT_ONCE = 20;
 const SLOT_MS = 60_000;
 /** The first opens the windows, with an event to the partner each. */
-const SLOTS = 4;
+const SLOTS = 6;
+/** So many of them with readings; then a boundary that is not counted, for all have yet to leave memory. */
+const AWAKE_SLOTS = 3;
+/** How often each plant sends a reading: an object leaves memory 10 s behind the last. */
+const READING_MS = 8_000;
 /** From the last schedule that was acknowledged to the first boundary, at least: longer than an object stays awake. */
 const REST_MS = 25_000;
 /** How long a boundary is waited for. */
@@ -29,7 +35,7 @@ interface Told {
 }
 
 export async function benchBoundary(): Promise<void> {
-  const stack = await startBenchStack({ plants: PLANTS });
+  const stack = await startBenchStack({ plants: PLANTS, pinned: false });
   const told: Told[] = [];
   let taken = 0;
   const clients = await connectAll(stack, (plant, action, payload) => {
@@ -41,8 +47,10 @@ export async function benchBoundary(): Promise<void> {
   await publishAll(stack, startMs);
   await until(() => taken >= PLANTS, startMs - REST_MS - Date.now(), 'not all schedules were told in time');
 
+  const readings = sendReadings(stack, clients);
   const figures: Figure[] = [];
   for (let slot = 0; slot < SLOTS; slot++) {
+    if (slot === AWAKE_SLOTS) readings.stop();
     const boundaryMs = startMs + slot * SLOT_MS;
     const ofSlot = () => told.filter(({ slotIndex }) => slotIndex === slot);
     await pause(boundaryMs - Date.now());
@@ -51,15 +59,17 @@ export async function benchBoundary(): Promise<void> {
     const plants = new Set(ofSlot().map(({ plant }) => plant)).size;
     if (plants !== PLANTS || ofSlot().length !== PLANTS)
       throw new Error(`boundary ${slot}: ${ofSlot().length} slots told to ${plants} plants`);
-    figures.push(...figuresOf(slot, lateness));
+    if (slot !== AWAKE_SLOTS) figures.push(...figuresOf(slot, lateness));
   }
+  readings.stop();
   for (const client of clients) client.end(true);
   await stack.stop();
   report('p9', `${PLANTS} plants with a slot boundary at the same moment`, figures);
 }
 
 function figuresOf(slot: number, lateness: readonly number[]): Figure[] {
-  const name = slot === 0 ? 'windows open' : `boundary ${slot}`;
+  const name =
+    slot === 0 ? 'windows open' : `boundary ${slot}, objects ${slot < AWAKE_SLOTS ? 'in memory' : 'asleep'}`;
   return [
     { name: `${name}: lateness p50`, value: percentile(lateness, 0.5), unit: 'ms' },
     {
@@ -83,9 +93,21 @@ async function connectAll(
       const { action, payload } = JSON.parse(text.toString('utf8'));
       hear(index, action, payload);
     });
-    clients.push(client);
+    clients[index] = client;
   });
   return clients;
+}
+
+/** All plants in turn, spread over the time between two readings of one. */
+function sendReadings(stack: BenchStack, clients: readonly (MqttClient | undefined)[]): { stop(): void } {
+  let next = 0;
+  const timer = setInterval(() => {
+    const index = next++ % PLANTS;
+    const [plant, client] = [stack.plants[index], clients[index]];
+    if (plant && client)
+      publishTelemetry(client, plant).catch((error: unknown) => console.error(String(error)));
+  }, READING_MS / PLANTS);
+  return { stop: () => clearInterval(timer) };
 }
 
 async function publishAll(stack: BenchStack, startMs: number): Promise<void> {
