@@ -94,14 +94,15 @@ export class Partner {
     });
   }
 
-  /** Publishes a command, signed, and resolves at its confirm. */
+  /** Publishes a command, signed, and resolves at its confirm. `word`: in the place of the last one of its key. */
   async publish(
     family: CommandFamily,
     siteId: string,
     payload: object,
-    options: { correlationId?: string; messageId?: string; signed?: boolean } = {},
+    options: { correlationId?: string; messageId?: string; signed?: boolean; word?: string } = {},
   ): Promise<{ correlationId: string; messageId: string }> {
-    const routingKey = commandRoutingKey(this.#options.slug, family);
+    const usual = commandRoutingKey(this.#options.slug, family);
+    const routingKey = options.word ? usual.replace(/[^.]+$/, options.word) : usual;
     const envelope = {
       version: '1.1',
       messageId: options.messageId ?? randomUUID(),

@@ -10,6 +10,7 @@ const PAYLOADS = {
   device: charge(),
   emergency: { type: 'STOP' },
   mode: { mode: 'STANDARD' },
+  schedule: { startTime: '2030-03-05T09:00:00Z', slots: [{ slotIndex: 0, mode: 'STANDARD' }] },
   config: { constraints: { maxImportKw: 60 } },
 } as const;
 const FAMILIES = Object.keys(PAYLOADS) as (keyof typeof PAYLOADS)[];
@@ -44,6 +45,10 @@ describe('which routing keys a partner may publish', () => {
     ['no family', (slug) => `${slug}.command`],
     ['an unknown family', (slug) => `${slug}.command.reboot`],
     ['a property of every object', (slug) => `${slug}.command.__proto__`],
+    ['a schedule without a word', (slug) => `${slug}.schedule`],
+    ['a wildcard behind schedule', (slug) => `${slug}.schedule.*`],
+    ['two words behind schedule', (slug) => `${slug}.schedule.set.now`],
+    ['a schedule among commands', (slug) => `${slug}.command.schedule`],
     ['its own telemetry events', (slug) => `${slug}.event.telemetry`],
     ['its own acknowledgements', (slug) => `${slug}.event.command.ack`],
   ];
@@ -91,6 +96,19 @@ describe('which routing keys a partner may publish', () => {
     expect((await commandLog(plant.id)).items[0]).toMatchObject({
       routingKey,
       commandType: 'DEVICE_COMMAND',
+    });
+  });
+
+  it('takes no schedule that is not signed [C-7.2]', async () => {
+    const { plant, partner } = await partnerWith();
+    await partner.consume('event.status');
+    const unsigned = partner.command(plant.id, 'schedule', PAYLOADS.schedule, { signingKey: null });
+    expect(await partner.ask(unsigned)).toMatchObject({ kind: 'stored' });
+    const [ack] = await partner.delivered(1);
+    expect(ack?.body).toContain('signature missing');
+    expect((await commandLog(plant.id)).items[0]).toMatchObject({
+      commandType: 'SCHEDULE',
+      status: 'REJECTED',
     });
   });
 
