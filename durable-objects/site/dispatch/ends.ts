@@ -42,10 +42,16 @@ export function endUnfit(turn: Turn, site: SiteParts, row: DispatchRow, why: Ref
   fail(turn, site, row, why.rejectionCode);
 }
 
-export function raiseViolation(turn: Turn, site: SiteParts, command: CommandRow, violation: Violation): void {
+export function raiseViolation(
+  turn: Turn,
+  site: SiteParts,
+  command: CommandRow,
+  violation: Violation,
+  outcome?: 'rejected' | 'skipped',
+): void {
   const about = subjectOf(command);
   const keysFor = site.keysToldOf(turn, about.keyId);
-  site.outbox.emit(turn, ...violationAlarms(about, [violation], keysFor, turn.now));
+  site.outbox.emit(turn, ...violationAlarms(about, [violation], keysFor, turn.now, outcome));
 }
 
 /** Without a reason its device said no more than that it failed. */

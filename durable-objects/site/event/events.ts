@@ -72,6 +72,8 @@ export function violationAlarms(
   violations: readonly Violation[],
   keysFor: (constraint: string) => readonly string[],
   now: number,
+  /** A slot of a schedule that goes on is skipped. */
+  outcome: 'rejected' | 'skipped' = 'rejected',
 ): NewOutboxRow[] {
   const byConstraint = new Map(violations.map((violation) => [violation.constraint, violation]));
   return [...byConstraint.values()].flatMap((violation) => {
@@ -80,7 +82,7 @@ export function violationAlarms(
       type: 'CONSTRAINT_VIOLATION',
       severity: 'WARNING',
       status: 'RAISED',
-      message: `${subject.commandType} rejected: ${violationText(violation)}`,
+      message: `${subject.commandType} ${outcome}: ${violationText(violation)}`,
       commandType: subject.commandType,
       constraint,
       limit,

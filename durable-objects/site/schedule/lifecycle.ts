@@ -188,7 +188,7 @@ export function skipUnfit(turn: Turn, site: SiteParts, slot: StandingSlot, why: 
   const schedule = site.schedules.openOf(slot.sequence);
   const command = site.commands.find(slot.sequence);
   if (!schedule || !command) return;
-  if (why.violation) raiseViolation(turn, site, command, why.violation);
+  if (why.violation) raiseViolation(turn, site, command, why.violation, 'skipped');
   const slots = site.schedules.slotsOf(schedule);
   site.schedules.setSlots(turn, schedule, cutSlot(slots, slot.slotIndex, turn.now, why.rejectionCode));
   site.plan.touch();

@@ -247,7 +247,13 @@ describe('a limit that tightens', () => {
     expect(await endOf(plant, scene.set)).toBe('COMPLETED slots 0, 2 skipped: CONSTRAINT_VIOLATION');
     await heard(scene);
     expect(listener.events('alarm').map(({ payload }) => payload)).toMatchObject([
-      { type: 'CONSTRAINT_VIOLATION', constraint: 'maxImportKw', limit: 50, value: 60 },
+      {
+        type: 'CONSTRAINT_VIOLATION',
+        message: 'SCHEDULE skipped: slot 0: 60 kW exceeds maxImportKw 50 kW',
+        constraint: 'maxImportKw',
+        limit: 50,
+        value: 60,
+      },
       { type: 'CONSTRAINT_VIOLATION', constraint: 'maxImportKw', limit: 50, value: 70 },
     ]);
     const ids = listener.events('alarm').map(({ payload }) => payload.alarmId);
