@@ -5,6 +5,8 @@ import { createServer } from 'node:net';
 
 /** Below those that Linux gives to whoever asks for any. */
 const NOBODYS_PORTS = [20_000, 32_000] as const;
+/** Test suites that run beside one another take theirs from parts of it: none is taken between its choice and its use. */
+const PARTS = 8;
 /** What makes a stack take ports that are free. */
 export const ANY_PORT = {
   SITEWIRE_HTTP_PORT: '0',
@@ -51,10 +53,19 @@ function isTaken(port: number): Promise<boolean> {
   });
 }
 
+function ownPorts(): [from: number, to: number] {
+  const [from, to] = NOBODYS_PORTS;
+  const part = process.env.VITEST_POOL_ID;
+  if (part === undefined) return [from, to];
+  const size = Math.floor((to - from) / PARTS);
+  const start = from + (Number(part) % PARTS) * size;
+  return [start, start + size];
+}
+
 /** A free port that the system gives nobody by chance while it is not listened on. */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const port = randomInt(...NOBODYS_PORTS);
+    const port = randomInt(...ownPorts());
     const server = createServer().listen(port);
     const listens = await once(server, 'listening').then(
       () => true,

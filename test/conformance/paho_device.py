@@ -1,7 +1,7 @@
 """A gateway in Python: connects with a token, verifies commands, acknowledges them, publishes telemetry.
 
 Reads its settings as one JSON object from standard input, writes one JSON object per line to standard output,
-and ends after one command has been completed.
+and ends after one battery command has been completed.
 """
 import hashlib
 import hmac
@@ -62,8 +62,10 @@ def on_message(client, _userdata, message):
     expected = sign(device, command["cmdId"], command["ts"], command["action"], payload)
     say(event="command", action=command["action"], verified=hmac.compare_digest(expected, command["sig"]))
     acknowledge(client, command, "RECEIVED")
-    acknowledge(client, command, "COMPLETED").wait_for_publish(10)
-    client.disconnect()
+    completed = acknowledge(client, command, "COMPLETED")
+    if command["action"].startswith("BESS_"):
+        completed.wait_for_publish(10)
+        client.disconnect()
 
 
 client = mqtt.Client(client_id=device, clean_session=True)
