@@ -23,7 +23,8 @@ def sign(*fields):
 
 
 def say(**event):
-    print(json.dumps(event), flush=True)
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
 
 
 def now():
