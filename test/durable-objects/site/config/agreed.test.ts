@@ -115,6 +115,8 @@ describe('a gateway in the place of another', () => {
     const beside = await connectListening(other);
     await obey({ link: beside, plant: other }, 1, 'COMPLETED');
     await obey({ link: beside, plant: other }, 2, 'COMPLETED');
+    // Of two that came at one moment nobody can say who serves.
+    await passTime(plant.id, SECOND);
     const back = await connectListening(plant);
     expect(await told(back, plant)).toEqual(['CONFIG_SET', 'SCHEDULE_SET', 1]);
     await obey({ link: back, plant }, 1, 'COMPLETED');
