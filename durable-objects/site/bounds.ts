@@ -41,7 +41,7 @@ export const SITE_BOUNDS = {
   packMs: 6 * 60 * 60_000,
   /** Signals of one page of a roll-up: names are a device's to invent. */
   signalsPerPage: 3_000,
-  /** Points that one call answers with, and meter readings: who asks for more calls again. */
+  /** Points, meter readings and schedules that one call answers with: who asks for more calls again. */
   pointsPerCall: 20_000,
   readingsPerCall: 192,
   schedulesPerCall: 20,

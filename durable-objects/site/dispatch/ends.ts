@@ -10,7 +10,6 @@ import {
   violationAlarms,
 } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
-import { cutSlot } from '../schedule/slots.ts';
 import { hasEnded, outcomeOf, targetsOf, wasTold } from './dispatch.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 
@@ -72,12 +71,10 @@ export function fail(turn: Turn, site: SiteParts, row: DispatchRow, reason: stri
 function failSlot(turn: Turn, site: SiteParts, reason: string | null): void {
   const { told } = site.plan;
   if (told?.by !== 'slot' || (reason !== null && reason !== 'NO_ACK')) return;
-  const schedule = site.schedules.openOf(told.sequence);
-  const command = site.commands.find(told.sequence);
-  if (!schedule || !command) return;
-  const slots = site.schedules.slotsOf(schedule);
+  const command = site.schedules.openOf(told.sequence) && site.commands.find(told.sequence);
+  if (!command) return;
   const why = reason ?? 'FAILED';
-  site.schedules.setSlots(turn, schedule, cutSlot(slots, told.slotIndex, turn.now, why));
+  site.schedules.skip(turn, told, why);
   const { keyIds } = site.registry;
   site.outbox.emit(turn, ...droppedAlarm(subjectOf(command), why, keyIds, turn.now, told.slotIndex));
   site.plan.touch();

@@ -1,6 +1,7 @@
 /**
- * The plan of a site as it is kept: the entries of the stack, the slots of schedules among them, an emergency that holds,
- * and what the plant was told last. What follows from them is in `settle.ts`, which runs at the end of every turn that changed something here.
+ * The plan of a site as it is kept: the entries of the stack, an emergency that holds, and what the plant was told
+ * last; with them the slots of its schedules. What follows is in `settle.ts`, which runs at the end of every turn that
+ * changed something here.
  */
 import type { OperatingMode } from '../../../protocol/enums.ts';
 import { earliest } from '../../object/agenda.ts';
@@ -135,13 +136,13 @@ export class Plan {
   dueMs(now: number): number | undefined {
     const { over, replaced, isTold } = this.at(now);
     if (over.length + replaced.length > 0 || !isTold) return now;
-    // What a schedule is due for comes here too: its slots are told by the plan.
     const entries = this.entries.all();
     const isMode = this.#kept.told?.by === 'mode';
     return earliest([
       nextChangeMs(entries, now),
       ...entries.map(({ verdictAtMs }) => verdictAtMs),
       isMode ? this.#configuration.overrideEndsAtMs(now) : undefined,
+      // Not its slots alone, also what else a schedule is due for.
       this.#schedules.dueMs(now),
     ]);
   }

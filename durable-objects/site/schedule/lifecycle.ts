@@ -22,7 +22,7 @@ import { executionEvent, expiryAlarm } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
 import type { SiteFacts } from '../site-facts.ts';
 import type { OpenSchedule, StandingSlot } from './rows.ts';
-import { cutByNewer, cutSlot, type KeptSlot, skippedText } from './slots.ts';
+import { cutByNewer, type KeptSlot, skippedText } from './slots.ts';
 
 /** One that was just recorded: its gateway is told of it. Of those that are open only so many may be; the oldest ends. */
 export function setSchedule(
@@ -116,17 +116,17 @@ export function cancelSchedule(turn: Turn, site: SiteParts, sequence: number): v
 
 /** What time has decided of schedules, though it is looked at late. */
 export function passSchedules(turn: Turn, site: SiteParts): void {
-  for (const { sequence } of site.schedules.open()) {
-    const schedule = site.schedules.openOf(sequence);
-    const command = site.commands.find(sequence);
-    if (!schedule || !command) continue;
-    if (schedule.status === 'PENDING' && schedule.endsAtMs <= turn.now) {
+  for (const schedule of site.schedules.open()) {
+    const { sequence, status, startsAtMs, endsAtMs, lastMs } = schedule;
+    const dueMs = status === 'PENDING' ? endsAtMs : status === 'ACCEPTED' ? startsAtMs : lastMs;
+    // Log rows are long, and this runs with every change of the plan.
+    const command = dueMs <= turn.now ? site.commands.find(sequence) : undefined;
+    if (!command) continue;
+    if (status === 'ACCEPTED') activate(turn, site, schedule, command);
+    else if (status === 'ACTIVE') complete(turn, site, schedule, command);
+    else {
       expireCommand(turn, site, command);
       failCommand(turn, site, sequence, 'EXPIRED');
-    } else if (schedule.status === 'ACCEPTED' && schedule.startsAtMs <= turn.now) {
-      activate(turn, site, schedule, command);
-    } else if (schedule.status === 'ACTIVE' && schedule.lastMs <= turn.now) {
-      complete(turn, site, schedule, command);
     }
   }
 }
@@ -185,11 +185,8 @@ export function ackSlot(turn: Turn, site: SiteParts, row: DispatchRow, state: Di
 
 /** A slot that no longer fits ends here, with its alarm; the schedule goes on. */
 export function skipUnfit(turn: Turn, site: SiteParts, slot: StandingSlot, why: Refusal): void {
-  const schedule = site.schedules.openOf(slot.sequence);
   const command = site.commands.find(slot.sequence);
-  if (!schedule || !command) return;
-  if (why.violation) raiseViolation(turn, site, command, why.violation, 'skipped');
-  const slots = site.schedules.slotsOf(schedule);
-  site.schedules.setSlots(turn, schedule, cutSlot(slots, slot.slotIndex, turn.now, why.rejectionCode));
+  if (command && why.violation) raiseViolation(turn, site, command, why.violation, 'skipped');
+  site.schedules.skip(turn, slot, why.rejectionCode);
   site.plan.touch();
 }

@@ -7,7 +7,16 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
-import { type DueSlot, type KeptSlot, lastEndMs, nextBoundaryMs, type SlotWindow, slotAt } from './slots.ts';
+import type { SlotPlace } from '../plan/stack.ts';
+import {
+  cutSlot,
+  type DueSlot,
+  type KeptSlot,
+  lastEndMs,
+  nextBoundaryMs,
+  type SlotWindow,
+  slotAt,
+} from './slots.ts';
 
 /** One that has not ended; all instants epoch milliseconds. */
 export interface OpenSchedule extends SlotWindow {
@@ -53,7 +62,7 @@ export class ScheduleRows {
 
   /** Oldest first. */
   open(): OpenSchedule[] {
-    return [...this.#all().values()];
+    return [...this.#all().values()].sort((left, right) => left.sequence - right.sequence);
   }
 
   openOf(commandSequence: number): OpenSchedule | undefined {
@@ -168,8 +177,13 @@ export class ScheduleRows {
     );
   }
 
-  /** Returns it as it then is. */
-  setSlots(turn: Turn, schedule: OpenSchedule, slots: readonly KeptSlot[]): OpenSchedule {
+  /** A slot of an open one is over here, for that reason. */
+  skip(turn: Turn, { sequence, slotIndex }: SlotPlace, why: string): void {
+    const schedule = this.openOf(sequence);
+    if (schedule) this.setSlots(turn, schedule, cutSlot(this.slotsOf(schedule), slotIndex, turn.now, why));
+  }
+
+  setSlots(turn: Turn, schedule: OpenSchedule, slots: readonly KeptSlot[]): void {
     const next = { ...schedule, lastMs: lastEndMs(schedule, slots) };
     this.#note(turn, schedule.sequence, next);
     turn.write(
@@ -178,7 +192,6 @@ export class ScheduleRows {
       next.lastMs,
       schedule.id,
     );
-    return next;
   }
 
   end(turn: Turn, { id, sequence }: OpenSchedule, status: 'COMPLETED' | 'FAILED' | 'CANCELLED'): void {

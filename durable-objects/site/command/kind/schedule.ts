@@ -66,9 +66,11 @@ export const scheduleKind: Kind<Payload> = {
     return { fromMs: startsAtMs, untilMs: endsAtMs, untilField: 'endTime', isToldAtOnce: true };
   },
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
-  // What sets one is told with its place among others, once it has that.
+  // What sets one is told with its place among others, once it has that: see `tellSchedule`.
   plan: (payload, _items, { gatewayId }) =>
-    toDevices([gatewayId], isScheduleSet(payload) ? 'SCHEDULE_SET' : 'SCHEDULE_CANCEL', payload),
+    isScheduleSet(payload)
+      ? toDevices([gatewayId], 'SCHEDULE_SET', {})
+      : toDevices([gatewayId], 'SCHEDULE_CANCEL', payload),
   replan: (_payload, { action, payload }, { gatewayId }) =>
     gatewayId === undefined ? [] : [{ deviceId: gatewayId, action, payloadText: payload, items: [] }],
   recheck: () => undefined,
