@@ -245,10 +245,6 @@ export function dial<Up, Down>(
   const url = `${edge.url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`;
 
   return new Promise((settle) => {
-    const resolve = (result: DialResult<Up, Down>) => {
-      clearTimeout(deadline);
-      settle(result);
-    };
     const options: ClientOptions = {
       ...edgeTls(edge.url),
       headers: {
@@ -261,6 +257,11 @@ export function dial<Up, Down>(
       maxPayload: 4 * MAX_BATCH_CHARS + 2 * 1024 * 1024,
     };
     const socket = new WebSocket(url, options);
+    const resolve = (result: DialResult<Up, Down>) => {
+      clearTimeout(deadline);
+      settle(result);
+    };
+    const fail = (error: Error) => resolve({ outcome: 'trouble', reason: error.message });
     let headers: Record<string, string> = {};
     let link: Link<Up, Down> | undefined;
     // The whole dial, a refusal's body included.
@@ -274,9 +275,12 @@ export function dial<Up, Down>(
       link = new Link(socket, schema, Number(headers[LINK_VERSION_HEADER] ?? 1));
     });
     socket.on('open', () => {
+      // What the dial alone listens for would keep the credential, and its memory, as long as the link lives.
+      for (const event of ['upgrade', 'open', 'unexpected-response']) socket.removeAllListeners(event);
+      socket.off('error', fail);
       if (link) resolve({ outcome: 'accepted', link, headers });
     });
-    socket.on('error', (error) => resolve({ outcome: 'trouble', reason: error.message }));
+    socket.on('error', fail);
     socket.on('unexpected-response', (_request, response) => {
       let body = '';
       response.setEncoding('utf8');

@@ -79,9 +79,18 @@ it('does not dial an edge that shows a certificate of nobody it trusts', async (
   }
 });
 
-it('shares one context among all links, and has none for an edge without TLS', () => {
-  const [one, other] = [edgeTls('https://one.example'), edgeTls('https://other.example')];
-  expect(Object.hasOwn(one, 'secureContext')).toBe(true);
-  expect(Reflect.get(one, 'secureContext')).toBe(Reflect.get(other, 'secureContext'));
+it('keeps an address with a socket that is connected, and not the request that carries the credential', async () => {
+  const edge = await startEdge(trusted);
+  const connection = edgeTls(edge.url).createConnection;
+  const request = { headers: { authorization: 'Basic a-credential' } };
+  const socket = Reflect.apply(connection ?? (() => undefined), undefined, [request]) as TLSSocket;
+  await new Promise((connected) => socket.once('secureConnect', connected));
+  const kept = Reflect.ownKeys(socket).map((key) => Object(Reflect.get(socket, key)) as object);
+  socket.destroy();
+  expect(kept.some((value) => Reflect.get(value, 'host') === 'localhost')).toBe(true);
+  expect(kept.filter((value) => Object.hasOwn(value, 'headers'))).toEqual([]);
+});
+
+it('leaves an edge without TLS to the WebSocket library', () => {
   expect(edgeTls('http://127.0.0.1:8787')).toEqual({});
 });
