@@ -18,8 +18,9 @@ import {
 export interface OrganizationOptions {
   slug: string;
   plants: number;
-  /** Gateways of each plant beside its first. */
+  /** Devices of each plant beside its gateway, and of which type: gateways when nothing is said. */
   moreDevices?: number;
+  moreType?: 'GATEWAY' | 'SENSOR';
   /** What the organization sets for itself; the highest rates when nothing is said. */
   settings?: Record<string, number>;
 }
@@ -78,7 +79,7 @@ async function seedOne(edge: Edge, options: OrganizationOptions): Promise<Seeded
     plants.push(plant);
     const devices: SeededPlant['gateway'][] = [];
     for (let more = 0; more < (options.moreDevices ?? 0); more++) {
-      devices.push(await seedDevice(admin, plant.id, 'GATEWAY'));
+      devices.push(await seedDevice(admin, plant.id, options.moreType ?? 'GATEWAY'));
     }
     moreDevices.set(plant.id, devices);
   }

@@ -1,4 +1,7 @@
-/** P5: what an idle device costs the bridge, TLS to it, and how many connect a second, authenticated, on what there is. */
+/**
+ * P5: what an idle device costs the bridge, TLS to it, and how many connect a second, authenticated, on what there is.
+ * Of each plant's devices one is its gateway: nobody here answers a command, and each gateway is sent its configuration.
+ */
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
 import { connect, createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
@@ -23,7 +26,7 @@ export async function benchIdle(_minutes?: number, edgeTls = false): Promise<voi
   const most = Math.max(...COUNTS);
   const plants = most / DEVICES_PER_PLANT;
   const stack = await startBenchStack({
-    organizations: [{ slug: 'acme', plants, moreDevices: DEVICES_PER_PLANT - 1 }],
+    organizations: [{ slug: 'acme', plants, moreDevices: DEVICES_PER_PLANT - 1, moreType: 'SENSOR' }],
     pinned: false,
     edgeTls,
   });
