@@ -6,6 +6,7 @@ import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
 import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
+import { Stubs } from '../object/stubs.ts';
 import { type Turn, Turns } from '../object/turn.ts';
 import { PlantCopy, type SubDevice } from '../registry/plant-copy.ts';
 import { writeRegistry } from '../registry/status-lane.ts';
@@ -76,6 +77,7 @@ export class SiteParts {
   readonly commanded: Commanded;
   readonly outbox: Outbox;
   readonly #env: Env;
+  readonly #vhosts: Stubs<VhostStub>;
   #facts: { turn: Turn; facts: SiteFacts } | undefined;
 
   /** `onChange`: due times may have changed. `onPlantChange`: see PlantCopyHost. `onTurnEnd`: the last of its work. */
@@ -87,6 +89,7 @@ export class SiteParts {
     onTurnEnd: (turn: Turn) => void,
   ) {
     this.#env = env;
+    this.#vhosts = new Stubs((keyId) => env.VHOST.get(env.VHOST.idFromName(keyId)));
     const { clock } = this;
     const sql = new Sql(ctx.storage);
     const facts = new Facts<SiteFact>(sql);
@@ -200,7 +203,7 @@ export class SiteParts {
     this.feed = new TelemetryFeed(
       { clock, identity, registry, journal, sessions, configuration },
       (keyId, siteId, event) => {
-        const sent = this.#vhost(keyId).receivePassing(siteId, [event]);
+        const sent = this.#vhosts.call(keyId, (vhost) => vhost.receivePassing(siteId, [event]));
         ctx.waitUntil(
           sent.catch((error: unknown) => {
             console.warn('telemetry event lost', { keyId, error: String(error) });
@@ -285,11 +288,7 @@ export class SiteParts {
       return { received: rows.at(-1)?.sequence ?? 0 };
     }
     const siteId = this.identity.known ?? '';
-    const receipt = await this.#vhost(lane).receive(siteId, rows.map(toEvent));
+    const receipt = await this.#vhosts.call(lane, (vhost) => vhost.receive(siteId, rows.map(toEvent)));
     return receipt.gone ? 'gone' : receipt;
-  }
-
-  #vhost(keyId: string): VhostStub {
-    return this.#env.VHOST.get(this.#env.VHOST.idFromName(keyId));
   }
 }

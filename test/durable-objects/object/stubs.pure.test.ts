@@ -1,0 +1,38 @@
+/** Stubs are kept from call to call, and not beyond a call that failed. */
+import { expect, it } from 'vitest';
+import { Stubs } from '../../../durable-objects/object/stubs.ts';
+
+function countedStubs() {
+  const made: string[] = [];
+  const stubs = new Stubs((name) => {
+    made.push(name);
+    return { name, of: made.length };
+  });
+  return { made, stubs };
+}
+
+it('makes the stub of a name once, and each name has its own', async () => {
+  const { made, stubs } = countedStubs();
+  for (let call = 0; call < 3; call++) {
+    expect(await stubs.call('one', async ({ name }) => name)).toBe('one');
+    expect(await stubs.call('other', async ({ of }) => of)).toBe(2);
+  }
+  expect(made).toEqual(['one', 'other']);
+});
+
+it('makes it anew behind a call that failed, whose error it hands on', async () => {
+  const { made, stubs } = countedStubs();
+  await stubs.call('one', async () => {});
+  await expect(stubs.call('one', () => Promise.reject(new Error('reset')))).rejects.toThrow('reset');
+  expect(await stubs.call('one', async ({ of }) => of)).toBe(2);
+  expect(made).toEqual(['one', 'one']);
+});
+
+it('keeps no more than a hundred', async () => {
+  const { made, stubs } = countedStubs();
+  for (let name = 0; name < 101; name++) await stubs.call(String(name), async () => {});
+  await stubs.call('100', async () => {});
+  expect(made.length).toBe(101);
+  await stubs.call('0', async () => {});
+  expect(made.length).toBe(102);
+});
