@@ -8,7 +8,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { LIMIT } from '../protocol/limits.ts';
 import { parseFrames } from '../protocol/link/batch.ts';
 import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
-import { LINK_VERSION, LINK_VERSION_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
+import { LINK_VERSION, LINK_VERSION_HEADER, SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
 import type { Env } from './env.ts';
 import { Agenda, type DueSource } from './object/agenda.ts';
@@ -150,7 +150,11 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     });
     this.#refreshOrganization();
     this.#agenda.arm();
-    const headers = { [VHOST_HEADER]: key.record.vhost, [LINK_VERSION_HEADER]: String(LINK_VERSION) };
+    const headers = {
+      [VHOST_HEADER]: key.record.vhost,
+      [SCOPES_HEADER]: [...key.scopes].join(','),
+      [LINK_VERSION_HEADER]: String(LINK_VERSION),
+    };
     return new Response(null, { status: 101, webSocket: socket, headers });
   }
 

@@ -96,7 +96,7 @@ export const LIMITS = {
 
   // AMQP
   connectionsPerKey: [10, 'connections', 'C-6.3'],
-  channelsPerConnection: [16, 'channels', 'ours'],
+  channelsPerConnection: [64, 'channels', 'C-6.3'],
   consumersPerConnection: [256, 'consumers', 'C-6.3'],
   amqpHeartbeatSeconds: [60, 'seconds', 'C-6.3'],
   amqpHandshakeMs: [10 * SECOND, 'ms', 'C-6.3'],

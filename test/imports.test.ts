@@ -66,7 +66,7 @@ const RULES = [
   rules.noCircles('no circle of files in the graph of imports, types included', { in: PRODUCT }),
   rules.atMost('a file has at most 300 lines', {
     in: PRODUCT,
-    but: 'bridge/amqp/channel.ts migrations/schema.ts',
+    but: 'migrations/schema.ts',
     lines: 300,
   }),
   rules.atMost('the class of an object has at most 250 lines', { in: CLASSES, lines: 250 }),

@@ -1,67 +1,70 @@
 /**
- * One channel: methods in, replies out; everything that is decided is decided by the vhost's object behind the link.
- * The table at the end says which methods there are. Once the channel has been closed by us, only the client's
- * close-ok counts.
+ * One channel: methods in, replies out. What the bridge can decide is decided here, in the order of the client's
+ * frames, the rest by the vhost's object behind the link, a request at a time: while one is there the channel is busy
+ * and takes nothing. method/table.ts says which methods there are.
+ *
+ *   open ─► ending (its publishes get their outcomes first) ─► closing (the client's close-ok is awaited) ─► closed
  */
-import { randomBytes } from 'node:crypto';
-import type { Delivery, VhostLinkDown } from '../../protocol/link/vhost.ts';
+
+import { LIMIT } from '../../protocol/limits.ts';
+import type { Delivery, VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import { plainDeliveryBytes } from '../../protocol/link/vhost.ts';
+import { authorizePublish } from '../../protocol/publish-right.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import { Confirms } from './confirms.ts';
 import { type Content, ContentAssembly, readPublish, unexpected } from './content.ts';
+import type { Answer, ChannelHost, MethodChannel } from './method/method.ts';
+import { METHOD_HANDLERS } from './method/table.ts';
 import { Unacked } from './unacked.ts';
 import type { Uplink } from './uplink.ts';
-import { AmqpError, channelError, connectionError, SilentClose } from './wire/amqp-error.ts';
+import { AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { decodeMethod, encodeMethod, type Fields, isKnownMethod, METHOD } from './wire/codec.ts';
 import { encodeDelivery } from './wire/delivery.ts';
 
-/** What a channel needs of its connection. */
-export interface ChannelHost {
-  readonly vhost: string;
-  readonly username: string;
-  readonly frameMax: number;
-  write(bytes: Buffer, onTaken?: () => void): void;
-  /** Asks for a flush at the end of this turn. */
-  schedule(): void;
-  /** Counts a publish. */
-  published(): void;
-  closed(channel: number): void;
-}
-
-type Handler = (channel: Channel, fields: Fields, method: number) => void;
-
-export class Channel {
+export class Channel implements MethodChannel {
   readonly id: number;
-  readonly #host: ChannelHost;
-  readonly #uplink: Uplink;
-  #state: 'open' | 'closing' = 'open';
+  readonly host: ChannelHost;
+  readonly uplink: Uplink;
+  #state: 'open' | 'ending' | 'closing' = 'open';
+  #isBusy = false;
+  /** Why it is closed by us, and whether it is by the client. */
+  #error: AmqpError | undefined;
+  #isLeft = false;
+  #deadline: NodeJS.Timeout | undefined;
+  /** Publishes without an outcome. */
+  #openPublishes = 0;
   #content: ContentAssembly | undefined;
   #confirms: Confirms | undefined;
-  #prefetch = 0;
-  #lastQueue = '';
-  readonly #unacked = new Unacked();
-  readonly #tags = new Set<string>();
+  prefetch = 0;
+  lastQueue = '';
+  readonly unacked = new Unacked();
+  /** The tags of its consumers. */
+  readonly tags = new Set<string>();
 
   constructor(id: number, host: ChannelHost, uplink: Uplink) {
     this.id = id;
-    this.#host = host;
-    this.#uplink = uplink;
+    this.host = host;
+    this.uplink = uplink;
+  }
+
+  /** Whether a request of it is with the object: the client's next frame waits. */
+  get isBusy(): boolean {
+    return this.#isBusy;
   }
 
   // frames from the client
 
   takeMethod(method: number, args: Buffer): void {
-    if (this.#state === 'closing') {
-      if (method === METHOD.channelCloseOk) this.#host.closed(this.id);
-      else if (method === METHOD.channelClose) this.#reply(METHOD.channelCloseOk, {});
+    if (this.#state !== 'open') {
+      this.#takeAtEnd(method);
       return;
     }
     if (this.#content) throw unexpected('content header', 'non content header frame instead');
     if (method === METHOD.basicPublish) {
-      this.#content = new ContentAssembly(readPublish(args), this.#host.username);
+      this.#content = new ContentAssembly(readPublish(args), this.host.username);
       return;
     }
-    const handler = HANDLERS[method];
+    const handler = METHOD_HANDLERS[method];
     if (!handler) {
       if (!isKnownMethod(method)) throw new SilentClose(`unknown method ${method}`);
       throw connectionError(503, 'unimplemented method', method);
@@ -69,14 +72,21 @@ export class Channel {
     handler(this, decodeMethod(method, args), method);
   }
 
+  /** Of a channel that is closed by us only the end counts. */
+  #takeAtEnd(method: number): void {
+    if (method === METHOD.channelClose && this.#state === 'ending') this.#isLeft = true;
+    else if (method === METHOD.channelClose) this.reply(METHOD.channelCloseOk, {});
+    else if (method === METHOD.channelCloseOk && this.#state === 'closing') this.host.closed(this.id);
+  }
+
   takeHeader(payload: Buffer): void {
-    if (this.#state === 'closing') return;
+    if (this.#state !== 'open') return;
     if (!this.#content) throw connectionError(505, 'expected method frame, got non method frame instead');
     this.#publish(this.#content.takeHeader(payload));
   }
 
   takeBody(payload: Buffer): void {
-    if (this.#state === 'closing') return;
+    if (this.#state !== 'open') return;
     if (!this.#content) throw connectionError(505, 'expected method frame, got non method frame instead');
     this.#publish(this.#content.takeBody(payload));
   }
@@ -84,27 +94,40 @@ export class Channel {
   #publish(content: Content | undefined): void {
     if (!content) return;
     this.#content = undefined;
+    this.#checkRight(content);
     const tag = this.#confirms?.next();
-    this.#host.published();
-    this.#uplink.publish(content, (outcome) => {
+    this.host.published();
+    this.#openPublishes += 1;
+    this.uplink.publish(content, (outcome) => {
+      this.#openPublishes -= 1;
       if (this.#state === 'closing') return;
       if (outcome instanceof AmqpError && outcome.severity === 'connection') throw outcome;
       if (outcome instanceof AmqpError) this.fail(outcome);
       else if (tag !== undefined) this.#confirm(tag, outcome);
+      this.#endIfSettled();
     });
+  }
+
+  /** Judged before it leaves: nothing that the client sent behind a publish that is refused is taken [C-6.4]. */
+  #checkRight({ exchange, routingKey }: Content): void {
+    const { vhost, username: slug, scopes } = this.host;
+    const right = scopes && authorizePublish({ slug, vhost }, scopes, exchange, routingKey);
+    if (!right || right.ok) return;
+    const { severity, code, text } = right.refusal;
+    throw new AmqpError(severity, code, text, METHOD.basicPublish);
   }
 
   #confirm(tag: number, outcome: 'stored' | 'unstored'): void {
     this.#confirms?.settle(tag, outcome === 'stored' ? 'ack' : 'nack');
-    this.#host.schedule();
+    this.host.schedule();
   }
 
   /** Confirms gathered in this turn, as frames. */
   flushConfirms(): void {
     for (const { kind, tag, multiple } of this.#confirms?.take() ?? []) {
       const fields = { deliveryTag: tag, multiple };
-      if (kind === 'ack') this.#reply(METHOD.basicAck, fields);
-      else this.#reply(METHOD.basicNack, { ...fields, requeue: false });
+      if (kind === 'ack') this.reply(METHOD.basicAck, fields);
+      else this.reply(METHOD.basicNack, { ...fields, requeue: false });
     }
   }
 
@@ -112,275 +135,98 @@ export class Channel {
 
   deliver(tag: string, delivery: Delivery): void {
     const bytes = delivery.bytes ?? plainDeliveryBytes(delivery);
-    if (this.#state === 'closing') {
+    if (this.#state !== 'open') {
       // Its lease went back when the channel closed; its bytes are off the window.
-      this.#uplink.drained(bytes);
+      this.uplink.drained(bytes);
       return;
     }
-    if (!this.#tags.has(tag)) {
+    if (!this.tags.has(tag)) {
       // Cancelled while it was under way: it goes back.
-      this.#uplink.settle('requeue', delivery.lease === 0 ? [] : [delivery.lease]);
-      this.#uplink.drained(bytes);
+      this.uplink.settle('requeue', delivery.lease === 0 ? [] : [delivery.lease]);
+      this.uplink.drained(bytes);
       return;
     }
     const fields = {
       consumerTag: tag,
-      deliveryTag: this.#unacked.add(delivery.lease === 0 ? null : delivery.lease),
+      deliveryTag: this.unacked.add(delivery.lease === 0 ? null : delivery.lease),
       redelivered: delivery.redelivered,
       exchange: EXCHANGE,
       routingKey: delivery.routingKey,
     };
-    const frames = encodeDelivery(
-      this.id,
-      { id: METHOD.basicDeliver, fields },
-      delivery,
-      this.#host.frameMax,
-    );
-    this.#host.write(frames, () => this.#uplink.drained(bytes));
+    const frames = encodeDelivery(this.id, { id: METHOD.basicDeliver, fields }, delivery, this.host.frameMax);
+    this.host.write(frames, () => this.uplink.drained(bytes));
   }
 
   // ends
 
   /** Closes the channel with an error of ours. */
   fail(error: AmqpError): void {
-    if (this.#state === 'closing') return;
-    this.#state = 'closing';
-    this.#content = undefined;
-    this.flushConfirms();
-    this.#reply(METHOD.channelClose, {
-      replyCode: error.code,
-      replyText: error.text,
-      classId: error.classId,
-      methodId: error.methodId,
-    });
-    this.#uplink.send({ kind: 'close-channel', channel: this.id });
+    this.#error ??= error;
+    this.#end();
   }
 
   close(): void {
-    this.#state = 'closing';
+    this.#isLeft = true;
+    this.#end();
+  }
+
+  /** From here on it takes nothing; what it published before is answered first, for so long. */
+  #end(): void {
+    if (this.#state !== 'open') return;
+    this.#state = 'ending';
+    this.#content = undefined;
+    this.uplink.send({ kind: 'close-channel', channel: this.id });
+    this.#deadline = setTimeout(() => this.#close(), LIMIT.amqpCloseMs);
+    this.#endIfSettled();
+  }
+
+  #endIfSettled(): void {
+    if (this.#state === 'ending' && this.#openPublishes === 0) this.#close();
+  }
+
+  #close(): void {
+    clearTimeout(this.#deadline);
     this.flushConfirms();
-    this.#uplink.send({ kind: 'close-channel', channel: this.id });
-    this.#reply(METHOD.channelCloseOk, {});
-    this.#host.closed(this.id);
+    this.#state = 'closing';
+    if (this.#error) {
+      const { code, text, classId, methodId } = this.#error;
+      this.reply(METHOD.channelClose, { replyCode: code, replyText: text, classId, methodId });
+    }
+    if (this.#isLeft) this.reply(METHOD.channelCloseOk, {});
+    if (!this.#error) this.host.closed(this.id);
   }
 
-  // methods; the table below names them
+  /** Its connection has ended: nobody is told anything any more. */
+  abandon(): void {
+    clearTimeout(this.#deadline);
+  }
 
-  select(fields: Fields): void {
+  /** Confirms from here on. */
+  select(): void {
     this.#confirms ??= new Confirms();
-    if (fields.nowait !== true) this.#reply(METHOD.confirmSelectOk, {});
-  }
-
-  qos(fields: Fields, method: number): void {
-    const { prefetchSize, prefetchCount, global } = fields as {
-      prefetchSize: number;
-      prefetchCount: number;
-      global: boolean;
-    };
-    if (prefetchSize !== 0) throw connectionError(540, `prefetch_size!=0 (${prefetchSize})`, method);
-    if (global) this.#uplink.send({ kind: 'qos', channel: this.id, prefetch: prefetchCount });
-    else this.#prefetch = prefetchCount;
-    this.#reply(METHOD.basicQosOk, {});
-  }
-
-  consume(fields: Fields, method: number): void {
-    const queue = this.#queueName(fields, method);
-    const tag = String(fields.consumerTag) || `amq.ctag-${randomBytes(16).toString('base64url')}`;
-    if (this.#tags.has(tag)) throw connectionError(530, `attempt to reuse consumer tag '${tag}'`, method);
-    this.#tags.add(tag);
-    const { noAck, exclusive } = fields as { noAck: boolean; exclusive: boolean };
-    const prefetch = this.#prefetch;
-    this.#uplink.request(
-      (seq) => ({ kind: 'consume', seq, channel: this.id, tag, queue, noAck, exclusive, prefetch }),
-      (answer) => {
-        if (this.#refused(answer, method)) this.#tags.delete(tag);
-        else if (fields.nowait !== true) this.#reply(METHOD.basicConsumeOk, { consumerTag: tag });
-      },
-    );
-  }
-
-  cancel(fields: Fields): void {
-    const tag = String(fields.consumerTag);
-    const reply = () => {
-      if (fields.nowait !== true) this.#reply(METHOD.basicCancelOk, { consumerTag: tag });
-    };
-    if (!this.#tags.has(tag)) {
-      reply();
-      return;
-    }
-    this.#uplink.request(
-      (seq) => ({ kind: 'cancel', seq, channel: this.id, tag }),
-      () => {
-        this.#tags.delete(tag);
-        if (this.#state === 'open') reply();
-      },
-    );
-  }
-
-  get(fields: Fields, method: number): void {
-    const queue = this.#queueName(fields, method);
-    const noAck = fields.noAck === true;
-    this.#uplink.request(
-      (seq) => ({ kind: 'get', seq, channel: this.id, queue, noAck }),
-      (answer) => {
-        if (this.#refused(answer, method) || answer.kind !== 'got') return;
-        const { delivery, messageCount } = answer;
-        if (!delivery) {
-          this.#reply(METHOD.basicGetEmpty, { clusterId: '' });
-          return;
-        }
-        const reply = {
-          deliveryTag: this.#unacked.add(noAck ? null : delivery.lease),
-          redelivered: delivery.redelivered,
-          exchange: EXCHANGE,
-          routingKey: delivery.routingKey,
-          messageCount,
-        };
-        const getOk = { id: METHOD.basicGetOk, fields: reply } as const;
-        this.#host.write(encodeDelivery(this.id, getOk, delivery, this.#host.frameMax));
-      },
-    );
-  }
-
-  settle(fields: Fields, method: number): void {
-    const tag = Number(fields.deliveryTag);
-    const leases = this.#unacked.take(tag, fields.multiple === true);
-    if (!leases) throw channelError(406, `unknown delivery tag ${tag}`, method);
-    const outcome = method === METHOD.basicAck ? 'ack' : fields.requeue === true ? 'requeue' : 'discard';
-    this.#uplink.settle(outcome, leases);
-  }
-
-  recover(fields: Fields, method: number): void {
-    if (fields.requeue !== true) throw connectionError(540, 'requeue=false', method);
-    this.#unacked.takeAll();
-    this.#uplink.request(
-      (seq) => ({ kind: 'recover', seq, channel: this.id }),
-      () => {
-        if (this.#state === 'open' && method === METHOD.basicRecover) this.#reply(METHOD.basicRecoverOk, {});
-      },
-    );
-  }
-
-  flow(fields: Fields, method: number): void {
-    if (fields.active !== true) throw connectionError(540, 'active=false', method);
-    this.#reply(METHOD.channelFlowOk, { active: true });
-  }
-
-  accessRequest(): void {
-    this.#reply(METHOD.accessRequestOk, { ticket: 1 });
-  }
-
-  declareQueue(fields: Fields, method: number): void {
-    const queue = String(fields.queue);
-    if (queue === '') throw this.#accessRefused('queue', 'amq.gen', method);
-    const flags = fields as { passive: boolean; durable: boolean; exclusive: boolean; autoDelete: boolean };
-    const { passive, durable, exclusive, autoDelete } = flags;
-    const argumentNames = Object.keys((fields.arguments as Fields | undefined) ?? {}).slice(0, 64);
-    this.#uplink.request(
-      (seq) => ({ kind: 'declare', seq, queue, passive, durable, exclusive, autoDelete, argumentNames }),
-      (answer) => {
-        if (this.#refused(answer, method) || answer.kind !== 'ok') return;
-        this.#lastQueue = queue;
-        if (fields.nowait === true) return;
-        const { messageCount = 0, consumerCount = 0 } = answer;
-        this.#reply(METHOD.queueDeclareOk, { queue, messageCount, consumerCount });
-      },
-    );
-  }
-
-  /** Only our own exchange exists, and it is not the client's to change. */
-  declareExchange(fields: Fields, method: number): void {
-    const name = String(fields.exchange);
-    if (name !== EXCHANGE) {
-      if (fields.passive !== true) throw this.#accessRefused('exchange', name, method);
-      throw channelError(404, `no exchange '${name}' in vhost '${this.#host.vhost}'`, method);
-    }
-    const expected = { type: 'topic', durable: true, autoDelete: false, internal: false };
-    const names = { type: 'type', durable: 'durable', autoDelete: 'auto_delete', internal: 'internal' };
-    for (const key of Object.keys(expected) as (keyof typeof expected)[]) {
-      if (fields.passive === true || fields[key] === expected[key]) continue;
-      const what = `inequivalent arg '${names[key]}' for exchange '${name}' in vhost '${this.#host.vhost}': received '${fields[key]}' but current is '${expected[key]}'`;
-      throw channelError(406, what, method);
-    }
-    if (fields.nowait !== true) this.#reply(METHOD.exchangeDeclareOk, {});
-  }
-
-  refuseExchange(fields: Fields, method: number): void {
-    throw this.#accessRefused('exchange', String(fields.exchange ?? fields.destination), method);
-  }
-
-  refuseQueue(fields: Fields, method: number): void {
-    throw this.#accessRefused('queue', String(fields.queue) || this.#lastQueue, method);
   }
 
   // shared
 
-  #queueName(fields: Fields, method: number): string {
-    const queue = String(fields.queue) || this.#lastQueue;
-    if (queue === '') throw channelError(404, 'no previously declared queue', method);
-    return queue;
+  /** Asks the object, and takes nothing more of the client until it has answered. */
+  request(method: number, build: (seq: number) => VhostLinkUp, onAnswer: (answer: Answer) => void): void {
+    this.#isBusy = true;
+    this.uplink.request(build, (answer) => {
+      this.#isBusy = false;
+      if (this.#state !== 'open') return;
+      if (answer.kind === 'refused') this.#refused(answer, method);
+      else onAnswer(answer as Answer);
+    });
   }
 
-  #accessRefused(kind: 'queue' | 'exchange', name: string, method: number): AmqpError {
-    const { vhost, username } = this.#host;
-    return channelError(
-      403,
-      `access to ${kind} '${name}' in vhost '${vhost}' refused for user '${username}'`,
-      method,
-    );
-  }
-
-  /** Whether the object refused; the channel or connection then closes with its word. */
-  #refused(answer: VhostLinkDown, method: number): boolean {
-    if (this.#state === 'closing') return true;
-    if (answer.kind !== 'refused') return false;
-    const error = new AmqpError(answer.severity, answer.code, answer.text, method);
-    if (error.severity === 'connection') throw error;
+  /** The channel or connection closes with the object's word. */
+  #refused({ severity, code, text }: Extract<VhostLinkDown, { kind: 'refused' }>, method: number): void {
+    const error = new AmqpError(severity, code, text, method);
+    if (severity === 'connection') throw error;
     this.fail(error);
-    return true;
   }
 
-  #reply(method: number, fields: Fields): void {
-    this.#host.write(encodeMethod(method, this.id, fields));
+  reply(method: number, fields: Fields): void {
+    this.host.write(encodeMethod(method, this.id, fields));
   }
 }
-
-const refuseTx: Handler = (_channel, _fields, method) => {
-  throw connectionError(540, 'transactions are not supported, use publisher confirms', method);
-};
-const refuseExchange: Handler = (channel, fields, method) => channel.refuseExchange(fields, method);
-const refuseQueue: Handler = (channel, fields, method) => channel.refuseQueue(fields, method);
-const settle: Handler = (channel, fields, method) => channel.settle(fields, method);
-
-const HANDLERS: Record<number, Handler> = {
-  [METHOD.channelOpen]: (_channel, _fields, method) => {
-    throw connectionError(504, "second 'channel.open' seen", method);
-  },
-  [METHOD.channelClose]: (channel) => channel.close(),
-  [METHOD.channelCloseOk]: () => {},
-  [METHOD.channelFlow]: (channel, fields, method) => channel.flow(fields, method),
-  [METHOD.accessRequest]: (channel) => channel.accessRequest(),
-  [METHOD.exchangeDeclare]: (channel, fields, method) => channel.declareExchange(fields, method),
-  [METHOD.exchangeDelete]: refuseExchange,
-  [METHOD.exchangeBind]: refuseExchange,
-  [METHOD.exchangeUnbind]: refuseExchange,
-  [METHOD.queueDeclare]: (channel, fields, method) => channel.declareQueue(fields, method),
-  [METHOD.queueBind]: refuseQueue,
-  [METHOD.queueUnbind]: refuseQueue,
-  [METHOD.queuePurge]: refuseQueue,
-  [METHOD.queueDelete]: refuseQueue,
-  [METHOD.basicQos]: (channel, fields, method) => channel.qos(fields, method),
-  [METHOD.basicConsume]: (channel, fields, method) => channel.consume(fields, method),
-  [METHOD.basicCancel]: (channel, fields) => channel.cancel(fields),
-  [METHOD.basicCancelOk]: () => {},
-  [METHOD.basicGet]: (channel, fields, method) => channel.get(fields, method),
-  [METHOD.basicAck]: settle,
-  [METHOD.basicNack]: settle,
-  [METHOD.basicReject]: settle,
-  [METHOD.basicRecover]: (channel, fields, method) => channel.recover(fields, method),
-  [METHOD.basicRecoverAsync]: (channel, fields, method) => channel.recover(fields, method),
-  [METHOD.confirmSelect]: (channel, fields) => channel.select(fields),
-  [METHOD.txSelect]: refuseTx,
-  [METHOD.txCommit]: refuseTx,
-  [METHOD.txRollback]: refuseTx,
-};

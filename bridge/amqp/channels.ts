@@ -1,6 +1,7 @@
 /** The channels of a running connection: which frame goes to which, and how one opens (RabbitMQ's 504s). */
 import { plainDeliveryBytes, type VhostLinkDown } from '../../protocol/link/vhost.ts';
-import { Channel, type ChannelHost } from './channel.ts';
+import { Channel } from './channel.ts';
+import type { ChannelHost } from './method/method.ts';
 import type { Uplink } from './uplink.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';
 import { encodeMethod, METHOD } from './wire/codec.ts';
@@ -20,9 +21,6 @@ export class Channels {
 
   /** A frame on a channel above 0. What is wrong with one channel ends that one alone. */
   take(frame: Frame): void {
-    if (frame.channel > this.#max) {
-      throw connectionError(504, `channel number ${frame.channel} is above the maximum ${this.#max}`);
-    }
     const channel = this.#open.get(frame.channel);
     if (!channel) {
       this.#openOne(frame);
@@ -52,11 +50,24 @@ export class Channels {
     this.#open.delete(id);
   }
 
+  /** Whether a frame of that channel has to wait. */
+  isBusy(id: number | undefined): boolean {
+    return id !== undefined && this.#open.get(id)?.isBusy === true;
+  }
+
+  abandon(): void {
+    for (const channel of this.#open.values()) channel.abandon();
+  }
+
   #openOne(frame: Frame): void {
     const method = frame.type === FRAME.method ? frame.payload.readUInt32BE(0) : 0;
     // A close or close-ok may cross ours.
     if (method === METHOD.channelCloseOk) return;
     if (method !== METHOD.channelOpen) throw connectionError(504, "expected 'channel.open'", method);
+    if (this.#open.size >= this.#max) {
+      const what = `number of channels opened (${this.#open.size}) has reached the negotiated channel_max (${this.#max})`;
+      throw connectionError(530, what);
+    }
     this.#open.set(frame.channel, new Channel(frame.channel, this.#host, this.#uplink));
     this.#host.write(encodeMethod(METHOD.channelOpenOk, frame.channel, { channelId: Buffer.alloc(0) }));
   }

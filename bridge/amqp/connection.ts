@@ -6,12 +6,13 @@
 import type { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { VhostLinkDown } from '../../protocol/link/vhost.ts';
-import type { ChannelHost } from './channel.ts';
+import { ChannelZero } from './channel-zero.ts';
 import { Channels } from './channels.ts';
 import type { ConnectionEvents } from './connection-events.ts';
 import { Handshake, PROTOCOL_HEADER, type Session, type VhostDial } from './handshake.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { Inflow } from './inflow.ts';
+import type { ChannelHost } from './method/method.ts';
 import { linkEnd, Uplink } from './uplink.ts';
 import { connectionError, SilentClose, toAmqpError } from './wire/amqp-error.ts';
 import { encodeMethod, type Fields, METHOD, readMethod } from './wire/codec.ts';
@@ -23,6 +24,7 @@ type State = 'header' | 'handshake' | 'running' | 'closing' | 'closed';
 export class AmqpConnection implements ChannelHost {
   vhost = '';
   username = '';
+  scopes: Session['scopes'];
   frameMax: number = LIMIT.amqpFrameBytes;
   readonly #stream: Duplex;
   readonly #output: Output;
@@ -34,6 +36,7 @@ export class AmqpConnection implements ChannelHost {
   #isBusy = false;
   #uplink: Uplink | undefined;
   #channels: Channels | undefined;
+  #zero: ChannelZero | undefined;
   readonly #heartbeat: Heartbeat;
   #timer: NodeJS.Timeout;
 
@@ -92,6 +95,7 @@ export class AmqpConnection implements ChannelHost {
         this.#fail(error);
       }
     }
+    if (this.#state === 'running') this.#zero?.tellBlocked();
     if (this.#isHeld()) this.#stream.pause();
     else if (this.#stream.isPaused()) {
       this.#heartbeat.noteRead();
@@ -107,6 +111,8 @@ export class AmqpConnection implements ChannelHost {
   #isHeld(): boolean {
     if (this.#state === 'closing' || this.#state === 'closed') return false;
     if (this.#output.waitingBytes >= LIMIT.amqpOutputBytes) return true;
+    // Answers come in the order of requests: a channel that has one with the object takes nothing meanwhile.
+    if (this.#channels?.isBusy(this.#inflow.nextChannel)) return true;
     return this.#isBusy || this.#uplink?.isFull === true;
   }
 
@@ -117,7 +123,7 @@ export class AmqpConnection implements ChannelHost {
         this.#takeInHandshake(frame);
         return;
       case 'running':
-        if (frame.channel === 0) this.#takeOnConnection(frame);
+        if (frame.channel === 0) this.#zero?.take(frame);
         else this.#channels?.take(frame);
         return;
       case 'closing':
@@ -151,8 +157,13 @@ export class AmqpConnection implements ChannelHost {
     clearTimeout(this.#timer);
     this.#state = 'running';
     this.#uplink = new Uplink(session.link, () => this.#output.schedule());
+    this.#zero = new ChannelZero(session, this.#uplink, {
+      send: (method, fields) => this.#sendMethod(method, fields),
+      leave: () => this.#leave(),
+    });
     this.vhost = session.vhost;
     this.username = session.username;
+    this.scopes = session.scopes;
     this.frameMax = session.frameMax;
     this.#channels = new Channels(this, this.#uplink, session.channelMax);
     this.#inflow.frameMax = session.frameMax;
@@ -164,16 +175,6 @@ export class AmqpConnection implements ChannelHost {
     });
   }
 
-  #takeOnConnection(frame: Frame): void {
-    if (frame.type !== FRAME.method) {
-      throw connectionError(505, 'expected method frame, got non method frame instead');
-    }
-    const { method } = readMethod(frame.payload);
-    if (method === METHOD.connectionClose) this.#leave();
-    else if (method === METHOD.connectionUpdateSecret) throw connectionError(540, 'update-secret', method);
-    else throw connectionError(504, 'unexpected method in connection state running', method);
-  }
-
   #takeWhileClosing(frame: Frame): void {
     if (frame.type !== FRAME.method || frame.channel !== 0) return;
     const method = frame.payload.readUInt32BE(0);
@@ -181,11 +182,12 @@ export class AmqpConnection implements ChannelHost {
     if (method === METHOD.connectionCloseOk || method === METHOD.connectionClose) this.#output.end();
   }
 
-  /** What the client published before it leaves is taken first, though over its rate: for so long. */
+  /** What the client did before it leaves is answered first; what it published is taken though over its rate. For so long. */
   #leave(): void {
     this.#isBusy = true;
-    this.#timer = setTimeout(() => this.#closeOk(), LIMIT.amqpLeaveMs);
-    this.#uplink?.afterPublishes(() => this.#closeOk());
+    const isHolding = this.#uplink?.isHolding === true;
+    this.#timer = setTimeout(() => this.#closeOk(), isHolding ? LIMIT.amqpLeaveMs : LIMIT.amqpCloseMs);
+    this.#uplink?.whenSettled(() => this.#closeOk());
   }
 
   #closeOk(): void {
@@ -193,7 +195,6 @@ export class AmqpConnection implements ChannelHost {
     clearTimeout(this.#timer);
     this.#sendMethod(METHOD.connectionCloseOk, {});
     this.#enterClosing();
-    this.#output.end();
   }
 
   // frames from the object
@@ -268,7 +269,7 @@ export class AmqpConnection implements ChannelHost {
     this.#enterClosing();
   }
 
-  /** Nothing more reaches the object; the socket gets a while for its goodbye. */
+  /** Nothing more reaches the object; the client gets a while to end the stream. */
   #enterClosing(timeoutMs = LIMIT.amqpCloseMs): void {
     this.#uplink?.flush();
     this.#state = 'closing';
@@ -291,6 +292,7 @@ export class AmqpConnection implements ChannelHost {
     clearTimeout(this.#timer);
     this.#heartbeat.stop();
     this.#handshake.abandon();
+    this.#channels?.abandon();
     this.#uplink?.close();
   }
 

@@ -6,9 +6,11 @@
  * The client's credential becomes a link here and is forgotten. A refusal is told as RabbitMQ tells it; trouble with
  * the edge closes with 320, never 403 (rule 7).
  */
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { LIMIT } from '../../protocol/limits.ts';
-import { PROBE_PROPERTY, VHOST_HEADER } from '../../protocol/link/proof.ts';
+import { PROBE_PROPERTY, SCOPES_HEADER, VHOST_HEADER } from '../../protocol/link/proof.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
+import { API_KEY_SCOPES, type ApiKeyScope } from '../../protocol/scopes.ts';
 import type { DialResult, Link } from '../link.ts';
 import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
 import { type AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
@@ -34,8 +36,12 @@ export interface Session extends Tuned {
   link: Link<VhostLinkUp, VhostLinkDown>;
   username: string;
   vhost: string;
+  /** What the client may publish; undefined where its edge does not say. */
+  scopes: ReadonlySet<ApiKeyScope> | undefined;
   /** Capabilities that the client announced. */
   capabilities: Fields;
+  /** Whether this is the secret that it logged in with. */
+  isOwnSecret(secret: Buffer): boolean;
 }
 
 const SERVER_PROPERTIES = {
@@ -47,7 +53,7 @@ const SERVER_PROPERTIES = {
     exchange_exchange_bindings: false,
     'basic.nack': true,
     consumer_cancel_notify: true,
-    'connection.blocked': false,
+    'connection.blocked': true,
     authentication_failure_close: true,
     per_consumer_qos: true,
   },
@@ -61,6 +67,9 @@ export class Handshake {
   #state: State = 'start-ok';
   #link: Link<VhostLinkUp, VhostLinkDown> | undefined;
   #vhost = '';
+  #scopes: ReadonlySet<ApiKeyScope> | undefined;
+  /** Of the secret, which itself is not kept. */
+  #secretDigest: Buffer | undefined;
   #username = '';
   #capabilities: Fields = {};
   #refusal: AmqpError | undefined;
@@ -117,6 +126,7 @@ export class Handshake {
     const credential = readSasl(mechanism, fields.response as Buffer);
     if (!credential) throw new SilentClose('unusable credentials', LIMIT.failedLoginMs);
     this.#username = credential.username;
+    this.#secretDigest = digest(credential.password);
     const dialed = await this.#dial({ ...credential, probe: probeOf(properties) });
     if (this.#abandoned && dialed.outcome === 'accepted') {
       dialed.link.close();
@@ -126,6 +136,7 @@ export class Handshake {
       case 'accepted':
         this.#link = dialed.link;
         this.#vhost = dialed.headers[VHOST_HEADER] ?? '';
+        this.#scopes = readScopes(dialed.headers[SCOPES_HEADER]);
         return;
       case 'refused':
         // A limit is told where the vhost is opened, as RabbitMQ does; everything else at the login.
@@ -167,7 +178,10 @@ export class Handshake {
       link: this.#link,
       username: this.#username,
       vhost,
+      scopes: this.#scopes,
       capabilities: this.#capabilities,
+      isOwnSecret: (secret) =>
+        this.#secretDigest !== undefined && timingSafeEqual(digest(secret), this.#secretDigest),
       ...this.#tuned,
     };
   }
@@ -184,6 +198,19 @@ function readTuneOk(fields: Fields): Tuned {
     channelMax > LIMIT.channelsPerConnection;
   if (isOutside) throw new SilentClose('tune-ok outside the offer', LIMIT.failedLoginMs);
   return { frameMax, channelMax, heartbeatSeconds: Number(fields.heartbeat) };
+}
+
+/** Keyed anew in each process: what is kept of a secret says nothing elsewhere. */
+const DIGEST_KEY = randomBytes(32);
+
+function digest(secret: string | Buffer): Buffer {
+  return createHmac('sha256', DIGEST_KEY).update(secret).digest();
+}
+
+function readScopes(header: string | undefined): ReadonlySet<ApiKeyScope> | undefined {
+  if (header === undefined) return undefined;
+  const named = header.split(',');
+  return new Set(API_KEY_SCOPES.filter((scope) => named.includes(scope)));
 }
 
 /** A nonce, or nothing: whatever else a client may put there says nothing. */

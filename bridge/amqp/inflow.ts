@@ -28,6 +28,11 @@ export class Inflow {
     this.#reader.maxPayload = bytes;
   }
 
+  /** The channel of the next frame that waits; undefined when none does. */
+  get nextChannel(): number | undefined {
+    return this.#backlog[0]?.channel;
+  }
+
   /** The next frame that waits. */
   next(): Frame | undefined {
     return this.#backlog.shift();

@@ -41,7 +41,7 @@ export class Uplink {
   /** Those over the key's rate: emergencies overtake them. */
   readonly #held = new Held<PublishFrame>((frame, seq) => this.#link.send(frame, seq));
   #openPublishBytes = 0;
-  #afterPublishes: (() => void) | undefined;
+  #whenSettled: (() => void) | undefined;
   #settling: { outcome: SettleOutcome; leases: number[] } | undefined;
   #drainedBytes = 0;
   #toldDrainedBytes = 0;
@@ -52,12 +52,22 @@ export class Uplink {
     this.#schedule = schedule;
   }
 
+  /** Publishes over the rate fill what may wait of them: no more is taken until some have gone. */
+  get isOverRate(): boolean {
+    return this.#held.size >= LIMIT.heldPublishes;
+  }
+
+  /** Some publishes wait for their rate. */
+  get isHolding(): boolean {
+    return this.#held.size > 0;
+  }
+
   /** So much is unanswered that no more of the client should be read. */
   get isFull(): boolean {
     return (
       this.#answers.size >= LIMIT.openRequests ||
       this.#publishes.size - this.#held.size >= LIMIT.openPublishes ||
-      this.#held.size >= LIMIT.heldPublishes ||
+      this.isOverRate ||
       this.#openPublishBytes >= LIMIT.openPublishBytes
     );
   }
@@ -138,10 +148,10 @@ export class Uplink {
     }
   }
 
-  /** Calls that once all that was published has its outcome: whether it is over the rate, its object has yet to say. */
-  afterPublishes(done: () => void): void {
-    if (this.#publishes.size === 0) done();
-    else this.#afterPublishes = done;
+  /** Calls that once all that was published and asked has its outcome: whether it is over the rate, its object has yet to say. */
+  whenSettled(done: () => void): void {
+    this.#whenSettled = done;
+    this.#settleAll();
   }
 
   close(): void {
@@ -161,6 +171,7 @@ export class Uplink {
     const onAnswer = this.#answers.get(seq);
     this.#answers.delete(seq);
     onAnswer?.(frame);
+    this.#settleAll();
   }
 
   #publishEnded(seq: number, outcome: PublishOutcome): void {
@@ -169,9 +180,13 @@ export class Uplink {
     this.#publishes.delete(seq);
     this.#openPublishBytes -= publish.bytes;
     publish.onOutcome(outcome);
-    if (this.#publishes.size > 0) return;
-    const done = this.#afterPublishes;
-    this.#afterPublishes = undefined;
+    this.#settleAll();
+  }
+
+  #settleAll(): void {
+    if (this.#publishes.size > 0 || this.#answers.size > 0) return;
+    const done = this.#whenSettled;
+    this.#whenSettled = undefined;
     done?.();
   }
 }

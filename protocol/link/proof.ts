@@ -13,6 +13,8 @@ export const LINK_PATHS = {
 export const PROOF_HEADER = 'sitewire-bridge';
 /** What an accepted AMQP upgrade answers: the vhost and slug of the credential. */
 export const VHOST_HEADER = 'sitewire-vhost';
+/** The scopes of the credential, separated by commas: with them the bridge judges publishes in their order. */
+export const SCOPES_HEADER = 'sitewire-scopes';
 /** Which version of the frames a bridge speaks; one that does not say speaks the first. */
 export const LINK_VERSION_HEADER = 'sitewire-link';
 export const LINK_VERSION = 4;

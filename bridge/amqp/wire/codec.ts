@@ -37,6 +37,7 @@ export const METHOD = {
   connectionBlocked: 655420,
   connectionUnblocked: 655421,
   connectionUpdateSecret: 655430,
+  connectionUpdateSecretOk: 655431,
   channelOpen: 1310730,
   channelOpenOk: 1310731,
   channelFlow: 1310740,

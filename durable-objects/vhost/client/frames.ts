@@ -1,11 +1,10 @@
 /** What a client's frames do to the broker, publishes aside, and what each is answered. */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
+import type { AmqpRefusal, VhostNames } from '../../../protocol/publish-right.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Broker, Connections } from '../delivery/broker.ts';
-import type { VhostNames } from '../key/key.ts';
 import {
-  type AmqpRefusal,
   authorizeDeclare,
   authorizeRead,
   consumerTagInUse,

@@ -3,10 +3,10 @@
  * answered at once, and publishes for Sites go to their lanes, which answer them.
  */
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
+import { authorizePublish } from '../../../protocol/publish-right.ts';
 import type { CommandFamily } from '../../../protocol/routing-keys.ts';
 import type { KeyRecord } from '../key/key.ts';
 import type { VhostParts } from '../parts.ts';
-import { authorizePublish } from '../publish/authorize.ts';
 import { readEnvelope } from '../publish/publish.ts';
 import type { PublishRate } from '../publish/publish-rate.ts';
 import type { Publish } from '../publish/publisher.ts';

@@ -1,4 +1,5 @@
 /** The API key of a vhost, as this object holds it: what it may, how it signs, and whether it has ended (rule 6). */
+import type { VhostNames } from '../../../protocol/publish-right.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../../protocol/scopes.ts';
 import type { DueSource } from '../../object/agenda.ts';
 import type { Facts } from '../../object/facts.ts';
@@ -16,11 +17,6 @@ export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {
   /** Its time was over, and nothing of it is left. */
   expired?: boolean;
   signingKeySealed: string;
-}
-
-export interface VhostNames {
-  slug: string;
-  vhost: string;
 }
 
 export class Key implements DueSource {

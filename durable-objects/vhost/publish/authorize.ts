@@ -1,50 +1,9 @@
-/** What a client of a vhost may do, and what it is told when it may not (RabbitMQ's codes and texts; [C-6.2]). Pure. */
+/** What a client of a vhost may do with queues, and what it is told when it may not (RabbitMQ's codes and texts; [C-6.2]). Pure. */
 
 import { LIMIT } from '../../../protocol/limits.ts';
+import { type AmqpRefusal, channelRefusal, type VhostNames } from '../../../protocol/publish-right.ts';
 import { ok, type Result, refuse } from '../../../protocol/result.ts';
-import {
-  type CommandFamily,
-  commandFamily,
-  EXCHANGE,
-  fullQueueName,
-  mayPublish,
-  type QueueName,
-  queueByFullName,
-} from '../../../protocol/routing-keys.ts';
-import type { ApiKeyScope } from '../../../protocol/scopes.ts';
-import type { VhostNames } from '../key/key.ts';
-
-/** An AMQP reply: what closes, with which code and text. */
-export interface AmqpRefusal {
-  severity: 'channel' | 'connection';
-  code: number;
-  text: string;
-}
-
-export function channelRefusal(code: number, text: string): AmqpRefusal {
-  return { severity: 'channel', code, text };
-}
-
-export function authorizePublish(
-  names: VhostNames,
-  scopes: ReadonlySet<ApiKeyScope>,
-  exchange: string,
-  routingKey: string,
-): Result<CommandFamily, AmqpRefusal> {
-  const where = `in vhost '${names.vhost}' refused for user '${names.slug}'`;
-  if (exchange !== EXCHANGE) {
-    const name = exchange === '' ? 'amq.default' : exchange;
-    return refuse(channelRefusal(403, `ACCESS_REFUSED - access to exchange '${name}' ${where}`));
-  }
-  const family = commandFamily(names.slug, routingKey);
-  if (family.ok && mayPublish(family.value, scopes)) return ok(family.value);
-  return refuse(
-    channelRefusal(
-      403,
-      `ACCESS_REFUSED - access to topic '${routingKey}' in exchange '${EXCHANGE}' ${where}`,
-    ),
-  );
-}
+import { fullQueueName, type QueueName, queueByFullName } from '../../../protocol/routing-keys.ts';
 
 /** The queue to read from, or the refusal. */
 export function authorizeRead(names: VhostNames, queue: string): Result<QueueName, AmqpRefusal> {

@@ -1,11 +1,14 @@
 /** Channels: opened, closed, limited; and the methods that are not implemented. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { deliveryOf, openAmqp, throughLink } from '../../support/bridge-amqp.ts';
+import { openAmqp, throughLink } from '../../support/bridge-amqp.ts';
 import { type Fields, methodFrame, publishFrames } from '../../support/bridge-amqp-frames.ts';
 import { TestEdge } from '../../support/bridge-edge.ts';
+import { turns } from '../../support/bridge-signal.ts';
 
 const QUEUE = 'vcp.acme.event.alarm';
+/** start, tune, open-ok, channel.open-ok */
+const FRAMES_OF_OPENING = 4;
 const BYE = { replyCode: 200, replyText: 'bye', classId: 0, methodId: 0 };
 
 let edge: TestEdge;
@@ -16,9 +19,9 @@ beforeAll(async () => {
 afterAll(() => edge.stop());
 
 describe('a channel', () => {
-  it('is opened up to the number that was tuned, and again after it was closed [C-6.3]', async () => {
+  it('is opened up to the count that was tuned, and again after it was closed [C-6.3]', async () => {
     const { peer, link } = await openAmqp(edge);
-    for (let channel = 2; channel <= 16; channel++) await peer.openChannel(channel);
+    for (let channel = 2; channel <= 64; channel++) await peer.openChannel(channel);
     peer.send(METHOD.channelClose, BYE, 7);
     expect((await peer.takeMethod(METHOD.channelCloseOk)).channel).toBe(7);
     expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 7 });
@@ -63,25 +66,34 @@ describe('a channel', () => {
     client.peer.stream.destroy();
   });
 
-  it.each<[string, number, Fields, 'consume' | 'get' | 'declare' | 'recover']>([
-    ['basic.consume', METHOD.basicConsume, { queue: QUEUE, arguments: {} }, 'consume'],
-    ['basic.get', METHOD.basicGet, { queue: QUEUE }, 'get'],
-    ['queue.declare', METHOD.queueDeclare, { queue: QUEUE, passive: true, arguments: {} }, 'declare'],
-    ['basic.recover', METHOD.basicRecover, { requeue: true }, 'recover'],
+  it.each<[string, number, number, Fields, 'consume' | 'get' | 'declare' | 'recover']>([
+    ['basic.consume', METHOD.basicConsume, METHOD.basicConsumeOk, { queue: QUEUE, arguments: {} }, 'consume'],
+    ['basic.get', METHOD.basicGet, METHOD.basicGetEmpty, { queue: QUEUE }, 'get'],
+    [
+      'queue.declare',
+      METHOD.queueDeclare,
+      METHOD.queueDeclareOk,
+      { queue: QUEUE, passive: true, arguments: {} },
+      'declare',
+    ],
+    ['basic.recover', METHOD.basicRecover, METHOD.basicRecoverOk, { requeue: true }, 'recover'],
   ])(
-    'that the client has closed is told nothing of its %s that was under way',
-    async (_title, method, fields, kind) => {
+    'that the client closes is told first of its %s that was under way, then close-ok',
+    async (_title, method, answer, fields, kind) => {
       const client = await openAmqp(edge);
       const { peer, link } = client;
       peer.send(method, fields, 1);
       const { seq } = await link.take(kind);
       peer.send(METHOD.channelClose, BYE, 1);
-      await peer.takeMethod(METHOD.channelCloseOk);
+      await turns();
+      expect(peer.frames.length).toBe(FRAMES_OF_OPENING);
       link.send(
         kind === 'get'
-          ? { kind: 'got', seq, messageCount: 0, delivery: deliveryOf(1) }
+          ? { kind: 'got', seq, messageCount: 0, delivery: null }
           : { kind: 'ok', seq, messageCount: 0, consumerCount: 0 },
       );
+      await peer.takeMethod(answer);
+      await peer.takeMethod(METHOD.channelCloseOk);
       await throughLink(client);
     },
   );

@@ -7,7 +7,7 @@ import { TestEdge, VHOST } from '../../support/bridge-edge.ts';
 import { CLOCK, turns } from '../../support/bridge-signal.ts';
 
 const START_OK = { clientProperties: {}, mechanism: 'PLAIN', response: Buffer.from('\0acme\0key') };
-const OFFER = { channelMax: 16, frameMax: 131_072, heartbeat: 60 };
+const OFFER = { channelMax: 64, frameMax: 131_072, heartbeat: 60 };
 
 let edge: TestEdge;
 
@@ -207,7 +207,7 @@ describe('a handshake out of order', () => {
     { frameMax: 4_095 },
     { frameMax: 1_024 },
     { frameMax: 0 },
-    { channelMax: 17 },
+    { channelMax: 65 },
     { channelMax: 0 },
   ])('(a tune-ok with %j) is closed without a word after 3 s', async (change) => {
     vi.useFakeTimers(CLOCK);

@@ -100,7 +100,8 @@ describe('a method', () => {
     // 120 characters, 240 bytes: as long as the name itself may be, longer than a reply text with words around it.
     const consumerTag = 'č'.repeat(120);
     peer.send(METHOD.basicConsume, { queue: 'vcp.acme.event.alarm', consumerTag, arguments: {} }, 1);
-    await link.take('consume');
+    link.send({ kind: 'ok', seq: (await link.take('consume')).seq });
+    await peer.takeMethod(METHOD.basicConsumeOk);
     const again = methodFrame(METHOD.basicConsume, { queue: 'q', consumerTag, arguments: {} }, 1);
     // As the socket would hand it over: what is thrown here would end the process.
     expect(() => stream.emit('data', again)).not.toThrow();

@@ -2,13 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import {
   authorizeDeclare,
-  authorizePublish,
   authorizeRead,
   consumerTagInUse,
   type Declaration,
   inExclusiveUse,
   tooManyConsumers,
 } from '../../../../durable-objects/vhost/publish/authorize.ts';
+import { authorizePublish } from '../../../../protocol/publish-right.ts';
 import { QUEUE_NAMES } from '../../../../protocol/routing-keys.ts';
 import { API_KEY_SCOPES, type ApiKeyScope } from '../../../../protocol/scopes.ts';
 

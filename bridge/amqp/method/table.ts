@@ -1,0 +1,50 @@
+/** Which methods a client may send on an open channel, and what each does. */
+import { connectionError } from '../wire/amqp-error.ts';
+import { METHOD } from '../wire/codec.ts';
+import { cancel, consume, get, qos, recover, settle } from './basic.ts';
+import { declareExchange, refuseExchange } from './exchange.ts';
+import type { MethodHandler } from './method.ts';
+import { declareQueue, refuseQueue } from './queue.ts';
+
+const refuseTx: MethodHandler = (_channel, _fields, method) => {
+  throw connectionError(540, 'transactions are not supported, use publisher confirms', method);
+};
+
+export const METHOD_HANDLERS: Readonly<Record<number, MethodHandler>> = {
+  [METHOD.channelOpen]: (_channel, _fields, method) => {
+    throw connectionError(504, "second 'channel.open' seen", method);
+  },
+  [METHOD.channelClose]: (channel) => channel.close(),
+  [METHOD.channelCloseOk]: () => {},
+  [METHOD.channelFlow]: (channel, fields, method) => {
+    if (fields.active !== true) throw connectionError(540, 'active=false', method);
+    channel.reply(METHOD.channelFlowOk, { active: true });
+  },
+  [METHOD.accessRequest]: (channel) => channel.reply(METHOD.accessRequestOk, { ticket: 1 }),
+  [METHOD.exchangeDeclare]: declareExchange,
+  [METHOD.exchangeDelete]: refuseExchange,
+  [METHOD.exchangeBind]: refuseExchange,
+  [METHOD.exchangeUnbind]: refuseExchange,
+  [METHOD.queueDeclare]: declareQueue,
+  [METHOD.queueBind]: refuseQueue,
+  [METHOD.queueUnbind]: refuseQueue,
+  [METHOD.queuePurge]: refuseQueue,
+  [METHOD.queueDelete]: refuseQueue,
+  [METHOD.basicQos]: qos,
+  [METHOD.basicConsume]: consume,
+  [METHOD.basicCancel]: cancel,
+  [METHOD.basicCancelOk]: () => {},
+  [METHOD.basicGet]: get,
+  [METHOD.basicAck]: settle,
+  [METHOD.basicNack]: settle,
+  [METHOD.basicReject]: settle,
+  [METHOD.basicRecover]: recover,
+  [METHOD.basicRecoverAsync]: recover,
+  [METHOD.confirmSelect]: (channel, fields) => {
+    channel.select();
+    if (fields.nowait !== true) channel.reply(METHOD.confirmSelectOk, {});
+  },
+  [METHOD.txSelect]: refuseTx,
+  [METHOD.txCommit]: refuseTx,
+  [METHOD.txRollback]: refuseTx,
+};
