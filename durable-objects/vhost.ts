@@ -59,10 +59,10 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     };
     const age: DueSource = {
       name: 'message age',
-      dueMs: () => this.#vhost.broker.agedAtMs(),
+      dueMs: () => this.#vhost.broker.queues.agedAtMs(),
       run: (turn) => {
         this.#vhost.undoBroker(turn);
-        this.#vhost.broker.dropAged(turn);
+        this.#vhost.broker.queues.dropAged(turn);
       },
     };
     this.#agenda = new Agenda([key, ending, calls, silence, age], turns, new AlarmClock(ctx.storage, clock));
@@ -193,7 +193,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
   override alarm(): void {
     const { broker, turns } = this.#vhost;
     // What is in memory alone is written first: a step that falls would take it along.
-    if (broker.isDirty || this.#vhost.hasUnstored) turns.run((turn) => this.#vhost.storeAll(turn));
+    if (broker.queues.isDirty || this.#vhost.hasUnstored) turns.run((turn) => this.#vhost.storeAll(turn));
     this.#agenda.run();
   }
 

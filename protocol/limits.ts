@@ -129,6 +129,11 @@ export const LIMITS = {
   deadLetterBytes: [16 * MIB, 'bytes', 'C-6.4'],
   queueAgeMs: [7 * DAY, 'ms', 'C-6.4'],
   telemetryQueueAgeMs: [DAY, 'ms', 'C-6.4'],
+  // Queues of the partner's own: together they hold what one of ours holds.
+  ownQueues: [32, 'queues', 'C-6.6'],
+  bindingsPerQueue: [64, 'bindings', 'ours'],
+  // A delivery that nobody acknowledges closes its channel.
+  unacknowledgedMs: [30 * MINUTE, 'ms', 'C-6.4'],
   deliveriesPerMessage: [20, 'deliveries', 'C-6.4'],
 
   // MQTT and devices

@@ -108,7 +108,7 @@ describe('the rules', () => {
     'worker/registry/site.ts': `import 'drizzle-orm'; import '../../migrations/schema.ts';`,
     'worker/http/query.ts': `import 'zod'; import 'cloudflare:sockets';`,
     'bridge/index.ts': `import './amqp/channel.ts'; import './mqtt/broker.ts'; import 'node:net'; import 'ws';`,
-    'bridge/amqp/channel.ts': `/* as 'amqplib' */ import 'node:stream'; import './wire/codec.ts'; ${lines(400)}`,
+    'bridge/amqp/channel.ts': `/* as 'amqplib' */ import 'node:stream'; import './wire/codec.ts'; ${lines(290)}`,
     'bridge/amqp/wire/codec.ts': `require.resolve('amqplib'); require(path); import 'node:module';`,
     'bridge/amqp/wire/output.ts': `import './codec.ts'; import '../../../protocol/ids.ts'; import 'long';`,
     'bridge/mqtt/broker.ts': `import 'aedes'; import '@scope/x/y'; import '../../protocol/ids.ts';`,

@@ -17,7 +17,7 @@ import type { Answer, ChannelHost, MethodChannel } from './method/method.ts';
 import { METHOD_HANDLERS } from './method/table.ts';
 import { Unacked } from './unacked.ts';
 import type { Uplink } from './uplink.ts';
-import { AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
+import { AmqpError, channelError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { decodeMethod, encodeMethod, type Fields, isKnownMethod, METHOD } from './wire/codec.ts';
 import { encodeDelivery } from './wire/delivery.ts';
 
@@ -69,7 +69,7 @@ export class Channel implements MethodChannel {
       if (!isKnownMethod(method)) throw new SilentClose(`unknown method ${method}`);
       throw connectionError(503, 'unimplemented method', method);
     }
-    handler(this, decodeMethod(method, args), method);
+    handler(this, decodeMethod(method, args), method, args);
   }
 
   /** Of a channel that is closed by us only the end counts. */
@@ -155,6 +155,19 @@ export class Channel implements MethodChannel {
     };
     const frames = encodeDelivery(this.id, { id: METHOD.basicDeliver, fields }, delivery, this.host.frameMax);
     this.host.write(frames, () => this.uplink.drained(bytes));
+  }
+
+  /** The queue of a consumer is gone: the client is told, if it said that it understands. */
+  cancelled(tag: string): void {
+    if (this.#state !== 'open' || !this.tags.delete(tag)) return;
+    if (this.host.hearsOfCancels) this.reply(METHOD.basicCancel, { consumerTag: tag, nowait: true });
+  }
+
+  /** A delivery that nobody acknowledges ends its channel, as in RabbitMQ. */
+  endOverdue(now: number): void {
+    if (this.#state !== 'open' || !this.unacked.isOverdue(now)) return;
+    const what = `delivery acknowledgement on channel ${this.id} timed out. Timeout value used: ${LIMIT.unacknowledgedMs} ms. This timeout value can be configured, see consumers doc guide to learn more`;
+    this.fail(channelError(406, what, 0));
   }
 
   // ends

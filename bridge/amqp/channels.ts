@@ -42,6 +42,10 @@ export class Channels {
     else this.#uplink.drained(frame.delivery.bytes ?? plainDeliveryBytes(frame.delivery));
   }
 
+  cancelled({ channel, tag }: Extract<VhostLinkDown, { kind: 'cancelled' }>): void {
+    this.#open.get(channel)?.cancelled(tag);
+  }
+
   flushConfirms(): void {
     for (const channel of this.#open.values()) channel.flushConfirms();
   }
@@ -53,6 +57,10 @@ export class Channels {
   /** Whether a frame of that channel has to wait. */
   isBusy(id: number | undefined): boolean {
     return id !== undefined && this.#open.get(id)?.isBusy === true;
+  }
+
+  endOverdue(now: number): void {
+    for (const channel of this.#open.values()) channel.endOverdue(now);
   }
 
   abandon(): void {

@@ -26,6 +26,7 @@ export class AmqpConnection implements ChannelHost {
   username = '';
   scopes: Session['scopes'];
   frameMax: number = LIMIT.amqpFrameBytes;
+  hearsOfCancels = false;
   readonly #stream: Duplex;
   readonly #output: Output;
   readonly #events: ConnectionEvents;
@@ -63,15 +64,15 @@ export class AmqpConnection implements ChannelHost {
       stuckMs: (now) => this.#output.stuckMs(now),
       write: (bytes) => this.write(bytes),
       gone: (why) => this.#destroy(why),
+      beat: (now) => this.#channels?.endOverdue(now),
     });
     this.#timer = setTimeout(() => this.#destroy('handshake timeout'), LIMIT.amqpHandshakeMs);
     stream.on('data', (chunk: Buffer) => this.#receive(chunk));
     stream.on('error', (error) => this.#destroy(error.message));
-    stream.on('end', () => this.#destroy(this.#why));
-    stream.on('close', () => this.#destroy(this.#why));
+    for (const end of ['end', 'close']) stream.on(end, () => this.#destroy(this.#why));
   }
 
-  /** Ends the connection for a reason of ours: 320, so that a client comes back. */
+  /** For a reason of ours: 320, so that a client comes back. */
   shutdown(reason: string): void {
     this.#fail(connectionError(320, reason));
   }
@@ -165,6 +166,7 @@ export class AmqpConnection implements ChannelHost {
     this.username = session.username;
     this.scopes = session.scopes;
     this.frameMax = session.frameMax;
+    this.hearsOfCancels = session.capabilities.consumer_cancel_notify === true;
     this.#channels = new Channels(this, this.#uplink, session.channelMax);
     this.#inflow.frameMax = session.frameMax;
     this.#heartbeat.start(session.heartbeatSeconds);
@@ -214,7 +216,8 @@ export class AmqpConnection implements ChannelHost {
       this.#channels?.deliver(frame);
       return;
     }
-    this.#uplink?.take(frame);
+    if (frame.kind === 'cancelled') this.#channels?.cancelled(frame);
+    else this.#uplink?.take(frame);
     // A confirm goes out before the acknowledgement event that came with it.
     if (frame.kind === 'stored' || frame.kind === 'unstored') this.#channels?.flushConfirms();
   }
@@ -253,19 +256,14 @@ export class AmqpConnection implements ChannelHost {
       if (error.delayMs === 0) this.#destroy(error.message);
       return;
     }
-    const close = toAmqpError(error);
+    const { code: replyCode, text: replyText, classId, methodId } = toAmqpError(error);
     this.#why = why ?? (error instanceof Error ? error.message : String(error));
     if (this.#state === 'header') {
       this.#destroy(this.#why);
       return;
     }
     this.#channels?.flushConfirms();
-    this.#sendMethod(METHOD.connectionClose, {
-      replyCode: close.code,
-      replyText: close.text,
-      classId: close.classId,
-      methodId: close.methodId,
-    });
+    this.#sendMethod(METHOD.connectionClose, { replyCode, replyText, classId, methodId });
     this.#enterClosing();
   }
 

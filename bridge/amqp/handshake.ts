@@ -55,6 +55,7 @@ const SERVER_PROPERTIES = {
     consumer_cancel_notify: true,
     'connection.blocked': true,
     authentication_failure_close: true,
+    consumer_priorities: true,
     per_consumer_qos: true,
   },
 };

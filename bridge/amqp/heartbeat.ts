@@ -19,6 +19,8 @@ export interface HeartbeatHost {
   stuckMs(now: number): number;
   write(bytes: Buffer): void;
   gone(why: string): void;
+  /** Each beat. */
+  beat(now: number): void;
 }
 
 export class Heartbeat {
@@ -57,6 +59,7 @@ export class Heartbeat {
 
   #beat(): void {
     const now = Date.now();
+    this.#host.beat(now);
     if (this.#host.stuckMs(now) >= Math.min(this.#patienceMs, MAX_STUCK_MS))
       this.#host.gone('client does not read');
     else if (this.#intervalMs === 0) return;

@@ -1,7 +1,16 @@
-/** Deliveries of one channel that the client has not settled: tag to lease, in order. */
+/**
+ * Deliveries of one channel that the client has not settled: tag to lease, in order. How old they are is known by the
+ * tags that each look found: nothing is kept for each delivery.
+ */
+import { LIMIT } from '../../protocol/limits.ts';
+
 export class Unacked {
   #lastTag = 0;
   readonly #leases = new Map<number, number>();
+  /** The last tag at each look of late. */
+  #looks: { tag: number; atMs: number }[] = [];
+  /** All tags up to it were given out too long ago. */
+  #oldTag = 0;
 
   /** The tag of a delivery. Without a lease (no_ack) there is nothing to settle. */
   add(lease: number | null): number {
@@ -30,6 +39,16 @@ export class Unacked {
       this.#leases.delete(known);
     }
     return leases.length > 0 ? leases : undefined;
+  }
+
+  /** Whether one is outstanding that was delivered too long ago [C-6.4], by the looks before. */
+  isOverdue(now: number): boolean {
+    const isOld = ({ atMs }: { atMs: number }) => now - atMs >= LIMIT.unacknowledgedMs;
+    this.#oldTag = this.#looks.findLast(isOld)?.tag ?? this.#oldTag;
+    this.#looks = this.#looks.filter((look) => !isOld(look));
+    this.#looks.push({ tag: this.#lastTag, atMs: now });
+    const [oldest] = this.#leases.keys();
+    return oldest !== undefined && oldest <= this.#oldTag;
   }
 
   takeAll(): number[] {

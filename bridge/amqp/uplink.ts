@@ -52,6 +52,11 @@ export class Uplink {
     this.#schedule = schedule;
   }
 
+  /** The version of the frames that the edge reads. */
+  get version(): number {
+    return this.#link.version;
+  }
+
   /** Publishes over the rate fill what may wait of them: no more is taken until some have gone. */
   get isOverRate(): boolean {
     return this.#held.size >= LIMIT.heldPublishes;
@@ -125,7 +130,7 @@ export class Uplink {
   }
 
   /** Hands an answer to who waits for it. */
-  take(frame: Exclude<VhostLinkDown, { kind: 'deliver' }>): void {
+  take(frame: Exclude<VhostLinkDown, { kind: 'deliver' | 'cancelled' }>): void {
     switch (frame.kind) {
       case 'stored':
       case 'unstored':

@@ -22,6 +22,11 @@ export const VHOST_BOUNDS = {
   heldRecheckMs: 3_600_000,
   /** Messages past their age that one alarm drops from a queue; the rest follows at once. */
   agedPerAlarm: 500,
+  /** What the partner's own queues hold together [C-6.6]. */
+  ownMessages: LIMIT.queueMessages,
+  ownBytes: LIMIT.queueBytes,
+  /** How soon after a message came an alarm looks whether it is past its age; whoever asks its queue looks at once. */
+  soonestAgedMs: 60_000,
   /** Publishes of one connection that were told to wait: what its bridge may hold, and what was on its way. */
   waitingPublishes: LIMIT.heldPublishes + LIMIT.openPublishes,
   /** Lanes kept with their stubs; beyond it, idle ones are made anew when they are wanted. */

@@ -109,4 +109,28 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
     DROP TABLE chunk;
     `,
   },
+  {
+    // Queues of the partner's own [C-6.6]: chunks of all queues in one table, told apart by their queue.
+    lowest: 4,
+    sql: `
+    ALTER TABLE telemetry_chunk RENAME TO chunk;
+    ALTER TABLE chunk ADD COLUMN queue TEXT NOT NULL DEFAULT 'event.telemetry';
+    ALTER TABLE consumer ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
+
+    CREATE TABLE own_queue (
+      name TEXT PRIMARY KEY,
+      durable INTEGER NOT NULL,
+      auto_delete INTEGER NOT NULL,
+      -- Of the connection that it is exclusive to, and goes with; null for all others.
+      owner_id TEXT,
+      -- As they were declared: a JSON list of name, type and value.
+      arguments TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE binding (
+      queue TEXT NOT NULL,
+      pattern TEXT NOT NULL,
+      PRIMARY KEY (queue, pattern)
+    ) WITHOUT ROWID;
+    `,
+  },
 ];

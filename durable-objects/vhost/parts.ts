@@ -23,6 +23,8 @@ import { Ending } from './key/ending.ts';
 import { Key, type VhostFact } from './key/key.ts';
 import { PublishRate } from './publish/publish-rate.ts';
 import { Publisher } from './publish/publisher.ts';
+import { OwnQueueRows } from './queue/own-rows.ts';
+import { Queues } from './queue/queues.ts';
 import { QueueRows } from './queue/rows.ts';
 
 export class VhostParts {
@@ -43,6 +45,7 @@ export class VhostParts {
   readonly #connectionRows: ConnectionRows;
   readonly #consumerRows: ConsumerRows;
   readonly #queueRows: QueueRows;
+  readonly #ownQueueRows: OwnQueueRows;
   #broker: Broker;
 
   /** `onKeyEnd`: the key's time is over, in this turn. `onChange`: due times may have changed. */
@@ -60,6 +63,7 @@ export class VhostParts {
     this.#connectionRows = new ConnectionRows(sql);
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);
+    this.#ownQueueRows = new OwnQueueRows(sql);
     this.key = new Key(facts, new SecretBox(env.DATA_KEYS), onKeyEnd);
     this.ending = new Ending(facts, {
       clock,
@@ -72,8 +76,8 @@ export class VhostParts {
     this.organization = new OrganizationCopy(facts, this.turns, clock, env.DB);
     this.#broker = this.#readBroker();
     this.intake = new EventIntake(new ReceivedRows(sql), this.key, {
-      push: (turn, queue, message, keptBy) => this.#broker.push(turn, queue, message, keptBy),
-      firstKept: (siteId) => this.#broker.firstKept(siteId),
+      push: (turn, queue, message, keptBy) => this.#broker.publish(turn, queue, message, keptBy),
+      firstKept: (siteId) => this.#broker.queues.firstKept(siteId),
     });
     const { turns, sockets } = this;
     const hasUnstored = () => this.hasUnstored;
@@ -131,24 +135,24 @@ export class VhostParts {
 
   /** Whether something of events is in memory alone. */
   get hasUnstored(): boolean {
-    return this.#broker.telemetry.hasUnstored || this.intake.hasUnstored;
+    return this.#broker.queues.hasUnstored || this.intake.hasUnstored;
   }
 
   /** Nothing of events is in memory alone behind it. */
   storeAll(turn: Turn): void {
-    this.#broker.telemetry.flush(turn);
+    this.#broker.queues.flush(turn);
     this.#storeNew(turn);
   }
 
   /** Last in each turn. What a client holds may stay in memory alone for a moment: its site keeps it. */
   #save(turn: Turn): void {
-    if (this.#broker.mustStore) this.#storeNew(turn);
-    this.#broker.save(turn);
+    if (this.#broker.queues.mustStore) this.#storeNew(turn);
+    this.#broker.queues.save(turn);
   }
 
   /** All at once: what is known of a site's events is a place in their order. */
   #storeNew(turn: Turn): void {
-    this.#broker.storeNew(turn);
+    this.#broker.queues.storeNew(turn);
     this.intake.save(turn);
   }
 
@@ -179,11 +183,18 @@ export class VhostParts {
     this.#connectionRows.deleteAll(turn);
     this.#consumerRows.deleteAll(turn);
     this.#queueRows.deleteAll(turn);
+    this.#ownQueueRows.deleteAll(turn);
     this.intake.clear(turn);
     this.#broker = this.#readBroker();
   }
 
   #readBroker(): Broker {
-    return new Broker(this.#queueRows, this.#consumerRows, this.sockets, this.clock.now());
+    const queues = new Queues({
+      rows: this.#queueRows,
+      ownRows: this.#ownQueueRows,
+      slug: this.key.names.slug,
+      isConnected: (id) => this.sockets.isConnected(id),
+    });
+    return new Broker(queues, this.#consumerRows, this.sockets, this.clock.now());
   }
 }

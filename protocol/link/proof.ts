@@ -17,7 +17,7 @@ export const VHOST_HEADER = 'sitewire-vhost';
 export const SCOPES_HEADER = 'sitewire-scopes';
 /** Which version of the frames a bridge speaks; one that does not say speaks the first. */
 export const LINK_VERSION_HEADER = 'sitewire-link';
-export const LINK_VERSION = 4;
+export const LINK_VERSION = 5;
 export const PROOF_TOLERANCE_MS = 60_000;
 
 /** What a bridge says of a client's connection when it dials (rule 1). */

@@ -5,6 +5,28 @@ import { goodbye, seq, stored, wait } from './frame.ts';
 
 const channel = z.int().min(1).max(65_535);
 const shortString = z.string().max(255);
+/** Arguments of one declaration. */
+export const MAX_ARGUMENTS = 64;
+
+/** An argument of a declaration as it was received; `value` is null where its type is none of these. */
+export const typedArgument = z.object({
+  name: shortString,
+  /** RabbitMQ's word for its type: `signedint`, `longstr`, `bool`. */
+  type: z.string().max(20),
+  value: z.union([z.string().max(1_024), z.number(), z.boolean(), z.null()]),
+});
+export type TypedArgument = z.infer<typeof typedArgument>;
+
+/** Why and when a message was dead-lettered, as RabbitMQ's `x-death` says it. */
+export const death = z.object({
+  reason: z.enum(['rejected', 'delivery_limit']),
+  queue: z.string(),
+  exchange: z.string(),
+  routingKeys: z.array(z.string()),
+  atMs: z.number(),
+  count: z.int(),
+});
+export type Death = z.infer<typeof death>;
 
 /** The AMQP properties of a message: those of our events by name, or a publisher's own bytes untouched. */
 export const messageProperties = z.object({
@@ -16,6 +38,8 @@ export const messageProperties = z.object({
   raw: z.string().optional(),
   /** Added to the message's headers table. */
   headers: z.record(z.string(), z.union([z.string(), z.number()])).optional(),
+  /** Added to it as `x-death` and what goes with that. */
+  death: death.optional(),
 });
 export type MessageProperties = z.infer<typeof messageProperties>;
 
@@ -45,6 +69,8 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
     exclusive: z.boolean(),
     /** Unacknowledged deliveries that this consumer may hold; 0 = no limit. */
     prefetch: z.int().min(0).max(65_535),
+    /** Who may take one and has the highest gets it; 0 when nothing is said. */
+    priority: z.int().optional(),
   }),
   z.object({ kind: z.literal('cancel'), seq, channel, tag: shortString }),
   z.object({ kind: z.literal('get'), seq, channel, queue: shortString, noAck: z.boolean() }),
@@ -67,8 +93,20 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
     durable: z.boolean(),
     exclusive: z.boolean(),
     autoDelete: z.boolean(),
-    /** Names of the optional arguments: our queues have none, so any makes the declaration unequal. */
-    argumentNames: z.array(z.string()).max(64),
+    /** What a bridge of before said of the arguments; read nowhere. */
+    argumentNames: z.array(z.string()).max(64).optional(),
+    arguments: z.array(typedArgument).max(MAX_ARGUMENTS).optional(),
+  }),
+  /** Binds a queue of the partner's own to our exchange, or unbinds it. */
+  z.object({ kind: z.literal('bind'), seq, queue: shortString, pattern: shortString }),
+  z.object({ kind: z.literal('unbind'), seq, queue: shortString, pattern: shortString }),
+  z.object({ kind: z.literal('purge'), seq, queue: shortString }),
+  z.object({
+    kind: z.literal('delete'),
+    seq,
+    queue: shortString,
+    ifUnused: z.boolean(),
+    ifEmpty: z.boolean(),
   }),
 ]);
 export type VhostLinkUp = z.infer<typeof vhostLinkUp>;
@@ -101,10 +139,14 @@ export const vhostLinkDown = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('ok'),
     seq,
+    /** The name of a queue that was declared without one. */
+    queue: z.string().optional(),
     messageCount: z.int().optional(),
     consumerCount: z.int().optional(),
   }),
   z.object({ kind: z.literal('deliver'), channel, tag: z.string(), delivery }),
+  /** A consumer has ended, for its queue is gone. */
+  z.object({ kind: z.literal('cancelled'), channel, tag: z.string() }),
   z.object({ kind: z.literal('got'), seq, messageCount: z.int(), delivery: delivery.nullable() }),
   wait,
   goodbye,
@@ -125,8 +167,9 @@ export function plainDeliveryBytes(message: { body: string; routingKey: string }
   return message.body.length + message.routingKey.length + 64;
 }
 
-function propertiesBytes({ headers, ...fields }: MessageProperties): number {
-  const texts = [...Object.values(fields), ...Object.entries(headers ?? {}).flat()];
+function propertiesBytes({ headers, death: died, ...fields }: MessageProperties): number {
+  const deaths = died ? [JSON.stringify(died)] : [];
+  const texts = [...Object.values(fields), ...Object.entries(headers ?? {}).flat(), ...deaths];
   return texts.reduce<number>((sum, value) => sum + utf8Length(String(value)), 0);
 }
 

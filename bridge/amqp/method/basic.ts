@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
 import { channelError, connectionError } from '../wire/amqp-error.ts';
-import { METHOD } from '../wire/codec.ts';
+import { type Fields, METHOD } from '../wire/codec.ts';
 import { encodeDelivery } from '../wire/delivery.ts';
 import { type MethodHandler, queueOf } from './method.ts';
 
@@ -25,14 +25,24 @@ export const consume: MethodHandler = (channel, fields, method) => {
   channel.tags.add(tag);
   const { noAck, exclusive } = fields as { noAck: boolean; exclusive: boolean };
   const { id, prefetch } = channel;
+  const priority = priorityOf(fields, queue, channel.host.vhost, method);
   channel.request(
     method,
-    (seq) => ({ kind: 'consume', seq, channel: id, tag, queue, noAck, exclusive, prefetch }),
+    (seq) => ({ kind: 'consume', seq, channel: id, tag, queue, noAck, exclusive, prefetch, priority }),
     () => {
       if (fields.nowait !== true) channel.reply(METHOD.basicConsumeOk, { consumerTag: tag });
     },
   );
 };
+
+/** The consumer's own `x-priority`; 0 when it says nothing. */
+function priorityOf(fields: Fields, queue: string, vhost: string, method: number): number {
+  const typed = fields.arguments as Fields | undefined;
+  const priority = typed && Object.hasOwn(typed, 'x-priority') ? typed['x-priority'] : 0;
+  if (typeof priority === 'number' && Number.isSafeInteger(priority)) return priority;
+  const what = `invalid arg 'x-priority' for queue '${queue}' in vhost '${vhost}': {unacceptable_type,longstr}`;
+  throw channelError(406, what, method);
+}
 
 export const cancel: MethodHandler = (channel, fields, method) => {
   const tag = String(fields.consumerTag);

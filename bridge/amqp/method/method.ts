@@ -13,6 +13,8 @@ export interface ChannelHost {
   /** What the client may publish under; undefined where its edge does not say, and the object judges alone. */
   readonly scopes: ReadonlySet<ApiKeyScope> | undefined;
   readonly frameMax: number;
+  /** The client said that it understands a cancel from here. */
+  readonly hearsOfCancels: boolean;
   write(bytes: Buffer, onTaken?: () => void): void;
   /** Asks for a flush at the end of this turn. */
   schedule(): void;
@@ -42,7 +44,8 @@ export interface MethodChannel {
   close(): void;
 }
 
-export type MethodHandler = (channel: MethodChannel, fields: Fields, method: number) => void;
+/** `args`: its fields as bytes. */
+export type MethodHandler = (channel: MethodChannel, fields: Fields, method: number, args: Buffer) => void;
 
 export function accessRefused(
   { host }: MethodChannel,

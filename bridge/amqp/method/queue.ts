@@ -1,26 +1,80 @@
-/** The methods of class queue. */
+/** The methods of class queue: what the object answers is what happens. */
+import { EXCHANGE } from '../../../protocol/routing-keys.ts';
 import { type Fields, METHOD } from '../wire/codec.ts';
-import { accessRefused, type MethodHandler } from './method.ts';
+import { readArguments } from '../wire/table.ts';
+import { accessRefused, type MethodChannel, type MethodHandler, queueOf } from './method.ts';
 
-export const declareQueue: MethodHandler = (channel, fields, method) => {
+/** The version of the link from which on there are queues of the partner's own. */
+const OWN_QUEUES = 5;
+
+export const declareQueue: MethodHandler = (channel, fields, method, args) => {
   const queue = String(fields.queue);
-  if (queue === '') throw accessRefused(channel, 'queue', 'amq.gen', method);
   const flags = fields as { passive: boolean; durable: boolean; exclusive: boolean; autoDelete: boolean };
   const { passive, durable, exclusive, autoDelete } = flags;
-  const argumentNames = Object.keys((fields.arguments as Fields | undefined) ?? {}).slice(0, 64);
+  if (queue === '' && !passive) requireOwn(channel, 'amq.gen', method);
+  // Reserved short, the name, the bits.
+  const typed = readArguments(args, 2 + 1 + args.readUInt8(2) + 1);
+  const argumentNames = typed.map(({ name }) => name);
   channel.request(
     method,
-    (seq) => ({ kind: 'declare', seq, queue, passive, durable, exclusive, autoDelete, argumentNames }),
+    (seq) => ({
+      ...{ kind: 'declare', seq, queue, passive, durable, exclusive, autoDelete, argumentNames },
+      arguments: typed,
+    }),
     (answer) => {
       if (answer.kind !== 'ok') return;
-      channel.lastQueue = queue;
+      const { queue: name = queue, messageCount = 0, consumerCount = 0 } = answer;
+      channel.lastQueue = name;
       if (fields.nowait === true) return;
-      const { messageCount = 0, consumerCount = 0 } = answer;
-      channel.reply(METHOD.queueDeclareOk, { queue, messageCount, consumerCount });
+      channel.reply(METHOD.queueDeclareOk, { queue: name, messageCount, consumerCount });
     },
   );
 };
 
-export const refuseQueue: MethodHandler = (channel, fields, method) => {
-  throw accessRefused(channel, 'queue', String(fields.queue) || channel.lastQueue, method);
+/** queue.bind and queue.unbind; only our exchange is there to be bound to. */
+export const bindQueue: MethodHandler = (channel, fields, method) => {
+  const queue = queueOf(channel, fields, method);
+  const exchange = String(fields.exchange);
+  requireOwn(channel, queue, method);
+  if (exchange !== EXCHANGE) throw accessRefused(channel, 'exchange', exchange || 'amq.default', method);
+  const pattern = String(fields.routingKey);
+  const isBind = method === METHOD.queueBind;
+  channel.request(
+    method,
+    (seq) => ({ kind: isBind ? 'bind' : 'unbind', seq, queue, pattern }),
+    () => {
+      if (fields.nowait === true) return;
+      channel.reply(isBind ? METHOD.queueBindOk : METHOD.queueUnbindOk, {});
+    },
+  );
 };
+
+export const purgeQueue: MethodHandler = (channel, fields, method) => {
+  const queue = queueOf(channel, fields, method);
+  requireOwn(channel, queue, method);
+  channel.request(
+    method,
+    (seq) => ({ kind: 'purge', seq, queue }),
+    (answer) => replyCount(channel, fields, METHOD.queuePurgeOk, answer.messageCount),
+  );
+};
+
+export const deleteQueue: MethodHandler = (channel, fields, method) => {
+  const queue = queueOf(channel, fields, method);
+  requireOwn(channel, queue, method);
+  const { ifUnused, ifEmpty } = fields as { ifUnused: boolean; ifEmpty: boolean };
+  channel.request(
+    method,
+    (seq) => ({ kind: 'delete', seq, queue, ifUnused, ifEmpty }),
+    (answer) => replyCount(channel, fields, METHOD.queueDeleteOk, answer.messageCount),
+  );
+};
+
+function replyCount(channel: MethodChannel, fields: Fields, method: number, messageCount = 0): void {
+  if (fields.nowait !== true) channel.reply(method, { messageCount });
+}
+
+/** An edge of before knows none. */
+function requireOwn(channel: MethodChannel, queue: string, method: number): void {
+  if (channel.uplink.version < OWN_QUEUES) throw accessRefused(channel, 'queue', queue, method);
+}

@@ -4,7 +4,7 @@ import { METHOD } from '../wire/codec.ts';
 import { cancel, consume, get, qos, recover, settle } from './basic.ts';
 import { declareExchange, refuseExchange } from './exchange.ts';
 import type { MethodHandler } from './method.ts';
-import { declareQueue, refuseQueue } from './queue.ts';
+import { bindQueue, declareQueue, deleteQueue, purgeQueue } from './queue.ts';
 
 const refuseTx: MethodHandler = (_channel, _fields, method) => {
   throw connectionError(540, 'transactions are not supported, use publisher confirms', method);
@@ -26,10 +26,10 @@ export const METHOD_HANDLERS: Readonly<Record<number, MethodHandler>> = {
   [METHOD.exchangeBind]: refuseExchange,
   [METHOD.exchangeUnbind]: refuseExchange,
   [METHOD.queueDeclare]: declareQueue,
-  [METHOD.queueBind]: refuseQueue,
-  [METHOD.queueUnbind]: refuseQueue,
-  [METHOD.queuePurge]: refuseQueue,
-  [METHOD.queueDelete]: refuseQueue,
+  [METHOD.queueBind]: bindQueue,
+  [METHOD.queueUnbind]: bindQueue,
+  [METHOD.queuePurge]: purgeQueue,
+  [METHOD.queueDelete]: deleteQueue,
   [METHOD.basicQos]: qos,
   [METHOD.basicConsume]: consume,
   [METHOD.basicCancel]: cancel,

@@ -1,29 +1,15 @@
 /** What a client's frames do to the broker, publishes aside, and what each is answered. */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
-import type { AmqpRefusal, VhostNames } from '../../../protocol/publish-right.ts';
+import type { AmqpRefusal } from '../../../protocol/publish-right.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { Broker, Connections } from '../delivery/broker.ts';
-import {
-  authorizeDeclare,
-  authorizeRead,
-  consumerTagInUse,
-  inExclusiveUse,
-  tooManyConsumers,
-} from '../publish/authorize.ts';
+import { consumerTagInUse, inboundQueue, inExclusiveUse, tooManyConsumers } from '../publish/authorize.ts';
+import type { Client } from './client.ts';
+import { bind, declare, deleteQueue, purge, readable } from './queue-frames.ts';
 
 type ClientFrame = Exclude<VhostLinkUp, PublishFrame | { kind: 'open' }>;
 type Consume = Extract<ClientFrame, { kind: 'consume' }>;
 type Get = Extract<ClientFrame, { kind: 'get' }>;
-type Declare = Extract<ClientFrame, { kind: 'declare' }>;
-
-/** Whose frame it is, and what it works on. */
-export interface Client {
-  connectionId: string;
-  names: VhostNames;
-  broker: Broker;
-  connections: Connections;
-}
 
 /** Acknowledgements and credit change memory alone, until the next turn takes them along. */
 export type MemoryFrame =
@@ -63,7 +49,7 @@ export function applyFrame(turn: Turn, client: Client, frame: ClientFrame): Vhos
     case 'consume':
       return [consume(turn, client, frame)];
     case 'cancel':
-      broker.consumers.remove(turn, connectionId, frame.channel, frame.tag);
+      broker.cancel(turn, connectionId, frame.channel, frame.tag);
       return [{ kind: 'ok', seq: frame.seq }];
     case 'get':
       return [get(turn, client, frame)];
@@ -71,15 +57,29 @@ export function applyFrame(turn: Turn, client: Client, frame: ClientFrame): Vhos
       broker.release(turn, (owner) => owner.connectionId === connectionId && owner.channel === frame.channel);
       return [{ kind: 'ok', seq: frame.seq }];
     case 'declare':
-      return [declare(client, frame)];
+      return [answerTo(frame, declare(turn, client, frame))];
+    case 'bind':
+    case 'unbind':
+      return [answerTo(frame, bind(turn, client, frame))];
+    case 'purge':
+      return [answerTo(frame, purge(turn, client, frame))];
+    case 'delete':
+      return [answerTo(frame, deleteQueue(turn, client, frame))];
   }
 }
 
+function answerTo({ seq }: { seq: number }, answer: ReturnType<typeof declare>): VhostLinkDown {
+  return answer.ok ? { kind: 'ok', seq, ...answer.value } : refusedFrame(seq, answer.refusal);
+}
+
 /** A malformed envelope is dead-lettered with its reason, and nothing else happens [C-7.1]. */
-export function deadLetter(turn: Turn, broker: Broker, frame: PublishFrame, reason: string): VhostLinkDown {
+export function deadLetter(turn: Turn, client: Client, frame: PublishFrame, reason: string): VhostLinkDown {
+  const { names, broker } = client;
   const { routingKey, body, encoding, properties } = frame;
   const message = { routingKey, properties: { raw: properties }, body, encoding, createdAtMs: turn.now };
-  broker.deadLetter(turn, message, reason);
+  const [, area] = routingKey.split('.');
+  const queue = inboundQueue(names.slug, area === 'schedule' || area === 'config' ? area : 'command');
+  broker.queues.bury(turn, message, reason, { queue, reason: 'rejected' });
   return { kind: 'stored', seqs: [frame.seq] };
 }
 
@@ -90,32 +90,33 @@ export function refusedFrame(seq: number, refusal: AmqpRefusal): VhostLinkDown {
 function consume(turn: Turn, client: Client, frame: Consume): VhostLinkDown {
   const { connectionId, names } = client;
   const { consumers } = client.broker;
-  const { seq, channel, tag, noAck, exclusive, prefetch } = frame;
-  const queue = authorizeRead(names, frame.queue);
+  const { seq, channel, tag, noAck, exclusive, prefetch, priority = 0 } = frame;
+  const queue = readable(client, frame.queue);
   if (!queue.ok) return refusedFrame(seq, queue.refusal);
   if (consumers.has(connectionId, channel, tag)) return refusedFrame(seq, consumerTagInUse(tag));
   if (consumers.countOf(connectionId) >= LIMIT.consumersPerConnection)
     return refusedFrame(seq, tooManyConsumers());
   const others = consumers.ofQueue(queue.value);
   const isTaken = others.some((other) => other.exclusive) || (exclusive && others.length > 0);
-  if (isTaken) return refusedFrame(seq, inExclusiveUse(names, queue.value));
-  consumers.add(turn, { connectionId, channel, tag, queue: queue.value, noAck, exclusive, prefetch });
+  if (isTaken) return refusedFrame(seq, inExclusiveUse(names, frame.queue));
+  consumers.add(turn, {
+    connectionId,
+    channel,
+    tag,
+    queue: queue.value,
+    noAck,
+    exclusive,
+    prefetch,
+    priority,
+  });
   return { kind: 'ok', seq };
 }
 
 function get(turn: Turn, client: Client, frame: Get): VhostLinkDown {
-  const { connectionId, names, broker } = client;
-  const queue = authorizeRead(names, frame.queue);
+  const { connectionId, broker } = client;
+  const queue = readable(client, frame.queue);
   if (!queue.ok) return refusedFrame(frame.seq, queue.refusal);
   const owner = { connectionId, channel: frame.channel, tag: null };
   const delivery = broker.get(turn, queue.value, owner, frame.noAck);
-  return { kind: 'got', seq: frame.seq, messageCount: broker.queue(queue.value).readyCount, delivery };
-}
-
-function declare({ names, broker }: Client, frame: Declare): VhostLinkDown {
-  const queue = authorizeDeclare(names, frame);
-  if (!queue.ok) return refusedFrame(frame.seq, queue.refusal);
-  const messageCount = queue.value ? broker.queue(queue.value).readyCount : 0;
-  const consumerCount = queue.value ? broker.consumers.ofQueue(queue.value).length : 1;
-  return { kind: 'ok', seq: frame.seq, messageCount, consumerCount };
+  return { kind: 'got', seq: frame.seq, messageCount: broker.queues.find(queue.value).readyCount, delivery };
 }

@@ -100,15 +100,15 @@ function write(
   }
   return vhost.turns.run((turn) => {
     // What others acknowledged lately stands, whatever becomes of this batch.
-    broker.save(turn);
+    broker.queues.save(turn);
     return turn.step(() => {
       vhost.undoBroker(turn);
       for (const one of writes) {
         if ('opened' in one) openConnection(turn, vhost, connectionId, one.opened);
         else if ('frame' in one) answers.push(...applyFrame(turn, client, one.frame));
-        else answers.push(deadLetter(turn, broker, one.malformed, one.reason));
+        else answers.push(deadLetter(turn, client, one.malformed, one.reason));
       }
-      broker.save(turn);
+      broker.queues.save(turn);
     });
   });
 }

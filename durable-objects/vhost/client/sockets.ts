@@ -61,6 +61,10 @@ export class ClientSockets implements Connections {
     return this.#clients.size;
   }
 
+  hearsOfCancels(id: string): boolean {
+    return this.linkOf(id) >= 5;
+  }
+
   ids(): string[] {
     return [...this.#clients.keys()];
   }

@@ -10,14 +10,13 @@ import {
   plainDeliveryBytes,
   type VhostLinkDown,
 } from '../../../protocol/link/vhost.ts';
-import { QUEUE_NAMES, type QueueName } from '../../../protocol/routing-keys.ts';
-import { earliest } from '../../object/agenda.ts';
+import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
-import { type DeadLetter, type KeptBy, limitsOf, type Queue, type Taken } from '../queue/queue.ts';
-import type { Message, Owner, QueueRows } from '../queue/rows.ts';
-import { StoredQueue } from '../queue/stored-queue.ts';
-import { TelemetryQueue } from '../queue/telemetry-queue.ts';
+import type { OwnQueue } from '../queue/own-queues.ts';
+import type { KeptBy, Queue, QueueKey, Taken } from '../queue/queue.ts';
+import type { Queues } from '../queue/queues.ts';
+import type { Message, Owner } from '../queue/rows.ts';
 import { type Consumer, Consumers } from './consumers.ts';
 import { Leases } from './leases.ts';
 import type { ConsumerRows } from './rows.ts';
@@ -36,69 +35,67 @@ export interface Connections {
   /** Undefined while nothing may be sent: half-open, or gone. */
   window(connectionId: string): Window | undefined;
   saveWindow(connectionId: string, window: Window): void;
+  /** Whether its bridge understands that a consumer was cancelled here. */
+  hearsOfCancels(connectionId: string): boolean;
 }
 
 export class Broker {
-  readonly telemetry: TelemetryQueue;
+  readonly queues: Queues;
   readonly consumers: Consumers;
   readonly #connections: Connections;
-  readonly #queues = new Map<QueueName, Queue>();
-  readonly #stored: StoredQueue[] = [];
   readonly #leases: Leases;
   #frames = new Map<string, VhostLinkDown[]>();
 
-  constructor(queueRows: QueueRows, consumerRows: ConsumerRows, connections: Connections, now: number) {
+  constructor(queues: Queues, consumerRows: ConsumerRows, connections: Connections, now: number) {
+    this.queues = queues;
     this.#connections = connections;
-    const isConnected = (id: string) => connections.isConnected(id);
-    const toDeadLetters: DeadLetter = (turn, message, reason) => this.deadLetter(turn, message, reason);
-    this.telemetry = new TelemetryQueue(queueRows, toDeadLetters, isConnected);
-    for (const name of QUEUE_NAMES) {
-      const toNowhere = name === 'dead-letter' ? () => {} : toDeadLetters;
-      if (name === 'event.telemetry') {
-        this.#queues.set(name, this.telemetry);
-        continue;
-      }
-      const queue = new StoredQueue(name, queueRows, toNowhere, isConnected);
-      this.#stored.push(queue);
-      this.#queues.set(name, queue);
-    }
     this.consumers = new Consumers(consumerRows);
-    this.#leases = new Leases(this.#queues.values(), now);
+    this.#leases = new Leases(queues.all(), now);
   }
 
-  queue(name: QueueName): Queue {
-    const queue = this.#queues.get(name);
-    if (!queue) throw new Error(`no queue ${name}`);
-    return queue;
-  }
-
-  push(turn: Turn, name: QueueName, message: Message, keptBy?: KeptBy): void {
-    this.queue(name).push(turn, message, keptBy);
-  }
-
-  /** The first of a site's events that is in memory alone; undefined when none is. */
-  firstKept(siteId: string): number | undefined {
-    return earliest(this.#stored.map((queue) => queue.firstKept(siteId)));
-  }
-
-  /** Its time in the dead-letter queue starts now. */
-  deadLetter(turn: Turn, message: Message, reason: string): void {
-    const headers = { 'x-death-reason': reason, 'x-death-routing-key': message.routingKey };
-    const properties = { ...message.properties, headers };
-    this.push(turn, 'dead-letter', { ...message, createdAtMs: turn.now, properties });
+  /** An event to the queue of ours that it is for, and to the partner's own that are bound to it. */
+  publish(turn: Turn, name: QueueName, message: Message, keptBy?: KeptBy): void {
+    this.queues.ours(name).push(turn, message, keptBy);
+    this.queues.own.push(turn, message, keptBy);
   }
 
   // ends of consumers: what they hold stays held until their channel closes, as in RabbitMQ
 
+  cancel(turn: Turn, connectionId: string, channel: number, tag: string): void {
+    this.#leave(turn, this.consumers.remove(turn, connectionId, channel, tag));
+  }
+
   closeChannel(turn: Turn, connectionId: string, channel: number): void {
-    this.consumers.closeChannel(turn, connectionId, channel);
+    this.#leave(turn, this.consumers.closeChannel(turn, connectionId, channel));
     this.release(turn, (owner) => owner.connectionId === connectionId && owner.channel === channel);
   }
 
   closeConnection(turn: Turn, connectionId: string): void {
-    this.consumers.closeConnection(turn, connectionId);
+    this.#leave(turn, this.consumers.closeConnection(turn, connectionId));
     this.release(turn, (owner) => owner.connectionId === connectionId);
+    for (const own of this.queues.own.all()) if (own.ownerId === connectionId) this.deleteOwn(turn, own);
     this.#frames.delete(connectionId);
+  }
+
+  /** A queue of the partner's own goes, and whoever consumes from it is told. Answers how many messages waited. */
+  deleteOwn(turn: Turn, own: OwnQueue): number {
+    const { queue } = own;
+    const { key, readyCount } = queue;
+    for (const { connectionId, channel, tag } of this.consumers.closeQueue(turn, key)) {
+      if (this.#connections.hearsOfCancels(connectionId))
+        this.#addFrame(connectionId, { kind: 'cancelled', channel, tag });
+    }
+    this.#leases.releaseQueue(queue);
+    this.queues.own.delete(turn, own);
+    return readyCount;
+  }
+
+  /** Of queues that go with the last of their consumers. */
+  #leave(turn: Turn, gone: readonly Consumer[]): void {
+    for (const key of new Set(gone.map(({ queue }) => queue))) {
+      const own = this.queues.own.find(this.queues.fullName(key));
+      if (own?.autoDelete && this.consumers.ofQueue(key).length === 0) this.deleteOwn(turn, own);
+    }
   }
 
   // settling: only a lease that its own connection holds counts; every other is ignored
@@ -116,15 +113,15 @@ export class Broker {
   }
 
   release(turn: Turn, holds: (owner: Owner) => boolean): void {
-    for (const queue of this.#queues.values()) queue.release(turn, holds);
+    for (const queue of this.queues.all()) queue.release(turn, holds);
     this.#leases.release(holds);
   }
 
   // deliveries
 
-  get(turn: Turn, name: QueueName, owner: Owner, noAck: boolean): Delivery | null {
+  get(turn: Turn, key: QueueKey, owner: Owner, noAck: boolean): Delivery | null {
     const lease = noAck ? null : this.#leases.mint();
-    const queue = this.queue(name);
+    const queue = this.queues.find(key);
     const taken = queue.take(turn, owner, lease);
     if (!taken) return null;
     if (lease !== null) this.#leases.hold(lease, queue, owner);
@@ -133,33 +130,33 @@ export class Broker {
 
   /** Whether `pump` would hand out anything. */
   get hasDeliverable(): boolean {
-    return this.consumers.all().some((one) => this.queue(one.queue).readyCount > 0 && this.#mayTake(one));
+    return this.consumers
+      .all()
+      .some((one) => this.queues.find(one.queue).readyCount > 0 && this.#mayTake(one));
   }
 
   /** Hands out what consumers may take now, so much at a time: `hasDeliverable` tells whether more would go. */
   pump(turn: Turn): void {
     const rest: PumpRest = { deliveries: VHOST_BOUNDS.pumpDeliveries, bytes: VHOST_BOUNDS.pumpBytes };
-    // Telemetry comes last: however much there is of it, no acknowledgement and no alarm waits behind it.
-    const queues = [...this.#queues.values()].filter((queue) => queue !== this.telemetry);
-    for (const queue of [...queues, this.telemetry]) {
-      const consumers = this.consumers.ofQueue(queue.name);
+    for (const queue of this.queues.all()) {
+      const consumers = this.consumers.ofQueue(queue.key);
       if (consumers.length > 0) this.#pumpQueue(turn, queue, consumers, rest);
     }
   }
 
-  #pumpQueue(turn: Turn, queue: Queue, consumers: Consumer[], rest: PumpRest): void {
+  #pumpQueue(turn: Turn, queue: Queue, first: Consumer[], rest: PumpRest): void {
+    let consumers = first;
     while (rest.deliveries > 0 && rest.bytes > 0) {
       if (queue.readyCount === 0) return;
-      const index = consumers.findIndex((consumer) => this.#mayTake(consumer));
-      const consumer = consumers[index];
+      const consumer = consumers.find((one) => this.#mayTake(one));
       if (!consumer) return;
       const lease = consumer.noAck ? null : this.#leases.mint();
       const taken = queue.take(turn, consumer, lease);
       if (!taken) return;
       rest.deliveries -= 1;
       rest.bytes -= this.#deliver(queue, consumer, lease, taken);
-      consumers.push(...consumers.splice(index, 1));
       this.consumers.moveLast(consumer);
+      if (consumers.length > 1) consumers = this.consumers.ofQueue(queue.key);
     }
   }
 
@@ -174,11 +171,14 @@ export class Broker {
       this.#connections.saveWindow(connectionId, window);
     }
     const delivery = toDelivery(lease ?? 0, taken, bytes);
-    const frame: VhostLinkDown = { kind: 'deliver', channel, tag, delivery };
+    this.#addFrame(connectionId, { kind: 'deliver', channel, tag, delivery });
+    return bytes;
+  }
+
+  #addFrame(connectionId: string, frame: VhostLinkDown): void {
     const frames = this.#frames.get(connectionId);
     if (frames) frames.push(frame);
     else this.#frames.set(connectionId, [frame]);
-    return bytes;
   }
 
   #mayTake(consumer: Consumer): boolean {
@@ -190,46 +190,11 @@ export class Broker {
     return window !== undefined && window.sentBytes - window.drainedBytes < DELIVERY_WINDOW_BYTES;
   }
 
-  /** Deliveries since the last call, per connection: to be sent once the turn stands. */
+  /** Deliveries and cancels since the last call, per connection: to be sent once the turn stands. */
   takeFrames(): Map<string, VhostLinkDown[]> {
     const frames = this.#frames;
     this.#frames = new Map();
     return frames;
-  }
-
-  /** When the first message of any queue is past its age, at the earliest. */
-  agedAtMs(): number | undefined {
-    return earliest(
-      [...this.#queues.values()].map(({ name, oldestMs }) =>
-        oldestMs === undefined ? undefined : oldestMs + limitsOf(name).maxAgeMs,
-      ),
-    );
-  }
-
-  dropAged(turn: Turn): void {
-    for (const queue of this.#queues.values()) {
-      const { name, oldestMs = Number.POSITIVE_INFINITY } = queue;
-      if (oldestMs + limitsOf(name).maxAgeMs <= turn.now) queue.dropAged(turn);
-    }
-  }
-
-  /** Whether acknowledgements or counts wait for a turn to ride in. */
-  get isDirty(): boolean {
-    return [...this.#queues.values()].some((queue) => queue.isDirty);
-  }
-
-  save(turn: Turn): void {
-    for (const queue of this.#queues.values()) queue.save(turn);
-  }
-
-  /** Whether something is new in memory that must not be there alone when the turn ends. */
-  get mustStore(): boolean {
-    return this.#stored.some((queue) => queue.mustStore);
-  }
-
-  /** Stores all that is in memory alone, but for telemetry. */
-  storeNew(turn: Turn): void {
-    for (const queue of this.#stored) queue.storeNew(turn);
   }
 }
 

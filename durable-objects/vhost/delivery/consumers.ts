@@ -1,6 +1,6 @@
 /** The consumers of a vhost, in the order in which they are served, and the shared prefetch of channels. */
-import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { QueueKey } from '../queue/queue.ts';
 import { channelKey } from './leases.ts';
 import type { ConsumerRows } from './rows.ts';
 
@@ -8,11 +8,13 @@ export interface Consumer {
   connectionId: string;
   channel: number;
   tag: string;
-  queue: QueueName;
+  queue: QueueKey;
   noAck: boolean;
   exclusive: boolean;
   /** 0 = no limit. */
   prefetch: number;
+  /** The highest that may take one gets it. */
+  priority: number;
 }
 
 export class Consumers {
@@ -26,10 +28,11 @@ export class Consumers {
       connectionId: row.connection_id,
       channel: row.channel,
       tag: row.tag,
-      queue: row.queue as QueueName,
+      queue: row.queue as QueueKey,
       noAck: row.no_ack === 1,
       exclusive: row.exclusive === 1,
       prefetch: row.prefetch,
+      priority: row.priority,
     }));
     for (const limit of rows.channelLimits()) {
       this.#channelLimits.set(channelKey(limit.connection_id, limit.channel), limit.prefetch);
@@ -40,8 +43,10 @@ export class Consumers {
     return this.#consumers;
   }
 
-  ofQueue(queue: QueueName): Consumer[] {
-    return this.#consumers.filter((consumer) => consumer.queue === queue);
+  /** In the order in which they are served: by priority, and in turn among equals. */
+  ofQueue(queue: QueueKey): Consumer[] {
+    const own = this.#consumers.filter((consumer) => consumer.queue === queue);
+    return own.sort((one, other) => other.priority - one.priority);
   }
 
   countOf(connectionId: string): number {
@@ -66,13 +71,9 @@ export class Consumers {
       no_ack: consumer.noAck ? 1 : 0,
       exclusive: consumer.exclusive ? 1 : 0,
       prefetch: consumer.prefetch,
+      priority: consumer.priority,
     });
     this.#consumers.push(consumer);
-  }
-
-  remove(turn: Turn, connectionId: string, channel: number, tag: string): void {
-    this.#rows.delete(turn, connectionId, channel, tag);
-    this.#drop((one) => isOne(one, connectionId, channel, tag));
   }
 
   setChannelLimit(turn: Turn, connectionId: string, channel: number, prefetch: number): void {
@@ -80,18 +81,30 @@ export class Consumers {
     this.#rows.setChannelLimit(turn, connectionId, channel, prefetch);
   }
 
-  closeChannel(turn: Turn, connectionId: string, channel: number): void {
-    this.#rows.deleteChannel(turn, connectionId, channel);
-    this.#channelLimits.delete(channelKey(connectionId, channel));
-    this.#drop((one) => one.connectionId === connectionId && one.channel === channel);
+  // ends; each answers whom it has ended
+
+  remove(turn: Turn, connectionId: string, channel: number, tag: string): Consumer[] {
+    this.#rows.delete(turn, connectionId, channel, tag);
+    return this.#drop((one) => isOne(one, connectionId, channel, tag));
   }
 
-  closeConnection(turn: Turn, connectionId: string): void {
+  closeChannel(turn: Turn, connectionId: string, channel: number): Consumer[] {
+    this.#rows.deleteChannel(turn, connectionId, channel);
+    this.#channelLimits.delete(channelKey(connectionId, channel));
+    return this.#drop((one) => one.connectionId === connectionId && one.channel === channel);
+  }
+
+  closeConnection(turn: Turn, connectionId: string): Consumer[] {
     this.#rows.deleteConnection(turn, connectionId);
     for (const key of this.#channelLimits.keys()) {
       if (key.startsWith(`${connectionId}|`)) this.#channelLimits.delete(key);
     }
-    this.#drop((one) => one.connectionId === connectionId);
+    return this.#drop((one) => one.connectionId === connectionId);
+  }
+
+  closeQueue(turn: Turn, queue: QueueKey): Consumer[] {
+    this.#rows.deleteQueue(turn, queue);
+    return this.#drop((one) => one.queue === queue);
   }
 
   /** Round-robin: whoever got one goes to the end of the line. */
@@ -100,11 +113,10 @@ export class Consumers {
     this.#consumers.push(consumer);
   }
 
-  #drop(leaves: (consumer: Consumer) => boolean): void {
-    for (let index = this.#consumers.length - 1; index >= 0; index--) {
-      const consumer = this.#consumers[index];
-      if (consumer && leaves(consumer)) this.#consumers.splice(index, 1);
-    }
+  #drop(leaves: (consumer: Consumer) => boolean): Consumer[] {
+    const dropped = this.#consumers.filter(leaves);
+    for (const consumer of dropped) this.#consumers.splice(this.#consumers.indexOf(consumer), 1);
+    return dropped;
   }
 }
 

@@ -35,7 +35,7 @@ export class Leases {
 
   hold(lease: number, queue: Queue, owner: Owner): void {
     const { connectionId, channel, tag } = owner;
-    const key = `${queue.name}|${ownerKey(owner)}`;
+    const key = `${queue.key}|${ownerKey(owner)}`;
     let entry = this.#entries.get(key);
     if (!entry) {
       entry = { queue, owner: { connectionId, channel, tag }, count: 0 };
@@ -60,6 +60,11 @@ export class Leases {
     for (const [lease, held] of this.#held) if (holds(held.owner)) this.#letGo(lease, held);
   }
 
+  /** All of a queue that is no more. */
+  releaseQueue(queue: Queue): void {
+    for (const [lease, held] of this.#held) if (held.queue === queue) this.#letGo(lease, held);
+  }
+
   ofConsumer(owner: Owner): number {
     return this.#byConsumer.get(ownerKey(owner)) ?? 0;
   }
@@ -72,7 +77,7 @@ export class Leases {
     const { queue, owner } = held;
     this.#held.delete(lease);
     held.count -= 1;
-    if (held.count === 0) this.#entries.delete(`${queue.name}|${ownerKey(owner)}`);
+    if (held.count === 0) this.#entries.delete(`${queue.key}|${ownerKey(owner)}`);
     bump(this.#byConsumer, ownerKey(owner), -1);
     if (owner.tag !== null) bump(this.#byChannel, channelKey(owner.connectionId, owner.channel), -1);
   }

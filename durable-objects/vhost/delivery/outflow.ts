@@ -81,11 +81,11 @@ export class Outflow {
 
   #scheduleFlush(): void {
     const { turns, broker } = this.#host;
-    if (!broker().isDirty) this.#settleWait?.end();
+    if (!broker().queues.isDirty) this.#settleWait?.end();
     else
       this.#settleWait ??= this.#wait(SETTLE_FLUSH_MS, () => {
         this.#settleWait = undefined;
-        if (broker().isDirty) turns.run(() => {});
+        if (broker().queues.isDirty) turns.run(() => {});
       });
     if (!this.#host.hasUnstored()) this.#storeWait?.end();
     else

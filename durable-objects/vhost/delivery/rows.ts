@@ -10,6 +10,7 @@ export type ConsumerRow = {
   no_ack: number;
   exclusive: number;
   prefetch: number;
+  priority: number;
 };
 
 export type ChannelLimitRow = { connection_id: string; channel: number; prefetch: number };
@@ -31,7 +32,8 @@ export class ConsumerRows {
 
   insert(turn: Turn, row: ConsumerRow): void {
     turn.write(
-      `INSERT INTO consumer (connection_id, channel, tag, queue, no_ack, exclusive, prefetch) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO consumer (connection_id, channel, tag, queue, no_ack, exclusive, prefetch, priority)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       row.connection_id,
       row.channel,
       row.tag,
@@ -39,6 +41,7 @@ export class ConsumerRows {
       row.no_ack,
       row.exclusive,
       row.prefetch,
+      row.priority,
     );
   }
 
@@ -64,6 +67,10 @@ export class ConsumerRows {
   deleteChannel(turn: Turn, connectionId: string, channel: number): void {
     turn.write('DELETE FROM consumer WHERE connection_id = ? AND channel = ?', connectionId, channel);
     turn.write('DELETE FROM channel_limit WHERE connection_id = ? AND channel = ?', connectionId, channel);
+  }
+
+  deleteQueue(turn: Turn, queue: string): void {
+    turn.write('DELETE FROM consumer WHERE queue = ?', queue);
   }
 
   deleteConnection(turn: Turn, connectionId: string): void {

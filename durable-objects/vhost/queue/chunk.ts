@@ -1,5 +1,5 @@
 /**
- * A run of telemetry events in one row: their lines are appended and never written again. What became of each event,
+ * A run of events in one row: their lines are appended and never written again. What became of each event,
  * waiting, handed out under a lease or settled, is kept beside them and is small: it stays in memory when the lines
  * do not, and has a row of its own.
  */
@@ -18,6 +18,8 @@ export class Chunk {
   chars = 0;
   bytes = 0;
   isStateDirty = false;
+  /** It has an event that its site keeps until it is stored. */
+  isKept = false;
   /** The messages; undefined while they are only in storage. */
   messages: (Message | undefined)[] | undefined = [];
   waiting = 0;

@@ -1,9 +1,9 @@
 /** A message as its row has it, and back. */
 import { messageBytes } from '../../../protocol/link/vhost.ts';
-import type { QueueName } from '../../../protocol/routing-keys.ts';
+import type { QueueKey } from './queue.ts';
 import type { Message, MessageRow, Owner } from './rows.ts';
 
-export function toRow(queue: QueueName, position: number, message: Message): MessageRow {
+export function toRow(queue: QueueKey, position: number, message: Message): MessageRow {
   return {
     queue,
     position,

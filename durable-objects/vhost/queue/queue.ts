@@ -1,8 +1,15 @@
-/** What every queue of a vhost does; the two kinds differ in what a crash may cost. */
+/** What every queue of a vhost does; the kinds differ in what a crash may cost, and in whose they are. */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Message, Owner } from './rows.ts';
+
+/** A queue as the vhost knows it: one of ours, or the partner's own by its name [C-6.6]. */
+export type QueueKey = QueueName | `own/${string}`;
+
+export function ownKey(name: string): QueueKey {
+  return `own/${name}`;
+}
 
 export interface QueueLimits {
   maxMessages: number;
@@ -37,10 +44,17 @@ export interface KeptBy {
 }
 
 /** Where messages go that a queue gives up: too many deliveries, or rejected. */
-export type DeadLetter = (turn: Turn, message: Message, reason: 'delivery_limit' | 'rejected') => void;
+export type DeadLetter = (
+  turn: Turn,
+  from: QueueKey,
+  message: Message,
+  reason: 'delivery_limit' | 'rejected',
+) => void;
 
 export interface Queue {
-  readonly name: QueueName;
+  readonly key: QueueKey;
+  /** Of its messages. */
+  readonly maxAgeMs: number;
   /** Messages waiting for a consumer. */
   readonly readyCount: number;
   /** When its first message came, or earlier; undefined for an empty queue. */
@@ -57,6 +71,8 @@ export interface Queue {
   discard(turn: Turn, lease: number): void;
   /** Puts back what the matching owners hold, in its place. */
   release(turn: Turn, holds: (owner: Owner) => boolean): void;
+  /** Drops all that waits; answers how many. */
+  purge(turn: Turn): number;
   /** Drops messages past their age, some at a time. */
   dropAged(turn: Turn): void;
   leases(): Iterable<Lease>;

@@ -54,6 +54,8 @@ export type ChunkHead = {
   byte_count: number;
 };
 
+export type ChunkRow = ChunkHead & { queue: string; state: string | null };
+
 /** Events in a row that fared alike: how many, the first lease (0 waiting, -1 settled), owner, was out before, requeues. */
 export type ChunkRun = [count: number, lease: number, owner: number, delivered: 0 | 1, requeues: number];
 
@@ -201,25 +203,34 @@ export class QueueRows {
     turn.write('DELETE FROM message WHERE queue = ? AND position = ?', queue, position);
   }
 
-  // telemetry chunks
+  /** All of a queue but these positions. */
+  deleteAllBut(turn: Turn, queue: string, positions: readonly number[]): void {
+    turn.write(
+      'DELETE FROM message WHERE queue = ? AND position NOT IN (SELECT value FROM json_each(?))',
+      queue,
+      JSON.stringify(positions),
+    );
+  }
 
-  /** All but their lines. */
-  chunks(): (ChunkHead & { state: string | null })[] {
-    return this.#sql.all<ChunkHead & { state: string | null }>(
-      'SELECT position, created_at_ms, event_count, byte_count, state FROM telemetry_chunk ORDER BY position',
+  // chunks: their positions count through all queues
+
+  /** All but their lines, in order. */
+  chunks(): ChunkRow[] {
+    return this.#sql.all<ChunkRow>(
+      'SELECT position, queue, created_at_ms, event_count, byte_count, state FROM chunk ORDER BY position',
     );
   }
 
   chunkData(position: number): string | undefined {
-    return this.#sql.one<{ data: string }>('SELECT data FROM telemetry_chunk WHERE position = ?', position)
-      ?.data;
+    return this.#sql.one<{ data: string }>('SELECT data FROM chunk WHERE position = ?', position)?.data;
   }
 
-  insertChunk(turn: Turn, head: ChunkHead, state: ChunkState, lines: string): void {
+  insertChunk(turn: Turn, queue: string, head: ChunkHead, state: ChunkState, lines: string): void {
     turn.write(
-      `INSERT INTO telemetry_chunk (position, created_at_ms, event_count, byte_count, state, data)
-       VALUES (?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO chunk (position, queue, created_at_ms, event_count, byte_count, state, data)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
       head.position,
+      queue,
       head.created_at_ms,
       head.event_count,
       head.byte_count,
@@ -231,7 +242,7 @@ export class QueueRows {
   /** Appends lines, also none, and what has become of its events by now. */
   updateChunk(turn: Turn, head: ChunkHead, state: ChunkState, lines: string): void {
     turn.write(
-      `UPDATE telemetry_chunk SET data = data || ?, event_count = ?, byte_count = ?, state = ?
+      `UPDATE chunk SET data = data || ?, event_count = ?, byte_count = ?, state = ?
        WHERE position = ?`,
       boundedRow(lines),
       head.event_count,
@@ -242,12 +253,18 @@ export class QueueRows {
   }
 
   deleteChunk(turn: Turn, position: number): void {
-    turn.write('DELETE FROM telemetry_chunk WHERE position = ?', position);
+    turn.write('DELETE FROM chunk WHERE position = ?', position);
+  }
+
+  /** All that there is of a queue of chunks. */
+  deleteQueue(turn: Turn, queue: string): void {
+    turn.write('DELETE FROM chunk WHERE queue = ?', queue);
+    turn.write('DELETE FROM queue WHERE name = ?', queue);
   }
 
   deleteAll(turn: Turn): void {
     turn.write('DELETE FROM message');
-    turn.write('DELETE FROM telemetry_chunk');
+    turn.write('DELETE FROM chunk');
     turn.write('DELETE FROM queue');
   }
 }

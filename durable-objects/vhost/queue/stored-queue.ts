@@ -8,6 +8,7 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
+import { QueueCounts } from './counts.ts';
 import { leaseRow, toMessage, toRow } from './message-row.ts';
 import {
   type DeadLetter,
@@ -22,7 +23,7 @@ import type { Message, MessageRow, Owner, QueueRows } from './rows.ts';
 import { type Entry, Unstored } from './unstored.ts';
 
 export class StoredQueue implements Queue {
-  readonly name: QueueName;
+  readonly key: QueueName;
   readonly #rows: QueueRows;
   readonly #deadLetter: DeadLetter;
   readonly #limits: QueueLimits;
@@ -38,29 +39,23 @@ export class StoredQueue implements Queue {
   /** Something was stored in this turn: then all is. */
   #isStoring = false;
   #lastPosition: number;
-  #messages: number;
-  #bytes: number;
-  #dropped: number;
-  #countsChanged = false;
+  readonly #counts: QueueCounts;
   #oldestMs: number | undefined;
 
   constructor(
-    name: QueueName,
+    key: QueueName,
     rows: QueueRows,
     deadLetter: DeadLetter,
     isConnected: (connectionId: string) => boolean,
   ) {
-    this.name = name;
+    this.key = key;
     this.#rows = rows;
     this.#deadLetter = deadLetter;
-    this.#limits = limitsOf(name);
-    const counts = rows.counts(name);
-    this.#messages = counts?.message_count ?? 0;
-    this.#bytes = counts?.byte_count ?? 0;
-    this.#dropped = counts?.dropped_count ?? 0;
-    this.#lastPosition = rows.lastPosition(name);
-    this.#oldestMs = rows.oldestMs(name);
-    for (const row of rows.delivered(name)) {
+    this.#limits = limitsOf(key);
+    this.#counts = new QueueCounts(rows, key);
+    this.#lastPosition = rows.lastPosition(key);
+    this.#oldestMs = rows.oldestMs(key);
+    for (const row of rows.delivered(key)) {
       this.#aheadTo = row.position;
       const { position, bytes, lease, connection_id: connectionId, channel, tag } = row;
       if (lease !== null && connectionId !== null && channel !== null && isConnected(connectionId)) {
@@ -72,11 +67,15 @@ export class StoredQueue implements Queue {
   }
 
   get readyCount(): number {
-    return this.#messages - this.#leased.size;
+    return this.#counts.messages - this.#leased.size;
   }
 
   get isDirty(): boolean {
-    return this.#countsChanged;
+    return this.#counts.isChanged;
+  }
+
+  get maxAgeMs(): number {
+    return this.#limits.maxAgeMs;
   }
 
   /** A bound from below: it is looked up again when it falls due. */
@@ -98,7 +97,7 @@ export class StoredQueue implements Queue {
     const room = keptBy ? VHOST_BOUNDS.unstoredMessages : VHOST_BOUNDS.readAhead;
     const isNext = this.#aheadTo === this.#lastPosition && this.#ahead.length < room;
     this.#lastPosition += 1;
-    const row = toRow(this.name, this.#lastPosition, message);
+    const row = toRow(this.key, this.#lastPosition, message);
     if (isNext) {
       const entry: Entry = { row, isStored: false, keptBy };
       this.#ahead.push(entry);
@@ -107,9 +106,9 @@ export class StoredQueue implements Queue {
     } else {
       this.#insert(turn, row);
     }
-    this.#count(1, row.bytes);
+    this.#counts.add(1, row.bytes);
     this.#oldestMs ??= message.createdAtMs;
-    while (this.#messages > this.#limits.maxMessages || this.#bytes > this.#limits.maxBytes) {
+    while (this.#counts.messages > this.#limits.maxMessages || this.#counts.bytes > this.#limits.maxBytes) {
       if (!this.#dropOldest(turn)) break;
     }
   }
@@ -122,12 +121,12 @@ export class StoredQueue implements Queue {
       const message = toMessage(row);
       if (turn.now - row.created_at_ms >= this.#limits.maxAgeMs) {
         this.#remove(turn, entry);
-        this.#drop();
+        this.#counts.drop();
         continue;
       }
       if (row.requeues >= LIMIT.deliveriesPerMessage) {
         this.#remove(turn, entry);
-        this.#deadLetter(turn, message, 'delivery_limit');
+        this.#deadLetter(turn, this.key, message, 'delivery_limit');
         continue;
       }
       const redelivered = row.deliveries > 0;
@@ -140,10 +139,10 @@ export class StoredQueue implements Queue {
   acknowledge(lease: number): void {
     const held = this.#letGo(lease);
     if (!held) return;
-    this.#count(-1, -held.bytes);
+    this.#counts.add(-1, -held.bytes);
     if (this.#unstored.delete(held.position)) return;
     this.#acked.push(held.position);
-    this.#countsChanged = true;
+    this.#counts.isChanged = true;
   }
 
   requeue(turn: Turn, lease: number): void {
@@ -157,10 +156,10 @@ export class StoredQueue implements Queue {
     const held = this.#letGo(lease);
     if (!held) return;
     this.storeNew(turn);
-    const row = this.#rows.message(this.name, held.position);
+    const row = this.#rows.message(this.key, held.position);
     if (!row) return;
     this.#remove(turn, { row, isStored: true });
-    this.#deadLetter(turn, toMessage(row), 'rejected');
+    this.#deadLetter(turn, this.key, toMessage(row), 'rejected');
   }
 
   release(turn: Turn, holds: (owner: Owner) => boolean): void {
@@ -173,21 +172,41 @@ export class StoredQueue implements Queue {
   }
 
   /** What is handed out stays with its holder. */
+  purge(turn: Turn): number {
+    this.storeNew(turn);
+    const count = this.readyCount;
+    const held = [...this.#leased.values()];
+    const bytes = held.reduce((sum, one) => sum + one.bytes, 0);
+    this.#rows.deleteAllBut(
+      turn,
+      this.key,
+      held.map(({ position }) => position),
+    );
+    this.#acked = [];
+    this.#returned = [];
+    this.#ahead = [];
+    this.#aheadTo = this.#lastPosition;
+    this.#counts.add(-count, bytes - this.#counts.bytes);
+    this.#counts.isChanged = true;
+    return count;
+  }
+
+  /** What is handed out stays with its holder. */
   dropAged(turn: Turn): void {
     this.storeNew(turn);
     this.#writeCounts(turn);
     const beforeMs = turn.now - this.#limits.maxAgeMs;
     const isHeld = (lease: number) => this.#leased.has(lease);
-    const aged = this.#rows.aged(this.name, beforeMs, isHeld, VHOST_BOUNDS.agedPerAlarm);
+    const aged = this.#rows.aged(this.key, beforeMs, isHeld, VHOST_BOUNDS.agedPerAlarm);
     const gone = new Set(aged.map(({ position }) => position));
     this.#returned = this.#returned.filter((position) => !gone.has(position));
     this.#ahead = this.#ahead.filter(({ row }) => !gone.has(row.position));
     for (const { position, bytes } of aged) {
-      this.#rows.deleteMessage(turn, this.name, position);
-      this.#drop();
-      this.#count(-1, -bytes);
+      this.#rows.deleteMessage(turn, this.key, position);
+      this.#counts.drop();
+      this.#counts.add(-1, -bytes);
     }
-    const oldestMs = this.#rows.oldestMs(this.name);
+    const oldestMs = this.#rows.oldestMs(this.key);
     const isMore = aged.length === VHOST_BOUNDS.agedPerAlarm;
     // What is held past its age is looked at again in a while.
     this.#oldestMs =
@@ -203,18 +222,11 @@ export class StoredQueue implements Queue {
     this.#writeCounts(turn);
   }
 
-  /** Of what is stored: a wake finds no more. */
   #writeCounts(turn: Turn): void {
-    if (!this.#countsChanged) return;
-    this.#countsChanged = false;
-    for (const position of this.#acked) this.#rows.deleteMessage(turn, this.name, position);
+    if (!this.#counts.isChanged) return;
+    for (const position of this.#acked) this.#rows.deleteMessage(turn, this.key, position);
     this.#acked = [];
-    this.#rows.setCounts(turn, {
-      name: this.name,
-      message_count: this.#messages - this.#unstored.size,
-      byte_count: this.#bytes - this.#unstored.bytes,
-      dropped_count: this.#dropped,
-    });
+    this.#counts.write(turn, this.#unstored);
   }
 
   /** From here on they are found in storage. */
@@ -228,7 +240,7 @@ export class StoredQueue implements Queue {
   #insert(turn: Turn, row: MessageRow): void {
     this.#rows.insertMessage(turn, row);
     this.#isStoring = true;
-    this.#countsChanged = true;
+    this.#counts.isChanged = true;
   }
 
   #letGo(lease: number): { position: number; bytes: number } | undefined {
@@ -240,7 +252,7 @@ export class StoredQueue implements Queue {
   /** The first message that waits: what was put back comes before what never went out. */
   #next(): Entry | undefined {
     while (this.#returned.length > 0) {
-      const row = this.#rows.message(this.name, this.#returned.shift() ?? 0);
+      const row = this.#rows.message(this.key, this.#returned.shift() ?? 0);
       if (row) return { row, isStored: true };
     }
     if (this.#ahead.length === 0) this.#readAhead();
@@ -249,7 +261,7 @@ export class StoredQueue implements Queue {
 
   #readAhead(): void {
     if (this.#aheadTo >= this.#lastPosition) return;
-    const rows = this.#rows.messagesAfter(this.name, this.#aheadTo, VHOST_BOUNDS.readAhead);
+    const rows = this.#rows.messagesAfter(this.key, this.#aheadTo, VHOST_BOUNDS.readAhead);
     this.#ahead = rows.map((row) => ({ row, isStored: true }));
     this.#aheadTo = rows.at(-1)?.position ?? this.#lastPosition;
   }
@@ -258,14 +270,14 @@ export class StoredQueue implements Queue {
     const { row } = entry;
     this.#leased.set(lease, { position: row.position, bytes: row.bytes, owner });
     if (entry.isStored) {
-      this.#rows.leaseMessage(turn, this.name, row.position, lease, owner);
+      this.#rows.leaseMessage(turn, this.key, row.position, lease, owner);
       return;
     }
     leaseRow(row, lease, owner);
   }
 
   #giveBack(turn: Turn, position: number, requeues: 0 | 1): void {
-    this.#rows.releaseMessage(turn, this.name, position, requeues);
+    this.#rows.releaseMessage(turn, this.key, position, requeues);
     let index = this.#returned.length;
     while (index > 0 && (this.#returned[index - 1] ?? 0) > position) index--;
     this.#returned.splice(index, 0, position);
@@ -275,24 +287,14 @@ export class StoredQueue implements Queue {
     const entry = this.#next();
     if (!entry) return false;
     this.#remove(turn, entry);
-    this.#drop();
+    this.#counts.drop();
     return true;
   }
 
   #remove(turn: Turn, entry: Entry): void {
-    this.#count(-1, -entry.row.bytes);
+    this.#counts.add(-1, -entry.row.bytes);
     if (this.#unstored.delete(entry.row.position)) return;
-    this.#rows.deleteMessage(turn, this.name, entry.row.position);
-    this.#countsChanged = true;
-  }
-
-  #drop(): void {
-    this.#dropped += 1;
-    this.#countsChanged = true;
-  }
-
-  #count(messages: number, bytes: number): void {
-    this.#messages += messages;
-    this.#bytes += bytes;
+    this.#rows.deleteMessage(turn, this.key, entry.row.position);
+    this.#counts.isChanged = true;
   }
 }

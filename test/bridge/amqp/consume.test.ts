@@ -55,6 +55,7 @@ describe('basic.consume', () => {
       noAck: true,
       exclusive: true,
       prefetch: 7,
+      priority: 1,
     });
     link.send({ kind: 'ok', seq });
     expect(await peer.takeMethod(METHOD.basicConsumeOk)).toMatchObject({ consumerTag: 'ct', channel: 1 });

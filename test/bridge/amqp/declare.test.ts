@@ -36,6 +36,10 @@ describe('queue.declare', () => {
       exclusive: true,
       autoDelete: true,
       argumentNames: ['x-max-length', 'x-message-ttl'],
+      arguments: [
+        { name: 'x-max-length', type: 'byte', value: 5 },
+        { name: 'x-message-ttl', type: 'signedint', value: 60_000 },
+      ],
     });
     link.send({ kind: 'ok', seq, messageCount: 4, consumerCount: 1 });
     expect(await peer.takeMethod(METHOD.queueDeclareOk)).toMatchObject({
@@ -141,18 +145,17 @@ describe('what a partner may not do', () => {
       { destination: 'a', source: 'vcp', routingKey: '#', arguments: {} },
       "exchange 'a' [40/30]",
     ],
-    ['queue.delete', METHOD.queueDelete, { queue: QUEUE }, `queue '${QUEUE}' [50/40]`],
     [
-      'queue.bind',
+      'queue.bind to another exchange',
       METHOD.queueBind,
-      { queue: QUEUE, exchange: 'vcp', routingKey: '#', arguments: {} },
-      `queue '${QUEUE}' [50/20]`,
+      { queue: 'q', exchange: 'amq.topic', routingKey: '#', arguments: {} },
+      "exchange 'amq.topic' [50/20]",
     ],
     [
-      'queue.unbind',
+      'queue.unbind from the default exchange',
       METHOD.queueUnbind,
-      { queue: QUEUE, exchange: 'vcp', routingKey: '#', arguments: {} },
-      `queue '${QUEUE}' [50/50]`,
+      { queue: 'q', exchange: '', routingKey: 'q', arguments: {} },
+      "exchange 'amq.default' [50/50]",
     ],
   ])('is refused with 403 on its channel: %s [C-6.2]', async (_title, method, fields, named) => {
     const { peer, link } = await openAmqp(edge);

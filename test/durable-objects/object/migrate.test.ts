@@ -191,7 +191,7 @@ describe('an object of the first code, which kept no lowest', () => {
 
 describe.each([
   ['a site', SITE_MIGRATIONS, ['command', 'device', 'dispatch', 'fact', 'journal_block', 'outbox']],
-  ['a vhost', VHOST_MIGRATIONS, ['telemetry_chunk', 'consumer', 'fact', 'message', 'queue', 'received']],
+  ['a vhost', VHOST_MIGRATIONS, ['chunk', 'consumer', 'fact', 'message', 'queue', 'received']],
 ])('the list of %s', (_object, list, expected) => {
   it('runs on an empty object, whole and from each version before [architecture: toolchain]', async () => {
     for (let from = 0; from <= list.length; from++) {

@@ -121,7 +121,7 @@ describe('a moment after a handler', () => {
     for (const ms of timers.values()) expect(ms).toBeLessThanOrEqual(SECOND);
     await vi.waitFor(
       async () => {
-        expect(await vhostRows(key, 'SELECT 1 AS one FROM telemetry_chunk')).toHaveLength(1);
+        expect(await vhostRows(key, 'SELECT 1 AS one FROM chunk')).toHaveLength(1);
         expect([...timers.values()]).toEqual([]);
       },
       { timeout: 3 * SECOND },
@@ -163,7 +163,7 @@ describe('the alarm of a vhost', () => {
       expect(await passTime(key, 10 * SECOND)).toBeLessThanOrEqual(2);
     }
     expect(numbers(partner)).toEqual(range(1, 6));
-    expect(await vhostRows(key, 'SELECT 1 AS one FROM telemetry_chunk')).toEqual([]);
+    expect(await vhostRows(key, 'SELECT 1 AS one FROM chunk')).toEqual([]);
   });
 
   it('of a vhost where nobody is and nothing waits does not stand (rule 10)', async () => {

@@ -5,7 +5,7 @@ import { migrate } from '../../../durable-objects/object/migrate.ts';
 import { Sql } from '../../../durable-objects/object/sql.ts';
 import { VHOST_MIGRATIONS } from '../../../durable-objects/vhost/migrations.ts';
 import { QueueRows } from '../../../durable-objects/vhost/queue/rows.ts';
-import { TelemetryQueue } from '../../../durable-objects/vhost/queue/telemetry-queue.ts';
+import { telemetryQueue } from '../../support/workerd/chunked-queues.ts';
 import { turnsOf } from '../../support/workerd/turns.ts';
 import { vhostOf } from '../../support/workerd/world.ts';
 
@@ -48,11 +48,7 @@ describe('telemetry of older code', () => {
         );
       }
       migrate(storage, VHOST_MIGRATIONS);
-      const queue = new TelemetryQueue(
-        new QueueRows(new Sql(storage)),
-        () => {},
-        () => false,
-      );
+      const queue = telemetryQueue(new QueueRows(new Sql(storage)), () => false);
       const runAt = turnsOf(state, (turn) => queue.save(turn));
       const all: { body: string; redelivered: boolean }[] = [];
       for (;;) {

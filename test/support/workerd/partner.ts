@@ -21,7 +21,10 @@ type WithoutSeq<Frame> = Frame extends { seq: number } ? Omit<Frame, 'seq'> : ne
 type Question = WithoutSeq<VhostLinkUp>;
 export type PublishQuestion = WithoutSeq<Extract<VhostLinkUp, { kind: 'publish' }>>;
 type ConsumeOptions = Partial<
-  Pick<Extract<VhostLinkUp, { kind: 'consume' }>, 'channel' | 'tag' | 'noAck' | 'exclusive' | 'prefetch'>
+  Pick<
+    Extract<VhostLinkUp, { kind: 'consume' }>,
+    'channel' | 'tag' | 'noAck' | 'exclusive' | 'prefetch' | 'priority'
+  >
 >;
 type Declaration = WithoutSeq<Extract<VhostLinkUp, { kind: 'declare' }>>;
 
@@ -66,8 +69,13 @@ export class Partner {
   }
 
   async consume(queue: QueueName, options: ConsumeOptions = {}): Promise<VhostLinkDown> {
-    const defaults = { channel: 1, tag: queue, noAck: false, exclusive: false, prefetch: 0 };
-    return await this.ask({ kind: 'consume', queue: this.queueName(queue), ...defaults, ...options });
+    return await this.consumeFrom(this.queueName(queue), { tag: queue, ...options });
+  }
+
+  /** From a queue by its full name. */
+  async consumeFrom(queue: string, options: ConsumeOptions = {}): Promise<VhostLinkDown> {
+    const defaults = { channel: 1, tag: queue, noAck: false, exclusive: false, prefetch: 0, priority: 0 };
+    return await this.ask({ kind: 'consume', queue, ...defaults, ...options });
   }
 
   async get(
@@ -81,7 +89,7 @@ export class Partner {
   }
 
   async declare(queue: string, options: Partial<Declaration> = {}): Promise<VhostLinkDown> {
-    const equal = { durable: true, exclusive: false, autoDelete: false, argumentNames: [] };
+    const equal = { durable: true, exclusive: false, autoDelete: false, arguments: [] };
     return await this.ask({ kind: 'declare', queue, passive: false, ...equal, ...options });
   }
 

@@ -145,7 +145,6 @@ describe('which queues a partner may read', () => {
     ['that the platform reads: configuration', (slug) => `vcp.${slug}.config`],
     ['by a pattern', (slug) => `vcp.${slug}.event.*`],
     ['of a name like ours', (slug) => `vcp.${slug}.event.command.ack`],
-    ['of a reserved name', () => 'amq.gen-1'],
   ];
 
   it.each(names)('refuses one %s with 403, whether it exists or not [C-6.2]', async (_, nameOf) => {

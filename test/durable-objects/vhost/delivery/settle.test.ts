@@ -22,9 +22,9 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     await again.consume(queue);
     await again.quiet();
     expect(again.deliveries()).toEqual([]);
-    expect(
-      await vhostRows(key, 'SELECT 1 AS left_over FROM message UNION ALL SELECT 1 FROM telemetry_chunk'),
-    ).toEqual([]);
+    expect(await vhostRows(key, 'SELECT 1 AS left_over FROM message UNION ALL SELECT 1 FROM chunk')).toEqual(
+      [],
+    );
   });
 
   it('requeue: it comes again in its old place, redelivered, before what never came [C-6.4]', async () => {

@@ -200,7 +200,7 @@ describe('a key that is discarded', () => {
     const facts = await factsOf(key);
     expect(facts.map(({ name }) => name)).not.toContain('key');
     expect(JSON.stringify(facts)).not.toContain(organization.slug);
-    for (const table of ['message', 'telemetry_chunk', 'queue', 'consumer', 'connection', 'received']) {
+    for (const table of ['message', 'chunk', 'queue', 'consumer', 'connection', 'received']) {
       expect([table, await vhostRows(key, `SELECT * FROM ${table}`)]).toEqual([table, []]);
     }
     // What stood on the agenda goes with it, and D1 is told nothing: there is no key there.

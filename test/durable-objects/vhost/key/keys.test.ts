@@ -20,7 +20,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const TABLES = ['message', 'telemetry_chunk', 'queue', 'consumer', 'channel_limit', 'connection', 'received'];
+const TABLES = ['message', 'chunk', 'queue', 'consumer', 'channel_limit', 'connection', 'received'];
 
 /** Rows that are left of a key's queues. */
 async function leftOver(key: Key): Promise<number> {

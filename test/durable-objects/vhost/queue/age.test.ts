@@ -44,7 +44,7 @@ interface Left {
 async function left(key: Key): Promise<Left | undefined> {
   const [row] = await vhostRows<{ messages: number; chunks: number; dropped: number }>(
     key,
-    `SELECT (SELECT count(*) FROM message) AS messages, (SELECT count(*) FROM telemetry_chunk) AS chunks,
+    `SELECT (SELECT count(*) FROM message) AS messages, (SELECT count(*) FROM chunk) AS chunks,
       (SELECT coalesce(sum(dropped_count), 0) FROM queue) AS dropped`,
   );
   return row;

@@ -35,13 +35,13 @@ async function heldOf(key: Key): Promise<number> {
 }
 
 async function statesOf(key: Key): Promise<string[]> {
-  const rows = await vhostRows<{ state: string }>(key, 'SELECT state FROM telemetry_chunk ORDER BY position');
+  const rows = await vhostRows<{ state: string }>(key, 'SELECT state FROM chunk ORDER BY position');
   return rows.map(({ state }) => state);
 }
 
 /** Each chunk row's text of events, in order. */
 async function texts(key: Key): Promise<string[]> {
-  const rows = await vhostRows<{ data: string }>(key, 'SELECT data FROM telemetry_chunk ORDER BY position');
+  const rows = await vhostRows<{ data: string }>(key, 'SELECT data FROM chunk ORDER BY position');
   return rows.map(({ data }) => data);
 }
 
@@ -87,7 +87,7 @@ describe('an event that nobody takes', () => {
     for (const event of ['INSERT', 'UPDATE']) {
       await vhostRows(
         key,
-        `CREATE TRIGGER count_${event} AFTER ${event} ON telemetry_chunk
+        `CREATE TRIGGER count_${event} AFTER ${event} ON chunk
           BEGIN INSERT INTO written (chars) VALUES (length(NEW.data)); END`,
       );
     }

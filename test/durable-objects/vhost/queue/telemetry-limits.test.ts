@@ -2,8 +2,9 @@
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
+import type { ChunkedQueue } from '../../../../durable-objects/vhost/queue/chunked-queue.ts';
 import { type Message, QueueRows } from '../../../../durable-objects/vhost/queue/rows.ts';
-import { TelemetryQueue } from '../../../../durable-objects/vhost/queue/telemetry-queue.ts';
+import { telemetryQueue } from '../../../support/workerd/chunked-queues.ts';
 import { type RunAt, turnsOf } from '../../../support/workerd/turns.ts';
 import { vhostOf } from '../../../support/workerd/world.ts';
 
@@ -15,7 +16,7 @@ const WHOLE_CHUNK = 300_000;
 const owner = { connectionId: 'connection-1', channel: 1, tag: null };
 
 interface Bench {
-  queue: TelemetryQueue;
+  queue: ChunkedQueue;
   rows: QueueRows;
   runAt: RunAt;
   push(number: number, chars: number, now: number): void;
@@ -30,7 +31,7 @@ async function onQueue<Value>(work: (bench: Bench) => Value): Promise<Value> {
   return await runInDurableObject(stub, (_vhost, state) => {
     const rows = new QueueRows(new Sql(state.storage));
     const isConnected = () => true;
-    const queue = new TelemetryQueue(rows, () => {}, isConnected);
+    const queue = telemetryQueue(rows, isConnected);
     const runAt = turnsOf(state, (turn) => queue.save(turn));
     return work({
       queue,

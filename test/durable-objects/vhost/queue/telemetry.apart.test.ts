@@ -43,7 +43,7 @@ async function advance(key: Key, ms: number): Promise<void> {
 async function chunks(key: Key) {
   return await vhostRows<{ message_count: number; length: number }>(
     key,
-    'SELECT event_count AS message_count, length(data) AS length FROM telemetry_chunk ORDER BY position',
+    'SELECT event_count AS message_count, length(data) AS length FROM chunk ORDER BY position',
   );
 }
 

@@ -1,0 +1,95 @@
+/**
+ * The arguments of a queue's declaration: what those of a partner's own may be, and which of them must be equal when a
+ * queue is declared again. RabbitMQ's words. Pure.
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { TypedArgument } from '../../../protocol/link/vhost.ts';
+import { type AmqpRefusal, channelRefusal } from '../../../protocol/publish-right.ts';
+import { ok, type Result, refuse } from '../../../protocol/result.ts';
+import type { QueueLimits } from './queue.ts';
+
+/** What RabbitMQ compares; an argument of any other name means nothing and is equal. */
+const COMPARED = [
+  'x-expires',
+  'x-message-ttl',
+  'x-dead-letter-exchange',
+  'x-dead-letter-routing-key',
+  'x-dead-letter-strategy',
+  'x-max-length',
+  'x-max-length-bytes',
+  'x-max-in-memory-length',
+  'x-max-in-memory-bytes',
+  'x-max-priority',
+  'x-overflow',
+  'x-queue-mode',
+  'x-queue-version',
+  'x-single-active-consumer',
+  'x-queue-type',
+  'x-quorum-initial-group-size',
+  'x-max-age',
+  'x-stream-max-segment-size-bytes',
+  'x-initial-cluster-size',
+  'x-queue-leader-locator',
+];
+const OFFERED = ['x-message-ttl', 'x-max-length'];
+const CLASSIC = { name: 'x-queue-type', value: 'classic' };
+const INTEGER_TYPES = ['byte', 'short', 'signedint', 'long', 'unsignedbyte', 'unsignedshort', 'unsignedint'];
+
+/** Of a partner's own queue [C-6.6]; its bytes are counted with those of all the others. */
+export function limitsOfOwn(what: string, typed: readonly TypedArgument[]): Result<QueueLimits, AmqpRefusal> {
+  const limits: QueueLimits = {
+    maxMessages: LIMIT.queueMessages,
+    maxBytes: LIMIT.queueBytes,
+    maxAgeMs: LIMIT.queueAgeMs,
+  };
+  for (const argument of typed) {
+    const { name, type, value } = argument;
+    if (!COMPARED.includes(name) || isClassic(argument)) continue;
+    const invalid = (why: string) =>
+      refuse(channelRefusal(406, `PRECONDITION_FAILED - invalid arg '${name}' for ${what}: ${why}`));
+    if (!OFFERED.includes(name)) return invalid('not offered');
+    if (!INTEGER_TYPES.includes(type)) return invalid(`{unacceptable_type,${type}}`);
+    const number = Number(value);
+    if (number < 0) return invalid(`{value_negative,${value}}`);
+    if (name === 'x-message-ttl') limits.maxAgeMs = Math.min(number, limits.maxAgeMs);
+    else limits.maxMessages = Math.min(number, limits.maxMessages);
+  }
+  return ok(limits);
+}
+
+/** The first argument that a declaration has other than the queue; undefined when it is equal. */
+export function firstUnequal(
+  current: readonly TypedArgument[],
+  received: readonly TypedArgument[],
+): { name: string; text: string } | undefined {
+  for (const name of COMPARED) {
+    const [is, said] = [find(current, name), find(received, name)];
+    if (isEqual(is, said)) continue;
+    return { name, text: `received ${describe(said)} but current is ${describe(is)}` };
+  }
+  return undefined;
+}
+
+function find(list: readonly TypedArgument[], name: string): TypedArgument | undefined {
+  const argument = list.find((one) => one.name === name);
+  return argument && isClassic(argument) ? undefined : argument;
+}
+
+/** A classic queue is what all of them are. */
+function isClassic({ name, value }: TypedArgument): boolean {
+  return name === CLASSIC.name && value === CLASSIC.value;
+}
+
+function isEqual(one: TypedArgument | undefined, other: TypedArgument | undefined): boolean {
+  if (!one || !other) return one === other;
+  return one.value === other.value && classOf(one.type) === classOf(other.type);
+}
+
+/** Integers are equal whatever their width. */
+function classOf(type: string): string {
+  return INTEGER_TYPES.includes(type) ? 'integer' : type;
+}
+
+function describe(argument: TypedArgument | undefined): string {
+  return argument ? `the value '${argument.value}' of type '${argument.type}'` : 'none';
+}

@@ -1,0 +1,74 @@
+/** The partner's own queues and their bindings, as rows. */
+import type { TypedArgument } from '../../../protocol/link/vhost.ts';
+import type { Sql } from '../../object/sql.ts';
+import type { Turn } from '../../object/turn.ts';
+
+/** How a queue was declared. */
+export interface Definition {
+  name: string;
+  durable: boolean;
+  autoDelete: boolean;
+  /** The connection that it is exclusive to, and goes with. */
+  ownerId: string | null;
+  arguments: readonly TypedArgument[];
+}
+
+export class OwnQueueRows {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  all(): Definition[] {
+    return this.#sql
+      .all<{
+        name: string;
+        durable: number;
+        auto_delete: number;
+        owner_id: string | null;
+        arguments: string;
+      }>('SELECT name, durable, auto_delete, owner_id, arguments FROM own_queue ORDER BY name')
+      .map((row) => ({
+        name: row.name,
+        durable: row.durable === 1,
+        autoDelete: row.auto_delete === 1,
+        ownerId: row.owner_id,
+        arguments: JSON.parse(row.arguments) as TypedArgument[],
+      }));
+  }
+
+  bindings(): { queue: string; pattern: string }[] {
+    return this.#sql.all<{ queue: string; pattern: string }>('SELECT queue, pattern FROM binding');
+  }
+
+  insert(turn: Turn, { name, durable, autoDelete, ownerId, arguments: typed }: Definition): void {
+    turn.write(
+      'INSERT INTO own_queue (name, durable, auto_delete, owner_id, arguments) VALUES (?, ?, ?, ?, ?)',
+      name,
+      durable ? 1 : 0,
+      autoDelete ? 1 : 0,
+      ownerId,
+      JSON.stringify(typed),
+    );
+  }
+
+  bind(turn: Turn, queue: string, pattern: string): void {
+    turn.write('INSERT OR REPLACE INTO binding (queue, pattern) VALUES (?, ?)', queue, pattern);
+  }
+
+  unbind(turn: Turn, queue: string, pattern: string): void {
+    turn.write('DELETE FROM binding WHERE queue = ? AND pattern = ?', queue, pattern);
+  }
+
+  /** With its bindings. */
+  delete(turn: Turn, name: string): void {
+    turn.write('DELETE FROM own_queue WHERE name = ?', name);
+    turn.write('DELETE FROM binding WHERE queue = ?', name);
+  }
+
+  deleteAll(turn: Turn): void {
+    turn.write('DELETE FROM own_queue');
+    turn.write('DELETE FROM binding');
+  }
+}
