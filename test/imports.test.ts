@@ -12,11 +12,11 @@ const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
 const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ type:${ENV}`;
 /** amqplib is the probe's alone: the rule on its mention says so. */
-const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose ipaddr.js node:crypto cloudflare: amqplib @peculiar/x509 reflect-metadata`;
+const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto cloudflare: amqplib @peculiar/x509 reflect-metadata`;
 
 const RULES = [
   ...rules.onlyImports({
-    'protocol/': 'protocol/ zod',
+    'protocol/': 'protocol/ zod ipaddr.js',
     'migrations/': 'migrations/ protocol/ drizzle-orm',
     'durable-objects/': `durable-objects/ protocol/ ${D1} zod jose node:crypto node:zlib cloudflare:workers`,
     'worker/': WORKER,
@@ -82,7 +82,7 @@ function lines(count: number): string {
 
 describe('the rules', () => {
   const GOOD = tree({
-    'protocol/ids.ts': `import 'zod'; import 'zod/v4'; export * from './errors.ts';`,
+    'protocol/ids.ts': `import 'zod'; import 'zod/v4'; import 'ipaddr.js'; export * from './errors.ts';`,
     'protocol/errors.ts': lines(300),
     'protocol/link/frames.ts': `import '../ids.ts';`,
     'migrations/schema.ts': `import 'drizzle-orm/sqlite-core'; import '../protocol/ids.ts';`,
@@ -102,7 +102,7 @@ describe('the rules', () => {
       export * from '../durable-objects/vhost.ts';`,
     'worker/env.ts': `export type { Env } from '../durable-objects/env.ts'; import '../protocol/ids.ts';`,
     'worker/app.ts': `import '../durable-objects/rpc.ts'; import 'hono/cors'; import './env.ts';`,
-    'worker/auth/proof.ts': `import '../../durable-objects/secrets/hmac.ts'; import 'jose'; import 'ipaddr.js';`,
+    'worker/auth/proof.ts': `import '../../durable-objects/secrets/hmac.ts'; import 'jose';`,
     'worker/routes/sites.ts': `import type { A } from '../../durable-objects/rpc.ts'; import '../auth/proof.ts';`,
     'worker/lifecycle/probe.ts': `import 'amqplib';`,
     'worker/registry/site.ts': `import 'drizzle-orm'; import '../../migrations/schema.ts';`,

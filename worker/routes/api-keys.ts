@@ -1,6 +1,7 @@
 /** API keys (spec: API key management; [C-5]): made, shown, tested, ended. By an ORG_ADMIN, with x-org-id. */
 import type { Context } from 'hono';
 import { z } from 'zod';
+import { isRange } from '../../protocol/address-range.ts';
 import {
   type ApiKeyRequest,
   apiKeyRecord,
@@ -12,7 +13,6 @@ import { formatInstant, parseInstant } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { pageOf, pageSchema } from '../../protocol/page.ts';
 import { API_KEY_SCOPES, type ApiKeyScope, hasVhost } from '../../protocol/scopes.ts';
-import { isRange } from '../auth/address.ts';
 import { auditEntry } from '../auth/audit-entry.ts';
 import type { Who } from '../auth/door.ts';
 import { maySee } from '../auth/site-access.ts';
