@@ -1,7 +1,7 @@
 /** The bridge as one object: its listeners, its engines, its way to the edge. Stateless; any number of them may run. */
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import type { Server as HttpServer } from 'node:http';
-import type { Server as TlsServer } from 'node:tls';
+import type { Server } from 'node:net';
 import type { Logger } from 'pino';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../protocol/link/device.ts';
 import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../protocol/link/vhost.ts';
@@ -11,6 +11,7 @@ import type { BridgeConfig } from './config.ts';
 import { type DialResult, dial, type Edge, startPulse } from './link.ts';
 import { createMetricsServer, Metrics } from './metrics.ts';
 import { MqttEngine } from './mqtt/engine.ts';
+import type { Proxies } from './proxied.ts';
 import { createTlsListener, listen } from './tls.ts';
 
 const READY_TIMEOUT_MS = 2_000;
@@ -31,9 +32,9 @@ export class Bridge {
   readonly #addresses = new Addresses();
   readonly #digestKey = randomBytes(32);
   readonly #amqpConnections = new Set<AmqpConnection>();
-  readonly #amqpServer: TlsServer;
-  readonly #mqttServer: TlsServer;
-  readonly #mtlsServer: TlsServer | undefined;
+  readonly #amqpServer: Server;
+  readonly #mqttServer: Server;
+  readonly #mtlsServer: Server | undefined;
   readonly #mqtt: MqttEngine;
   readonly #metricsServer: HttpServer;
   #stopPulse = () => {};
@@ -43,13 +44,23 @@ export class Bridge {
     this.#config = config;
     this.#log = log;
     this.#edge = { url: config.edgeUrl, secret: config.secret, bridge: config.bridgeId, boot: randomUUID() };
-    this.#amqpServer = createTlsListener(config.tls, (socket, address) => this.#acceptAmqp(socket, address));
-    this.#mqttServer = createTlsListener(config.tls, (socket, address) => this.#mqtt.accept(socket, address));
-    const { mtls } = config;
+    const { tls, mtls } = config;
+    const proxies: Proxies = {
+      ranges: config.proxies,
+      refused: (proxy, why) => log.warn({ proxy, why }, 'connection of a proxy without a good PROXY header'),
+    };
+    this.#amqpServer = createTlsListener(
+      tls,
+      (socket, address) => this.#acceptAmqp(socket, address),
+      proxies,
+    );
+    this.#mqttServer = createTlsListener(tls, (...client) => this.#mqtt.accept(...client), proxies);
     this.#mtlsServer =
       mtls &&
-      createTlsListener({ ...config.tls, clientAuthority: mtls.clientAuthority }, (...client) =>
-        this.#mqtt.accept(...client),
+      createTlsListener(
+        { ...tls, clientAuthority: mtls.clientAuthority },
+        (...client) => this.#mqtt.accept(...client),
+        proxies,
       );
     this.#mqtt = this.#createMqtt();
     this.#metricsServer = createMetricsServer(this.#metrics, () => this.#isReady());

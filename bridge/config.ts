@@ -1,7 +1,12 @@
 /** The bridge's configuration: environment variables, checked once at start. docs/operations.md lists them. */
 import { z } from 'zod';
+import { isRange } from '../protocol/address-range.ts';
 
 const port = z.coerce.number().int().min(0).max(65_535);
+const ranges = z
+  .string()
+  .transform((text) => (text.trim() === '' ? [] : text.split(',').map((range) => range.trim())))
+  .pipe(z.array(z.string().refine(isRange, { error: 'must be addresses or CIDR ranges, a comma between' })));
 
 const environment = z.object({
   SITEWIRE_EDGE_URL: z.url({ protocol: /^https?$/ }),
@@ -13,6 +18,8 @@ const environment = z.object({
   /** The authority of device certificates; without it nothing listens for them. */
   SITEWIRE_DEVICE_CA: z.string().optional(),
   SITEWIRE_HOST: z.string().default('::'),
+  /** Whose PROXY headers are believed: those at these addresses must send one. */
+  SITEWIRE_PROXIES: ranges.default([]),
   SITEWIRE_AMQPS_PORT: port.default(5671),
   SITEWIRE_MQTTS_PORT: port.default(8885),
   SITEWIRE_MTLS_PORT: port.default(8883),
@@ -28,6 +35,8 @@ export interface BridgeConfig {
   /** PEM files. */
   tls: { certificate: string; key: string };
   host: string;
+  /** Addresses and CIDR ranges of proxies that tell their clients' addresses. */
+  proxies: string[];
   amqpsPort: number;
   mqttsPort: number;
   /** PEM file of the authority whose certificates devices log in with. */
@@ -50,6 +59,7 @@ export function readConfig(variables: Record<string, string | undefined>): Bridg
     bridgeId: values.SITEWIRE_BRIDGE_ID,
     tls: { certificate: values.SITEWIRE_TLS_CERT, key: values.SITEWIRE_TLS_KEY },
     host: values.SITEWIRE_HOST,
+    proxies: values.SITEWIRE_PROXIES,
     amqpsPort: values.SITEWIRE_AMQPS_PORT,
     mqttsPort: values.SITEWIRE_MQTTS_PORT,
     ...(values.SITEWIRE_DEVICE_CA

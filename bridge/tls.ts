@@ -1,8 +1,10 @@
 /** TLS towards clients: 1.2 or later, no Nagle delay, TCP keep-alive, and no socket that waits for ever. */
 import { constants } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createServer, type Server, type TLSSocket } from 'node:tls';
+import type { Server } from 'node:net';
+import { createServer, type TLSSocket } from 'node:tls';
 import { LIMIT } from '../protocol/limits.ts';
+import { ProxiedListener, type Proxies, peerAddress } from './proxied.ts';
 
 const KEEPALIVE_MS = 30_000;
 
@@ -20,9 +22,11 @@ export interface ClientCertificate {
   fingerprint: string;
 }
 
+/** What `proxies` tell of their clients' addresses is believed; without any, nothing is read before TLS. */
 export function createTlsListener(
   files: TlsFiles,
   onClient: (socket: TLSSocket, address: string, certificate?: ClientCertificate) => void,
+  proxies?: Proxies,
 ): Server {
   const server = createServer(
     {
@@ -35,18 +39,24 @@ export function createTlsListener(
     (socket) => {
       socket.setNoDelay(true);
       socket.setKeepAlive(true, KEEPALIVE_MS);
+      const address = proxied ? proxied.clientOf(socket) : peerAddress(socket);
+      if (address === undefined) {
+        socket.destroy();
+        return;
+      }
       if (!files.clientAuthority) {
-        onClient(socket, clientAddress(socket));
+        onClient(socket, address);
         return;
       }
       const certificate = certificateOf(socket);
-      if (certificate) onClient(socket, clientAddress(socket), certificate);
+      if (certificate) onClient(socket, address, certificate);
       else socket.destroy();
     },
   );
   // A failed handshake ends its own socket; there is nobody to tell.
   server.on('tlsClientError', (_error, socket) => socket.destroy());
-  return server;
+  const proxied = proxies && proxies.ranges.length > 0 ? new ProxiedListener(server, proxies) : undefined;
+  return proxied?.server ?? server;
 }
 
 /** A certificate of that authority that is good today, in each handshake: no session is taken up again without one. */
@@ -64,11 +74,6 @@ function certificateOf(socket: TLSSocket): ClientCertificate | undefined {
   const commonName = /^CN=(.+)$/m.exec(certificate?.subject ?? '')?.[1];
   if (!certificate || !commonName || !socket.authorized) return undefined;
   return { commonName, fingerprint: certificate.fingerprint256.replaceAll(':', '').toLowerCase() };
-}
-
-/** IPv4 mapped into IPv6 is told as IPv4. */
-function clientAddress(socket: TLSSocket): string {
-  return (socket.remoteAddress ?? '').replace(/^::ffff:/i, '').replace(/%.*$/, '');
 }
 
 export function listen(

@@ -27,6 +27,7 @@ describe('the configuration', () => {
       bridgeId: 'bridge-1.eu_a',
       tls: { certificate: '/etc/sitewire/server.pem', key: '/etc/sitewire/server.key' },
       host: '::',
+      proxies: [],
       amqpsPort: 5671,
       mqttsPort: 8885,
       metrics: { host: '127.0.0.1', port: 9464 },
@@ -55,6 +56,15 @@ describe('the configuration', () => {
     });
   });
 
+  it.each([
+    ['', []],
+    [' ', []],
+    ['192.0.2.7', ['192.0.2.7']],
+    ['10.0.0.0/8, 2001:db8::/64,::ffff:192.0.2.7', ['10.0.0.0/8', '2001:db8::/64', '::ffff:192.0.2.7']],
+  ])('with proxies %j believes %j', (SITEWIRE_PROXIES, proxies) => {
+    expect(readConfig({ ...GOOD, SITEWIRE_PROXIES }).proxies).toEqual(proxies);
+  });
+
   it('with an authority for device certificates listens for them, on the standard port or another [C-3.3]', () => {
     const clientAuthority = '/etc/sitewire/device-ca.pem';
     const withAuthority = { ...GOOD, SITEWIRE_DEVICE_CA: clientAuthority };
@@ -67,6 +77,22 @@ describe('the configuration', () => {
   it.each(Object.keys(GOOD))('without %s is refused, and says so', (name) => {
     expect(errorOf({ ...GOOD, [name]: undefined })).toMatch(
       new RegExp(`^bad configuration\n {2}${name}: .+$`),
+    );
+  });
+
+  it.each([
+    'proxy.example',
+    '10.0.0.0/33',
+    '10.0.0',
+    '010.0.0.1',
+    '10.0.0.1,',
+    '10.0.0.1 10.0.0.2',
+    '10.0.0.1,,10.0.0.2',
+    '*',
+    'true',
+  ])('with proxies %j is refused, and says so', (SITEWIRE_PROXIES) => {
+    expect(errorOf({ ...GOOD, SITEWIRE_PROXIES })).toMatch(
+      /^bad configuration\n {2}SITEWIRE_PROXIES\.\d+: must be addresses or CIDR ranges, a comma between$/,
     );
   });
 

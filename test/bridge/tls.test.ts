@@ -1,10 +1,10 @@
 /** The TLS listener: its versions, its addresses, and clients that speak none of it. */
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { connect as connectPlain } from 'node:net';
+import { connect as connectPlain, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ConnectionOptions, connect, type Server, type TLSSocket } from 'node:tls';
+import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createTlsListener, listen } from '../../bridge/tls.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';

@@ -4,7 +4,7 @@ import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { Bridge, type BridgePorts } from '../../bridge/bridge.ts';
 import { readConfig } from '../../bridge/config.ts';
@@ -40,6 +40,8 @@ export class TestCertificates {
 
 export class WholeBridge {
   readonly ports: BridgePorts;
+  /** What each connection begins with, before TLS. */
+  preamble: Buffer = Buffer.alloc(0);
   readonly #bridge: Bridge;
   readonly #streams = new Set<{ destroy(): void }>();
 
@@ -53,6 +55,7 @@ export class WholeBridge {
     edge: TestEdge,
     { files }: TestCertificates,
     changes: Record<string, string | undefined> = {},
+    log: Logger = pino({ level: 'silent' }),
   ): Promise<WholeBridge> {
     const config = readConfig({
       SITEWIRE_EDGE_URL: edge.url,
@@ -68,7 +71,7 @@ export class WholeBridge {
       SITEWIRE_METRICS_PORT: '0',
       ...changes,
     });
-    const bridge = new Bridge(config, pino({ level: 'silent' }));
+    const bridge = new Bridge(config, log);
     return new WholeBridge(bridge, await bridge.start());
   }
 
@@ -109,8 +112,10 @@ export class WholeBridge {
   }
 
   async #connect(port: number, localAddress: string, identity: ConnectionOptions = {}): Promise<TLSSocket> {
+    const carrier = connectTcp({ host: ADDRESS, port, localAddress });
+    if (this.preamble.length > 0) carrier.write(this.preamble);
     const socket = connectTls({
-      socket: connectTcp({ host: ADDRESS, port, localAddress }),
+      socket: carrier,
       rejectUnauthorized: false,
       ...identity,
     });
