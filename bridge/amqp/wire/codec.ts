@@ -7,15 +7,21 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { connectionError, SilentClose } from './amqp-error.ts';
+import { type ArgumentType, faultOf } from './extent.ts';
 
 export type Fields = Record<string, unknown>;
+
+interface Argument {
+  name: string;
+  type: ArgumentType;
+}
 
 interface Definitions {
   constants: Record<string, number>;
   decode(id: number, payload: Buffer): Fields;
   encodeMethod(id: number, channel: number, fields: Fields): Buffer;
   encodeProperties(id: number, channel: number, size: number, fields: Fields): Buffer;
-  info(id: number): { id: number; classId: number; methodId: number; name: string; args: { name: string }[] };
+  info(id: number): { id: number; classId: number; methodId: number; name: string; args: Argument[] };
   [method: string]: unknown;
 }
 
@@ -87,34 +93,26 @@ export const METHOD = {
 
 /** The class id of basic, in content headers; amqplib keeps its properties under it. */
 export const BASIC_CLASS = 60;
+const PROPERTIES = definitions.info(BASIC_CLASS).args;
 
 /** Throws an AmqpError on arguments that do not decode, or hold tables within tables beyond reason. */
 export function decodeMethod(id: number, args: Buffer): Fields {
-  return decode(id, args, id);
+  // What is answered names queues and tags again: as text that is none they may not fit any more.
+  check(definitions.info(id).args, args, { from: 0, isTextNeeded: true }, id);
+  return definitions.decode(id, args);
 }
 
-function decode(id: number, bytes: Buffer, method: number): Fields {
-  let fields: Fields;
-  try {
-    fields = definitions.decode(id, bytes);
-  } catch (error) {
-    // Nested thousands deep, the decoder runs out of stack.
-    const isDeep = error instanceof RangeError && error.message.includes('call stack');
-    throw isDeep ? tooDeep(method) : connectionError(501, 'cannot decode', method);
-  }
-  for (const value of Object.values(fields)) {
-    if (isDeeperThan(value, LIMIT.amqpTableDepth)) throw tooDeep(method);
-  }
-  return fields;
-}
-
-function isDeeperThan(value: unknown, depth: number): boolean {
-  if (typeof value !== 'object' || value === null || Buffer.isBuffer(value)) return false;
-  return depth === 0 || Object.values(value).some((inner) => isDeeperThan(inner, depth - 1));
-}
-
-function tooDeep(method: number): Error {
-  return connectionError(502, `field table deeper than ${LIMIT.amqpTableDepth}`, method);
+function check(
+  args: readonly Argument[],
+  bytes: Buffer,
+  how: { from: number; isTextNeeded: boolean },
+  method: number,
+): void {
+  const types = args.map(({ type }) => type);
+  const fault = faultOf(types, bytes, { ...how, maxDepth: LIMIT.amqpTableDepth });
+  if (fault === 'deep') throw connectionError(502, `field table deeper than ${LIMIT.amqpTableDepth}`, method);
+  if (fault === 'text') throw connectionError(502, 'a short string is not UTF-8', method);
+  if (fault === 'short') throw connectionError(501, 'cannot decode', method);
 }
 
 /** The method of a frame's payload; one that nobody knows closes without a word. */
@@ -135,7 +133,12 @@ export function encodeProperties(channel: number, bodySize: number, fields: Fiel
 
 /** Flags and property list of a content header: its payload from offset 12. Throws like `decodeMethod`. */
 export function decodeProperties(flagsAndFields: Buffer): Fields {
-  return decode(BASIC_CLASS, flagsAndFields, METHOD.basicPublish);
+  if (flagsAndFields.length < 2) throw connectionError(501, 'cannot decode', METHOD.basicPublish);
+  const flags = flagsAndFields.readUInt16BE(0);
+  // From the highest bit down: one for each property that is there.
+  const args = PROPERTIES.filter((_property, index) => (flags & (0x8000 >>> index)) !== 0);
+  check(args, flagsAndFields, { from: 2, isTextNeeded: false }, METHOD.basicPublish);
+  return definitions.decode(BASIC_CLASS, flagsAndFields);
 }
 
 /** Whether a method id exists at all: an unknown one closes the socket without a word, as RabbitMQ does. */

@@ -8,6 +8,7 @@ import {
   headerFrame,
   methodFrame,
   publishFrames,
+  rawMethodFrame,
   tableBytes,
   tableEntry,
 } from '../../support/bridge-amqp-frames.ts';
@@ -168,5 +169,63 @@ describe('a content', () => {
     head.writeUInt16BE(0x2000, 12);
     const bytes = frame(2, 1, Buffer.concat([head, table]));
     expect(await closeAfter(edge, PUBLISH, bytes)).toMatch(/^502 SYNTAX_ERROR - .*\[60\/40\]$/);
+  });
+});
+
+describe('an argument that announces more than its frame holds', () => {
+  /** A content header whose headers table is this. */
+  const withHeaders = (table: Buffer, rest = Buffer.alloc(0)) => {
+    const head = Buffer.alloc(14);
+    head.writeUInt16BE(60, 0);
+    head.writeUInt16BE(rest.length > 0 ? 0x2010 : 0x2000, 12);
+    return frame(2, 1, Buffer.concat([head, table, rest]));
+  };
+  const inside = tableEntry('k', 'I', Buffer.alloc(4));
+  const lying = (bytes: Buffer, announced: number) => {
+    bytes.writeUInt32BE(announced, 0);
+    return bytes;
+  };
+
+  it.each([
+    ['by a byte', lying(tableBytes(inside), inside.length + 1)],
+    ['by 4 GiB', lying(tableBytes(), 2 ** 32 - 1)],
+    ['in a table of its own', tableBytes(tableEntry('k', 'F', lying(tableBytes(inside), 100)))],
+    ['in an array', tableBytes(tableEntry('k', 'A', lying(tableBytes(), 1)))],
+    ['in a string', tableBytes(tableEntry('k', 'S', lying(tableBytes(Buffer.from('text')), 5)))],
+    ['in bytes', tableBytes(tableEntry('k', 'x', lying(tableBytes(), 2 ** 31)))],
+    ['in a key', tableBytes(Buffer.from('\xffk', 'latin1'))],
+    ['in a number', tableBytes(tableEntry('k', 'l', Buffer.alloc(7)))],
+    ['in a truth value', tableBytes(tableEntry('k', 't', Buffer.alloc(0)))],
+  ])('closes the connection: 501; in a headers table %s [C-6.3]', async (_title, table) => {
+    expect(await closeAfter(edge, PUBLISH, withHeaders(table))).toBe(
+      '501 FRAME_ERROR - cannot decode [60/40]',
+    );
+  });
+
+  it('closes it where a property follows that would be read as part of the table: 501', async () => {
+    const bytes = withHeaders(lying(tableBytes(), 6), Buffer.from('\x04acme'));
+    expect(await closeAfter(edge, PUBLISH, bytes)).toBe('501 FRAME_ERROR - cannot decode [60/40]');
+  });
+
+  it.each([
+    [
+      'table',
+      rawMethodFrame(METHOD.basicConsume, Buffer.from('\0\0\x01q\x01t\0\0\0\0\x01', 'latin1')),
+      '[60/20]',
+    ],
+    ['short string', rawMethodFrame(METHOD.basicCancel, Buffer.from('\x05tag', 'latin1')), '[60/30]'],
+    ['row of bits', rawMethodFrame(METHOD.basicCancel, Buffer.from('\x03tag', 'latin1')), '[60/30]'],
+  ])('closes the connection: 501; a %s of a method', async (_title, bytes, named) => {
+    expect(await closeAfter(edge, bytes)).toBe(`501 FRAME_ERROR - cannot decode ${named}`);
+  });
+});
+
+describe('a name', () => {
+  it('that is not UTF-8 closes the connection: 502, not 541 when it is answered', async () => {
+    const bytes = rawMethodFrame(
+      METHOD.basicCancel,
+      Buffer.concat([Buffer.alloc(256, 0xff), Buffer.alloc(1)]),
+    );
+    expect(await closeAfter(edge, bytes)).toBe('502 SYNTAX_ERROR - a short string is not UTF-8 [60/30]');
   });
 });

@@ -1,0 +1,113 @@
+/**
+ * Whether encoded arguments lie within their bytes, before a decoder reads them: it takes a string or table that
+ * announces more than there is for a shorter one. Tables within tables are followed to a depth, and no further.
+ */
+import { isUtf8 } from 'node:buffer';
+
+/** A type of AMQP's arguments and properties. */
+export type ArgumentType =
+  | 'bit'
+  | 'octet'
+  | 'short'
+  | 'long'
+  | 'longlong'
+  | 'shortstr'
+  | 'longstr'
+  | 'table'
+  | 'timestamp';
+
+export type Fault = 'short' | 'deep' | 'text';
+
+const FIXED: Readonly<Partial<Record<ArgumentType, number>>> = {
+  octet: 1,
+  short: 2,
+  long: 4,
+  longlong: 8,
+  timestamp: 8,
+};
+/** Bytes of a table's values by their tag; a string, a table and an array begin with their length. */
+const TABLE_VALUES: Readonly<Record<string, number>> = {
+  V: 0,
+  t: 1,
+  b: 1,
+  B: 1,
+  s: 2,
+  u: 2,
+  I: 4,
+  i: 4,
+  f: 4,
+  D: 5,
+  d: 8,
+  l: 8,
+  T: 8,
+};
+
+/** What is wrong with them: too few bytes or a value of no known type, tables too deep, a short string that is not UTF-8. */
+export function faultOf(
+  types: readonly ArgumentType[],
+  bytes: Buffer,
+  { from = 0, maxDepth, isTextNeeded }: { from?: number; maxDepth: number; isTextNeeded: boolean },
+): Fault | undefined {
+  let at = from;
+  let bits = 0;
+  for (const type of types) {
+    // Bits in a row share an octet.
+    bits = type === 'bit' ? bits + 1 : 0;
+    if (type === 'bit') {
+      at += bits % 8 === 1 ? 1 : 0;
+    } else if (type === 'shortstr') {
+      if (at >= bytes.length) return 'short';
+      const end = at + 1 + bytes.readUInt8(at);
+      if (end > bytes.length) return 'short';
+      if (isTextNeeded && !isUtf8(bytes.subarray(at + 1, end))) return 'text';
+      at = end;
+    } else if (type === 'longstr' || type === 'table') {
+      const end = endOfLong(bytes, at, bytes.length);
+      if (end === undefined) return 'short';
+      const fault = type === 'table' ? faultOfItems(bytes, at + 4, end, true, maxDepth) : undefined;
+      if (fault) return fault;
+      at = end;
+    } else {
+      at += FIXED[type] ?? 0;
+    }
+    if (at > bytes.length) return 'short';
+  }
+  return undefined;
+}
+
+/** Where something ends that begins with its length in four bytes. */
+function endOfLong(bytes: Buffer, at: number, limit: number): number | undefined {
+  if (at + 4 > limit) return undefined;
+  const end = at + 4 + bytes.readUInt32BE(at);
+  return end > limit ? undefined : end;
+}
+
+/** Of a table's entries or an array's values: the last must end where they end. */
+function faultOfItems(
+  bytes: Buffer,
+  from: number,
+  end: number,
+  isTable: boolean,
+  maxDepth: number,
+): Fault | undefined {
+  if (maxDepth === 0) return 'deep';
+  for (let at = from; at < end; ) {
+    if (isTable) at += 1 + bytes.readUInt8(at);
+    if (at >= end) return 'short';
+    const tag = String.fromCharCode(bytes.readUInt8(at));
+    at += 1;
+    const size = TABLE_VALUES[tag];
+    if (size !== undefined) {
+      at += size;
+      if (at > end) return 'short';
+      continue;
+    }
+    const isNested = tag === 'F' || tag === 'A';
+    const valueEnd = isNested || tag === 'S' || tag === 'x' ? endOfLong(bytes, at, end) : undefined;
+    if (valueEnd === undefined) return 'short';
+    const fault = isNested ? faultOfItems(bytes, at + 4, valueEnd, tag === 'F', maxDepth - 1) : undefined;
+    if (fault) return fault;
+    at = valueEnd;
+  }
+  return undefined;
+}
