@@ -1,0 +1,55 @@
+/**
+ * `npm run fuzz -- --frames 10000000 [--seed N]`: the bridge's AMQP engine against clients by chance, for as many frames as
+ * are asked. Says its seed first; at a failure what was found, as short as it can be made, and how to see it again.
+ */
+import { parseArgs } from 'node:util';
+import { fuzz } from './fuzz/batch.ts';
+
+/** What a process may grow by, once it has warmed up. */
+const GROWTH_MIB = 300;
+const WARM_FRAMES = 200_000;
+
+const { values } = parseArgs({
+  options: { frames: { type: 'string', default: '10000000' }, seed: { type: 'string' } },
+});
+for (const [name, value] of Object.entries(values)) {
+  if (!/^\d{1,12}$/.test(value)) {
+    console.error(`--${name} must be a number`);
+    process.exit(2);
+  }
+}
+const wanted = Number(values.frames);
+const firstSeed = Number(values.seed ?? Date.now() % 2 ** 31);
+let seed = firstSeed;
+console.log(`amqp fuzz: seed ${firstSeed}`);
+
+function fail(error: unknown): never {
+  console.error(`amqp fuzz: failed with seed ${seed}: npm run fuzz -- --frames 1 --seed ${seed}`);
+  console.error(error instanceof Error ? error.message : error);
+  process.exit(1);
+}
+process.on('uncaughtException', fail);
+process.on('unhandledRejection', fail);
+
+const startedMs = performance.now();
+let warmMib: number | undefined;
+let toldMs = startedMs;
+for (let frames = 0; frames < wanted; seed++) {
+  try {
+    frames += await fuzz(seed);
+  } catch (error) {
+    fail(error);
+  }
+  const mib = process.memoryUsage.rss() / 2 ** 20;
+  if (frames >= WARM_FRAMES) warmMib ??= mib;
+  if (warmMib !== undefined && mib > warmMib + GROWTH_MIB) {
+    fail(new Error(`the process grew from ${Math.round(warmMib)} to ${Math.round(mib)} MiB`));
+  }
+  const now = performance.now();
+  if (now - toldMs < 5_000 && frames < wanted) continue;
+  toldMs = now;
+  const perSecond = Math.round(frames / ((now - startedMs) / 1_000));
+  console.log(
+    `amqp fuzz: ${frames} of ${wanted} frames, ${perSecond}/s, ${Math.round(mib)} MiB, seed ${seed}`,
+  );
+}

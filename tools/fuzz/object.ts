@@ -1,0 +1,113 @@
+/** A vhost's object by chance, behind a link without a socket: it answers every request, takes, refuses and delays publishes. */
+import type { Link, LinkHandlers, ObjectLink } from '../../bridge/link.ts';
+import {
+  type Delivery,
+  type VhostLinkDown,
+  type VhostLinkUp,
+  vhostLinkUp,
+} from '../../protocol/link/vhost.ts';
+import type { Chance } from './chance.ts';
+import { properties } from './frames.ts';
+
+/** One refusal in so many answers. */
+const REFUSED = 12;
+
+export class FuzzObject implements ObjectLink<VhostLinkUp> {
+  readonly version = 4;
+  isClosed = false;
+  /** What it was sent that an edge could not read. */
+  unreadable: string | undefined;
+  readonly #chance: Chance;
+  readonly #consumers: { channel: number; tag: string }[] = [];
+  #handlers: LinkHandlers<VhostLinkDown> | undefined;
+  #answers: VhostLinkDown[] = [];
+  #lastSeq = 0;
+  #lastLease = 0;
+
+  constructor(chance: Chance) {
+    this.#chance = chance;
+  }
+
+  /** As the handshake takes it. */
+  get link(): Link<VhostLinkUp, VhostLinkDown> {
+    return this as unknown as Link<VhostLinkUp, VhostLinkDown>;
+  }
+
+  attach(handlers: LinkHandlers<VhostLinkDown>): void {
+    this.#handlers = handlers;
+  }
+
+  nextSeq(): number {
+    this.#lastSeq += 1;
+    return this.#lastSeq;
+  }
+
+  close(): void {
+    this.isClosed = true;
+  }
+
+  send(frame: VhostLinkUp): void {
+    const parsed = vhostLinkUp.safeParse(frame);
+    if (!parsed.success) this.unreadable ??= `${frame.kind}: ${parsed.error.message}`;
+    const answer = this.#answerTo(frame);
+    if (!answer || this.isClosed) return;
+    if (this.#answers.length === 0) setImmediate(() => this.#tell());
+    this.#answers.push(answer);
+  }
+
+  #tell(): void {
+    const answers = this.#answers;
+    this.#answers = [];
+    if (this.isClosed) return;
+    for (const consumer of this.#consumers) {
+      if (this.#chance.isOneIn(3)) answers.push({ kind: 'deliver', ...consumer, delivery: this.#delivery() });
+    }
+    this.#handlers?.frames(answers);
+    if (this.#chance.isOneIn(2_000))
+      this.#handlers?.closed(this.#chance.pick([1000, 1006, 4001]), 'by chance');
+  }
+
+  #answerTo(frame: VhostLinkUp): VhostLinkDown | undefined {
+    if (!('seq' in frame)) return undefined;
+    const { seq } = frame;
+    const chance = this.#chance;
+    if (chance.isOneIn(REFUSED)) {
+      const severity = chance.isOneIn(10) ? 'connection' : 'channel';
+      return {
+        kind: 'refused',
+        seq,
+        severity,
+        code: 403,
+        text: `ACCESS_REFUSED - ${'é'.repeat(chance.below(200))}`,
+      };
+    }
+    switch (frame.kind) {
+      case 'publish':
+        if (chance.isOneIn(60)) return { kind: 'wait', seqs: [seq], ms: 1, count: 1 + chance.below(8) };
+        return { kind: chance.isOneIn(8) ? 'unstored' : 'stored', seqs: [seq] };
+      case 'get': {
+        const delivery = chance.isOneIn(3) ? null : this.#delivery();
+        return { kind: 'got', seq, messageCount: chance.below(100), delivery };
+      }
+      case 'consume':
+        this.#consumers.push({ channel: frame.channel, tag: frame.tag });
+        return { kind: 'ok', seq };
+      default:
+        return { kind: 'ok', seq, messageCount: chance.below(10), consumerCount: chance.below(10) };
+    }
+  }
+
+  /** With properties that another publisher may have sent, right or wrong. */
+  #delivery(): Delivery {
+    this.#lastLease += 1;
+    const chance = this.#chance;
+    return {
+      lease: chance.isOneIn(5) ? 0 : this.#lastLease,
+      redelivered: chance.isOneIn(2),
+      routingKey: 'acme.event.alarm',
+      properties: chance.isOneIn(2) ? { messageId: 'm' } : { raw: properties(chance).toString('base64') },
+      body: 'x'.repeat(chance.pick([0, 1, 255, 5_000])),
+      encoding: 'utf8',
+    };
+  }
+}

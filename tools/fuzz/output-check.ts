@@ -1,0 +1,77 @@
+/** What the bridge writes, held against the protocol: whole frames, methods that decode, contents in one piece. */
+import { decodeMethod, decodeProperties, type Fields, METHOD } from '../../bridge/amqp/wire/codec.ts';
+
+const MAX_PAYLOAD = 131_072 - 8;
+const INTERNAL_ERROR = 541;
+
+export interface Told {
+  channel: number;
+  method: number;
+  fields: Fields;
+}
+
+/** Throws at the first byte that is no AMQP, and at an error that is the bridge's own. */
+export class OutputCheck {
+  #rest: Buffer = Buffer.alloc(0);
+  /** Of the content under way: its channel, and the body's bytes that are missing; undefined until its header came. */
+  #content: { channel: number; missing: number | undefined } | undefined;
+
+  /** Whether everything came to its end. */
+  get isWhole(): boolean {
+    return this.#rest.length === 0 && this.#content === undefined;
+  }
+
+  /** The methods among it. */
+  push(chunk: Buffer): Told[] {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    const told: Told[] = [];
+    let at = 0;
+    while (bytes.length - at >= 8) {
+      const size = bytes.readUInt32BE(at + 3);
+      if (size > MAX_PAYLOAD) throw new Error(`the bridge wrote a frame of ${size} bytes`);
+      if (bytes.length - at < size + 8) break;
+      if (bytes.readUInt8(at + 7 + size) !== 0xce)
+        throw new Error('the bridge wrote a frame without its end');
+      const method = this.#take(
+        bytes.readUInt8(at),
+        bytes.readUInt16BE(at + 1),
+        bytes.subarray(at + 7, at + 7 + size),
+      );
+      if (method) told.push(method);
+      at += size + 8;
+    }
+    this.#rest = bytes.subarray(at);
+    return told;
+  }
+
+  #take(type: number, channel: number, payload: Buffer): Told | undefined {
+    if (type === 8 && channel === 0 && payload.length === 0) return undefined;
+    if (this.#content) {
+      this.#takeContent(this.#content, type, channel, payload);
+      return undefined;
+    }
+    if (type !== 1) throw new Error(`the bridge wrote a frame of type ${type} on its own`);
+    const method = payload.readUInt32BE(0);
+    const fields = decodeMethod(method, payload.subarray(4));
+    if (fields.replyCode === INTERNAL_ERROR) throw new Error(`internal error: ${JSON.stringify(fields)}`);
+    if (method === METHOD.basicDeliver || method === METHOD.basicGetOk)
+      this.#content = { channel, missing: undefined };
+    return { channel, method, fields };
+  }
+
+  #takeContent(
+    content: { channel: number; missing: number | undefined },
+    type: number,
+    channel: number,
+    payload: Buffer,
+  ): void {
+    const isExpected = channel === content.channel && type === (content.missing === undefined ? 2 : 3);
+    if (!isExpected) throw new Error(`the bridge wrote a frame of type ${type} amid a content`);
+    if (content.missing === undefined) {
+      decodeProperties(payload.subarray(12));
+      content.missing = Number(payload.readBigUInt64BE(4));
+    } else content.missing -= payload.length;
+    if (content.missing < 0) throw new Error('the bridge wrote more of a body than it announced');
+    if (content.missing === 0) this.#content = undefined;
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * One client's life by chance, against the bridge's AMQP engine without a socket. At its end the connection has been
+ * closed, or it still answers; no error is the bridge's own; nothing is left behind. Throws what is not so.
+ */
+import { duplexPair } from 'node:stream';
+import { AmqpConnection } from '../../bridge/amqp/connection.ts';
+import { PROTOCOL_HEADER } from '../../bridge/amqp/handshake.ts';
+import { encodeMethod, METHOD } from '../../bridge/amqp/wire/codec.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { SCOPES_HEADER, VHOST_HEADER } from '../../protocol/link/proof.ts';
+import { Chance } from './chance.ts';
+import { CHANNELS, damaged, framesOf } from './frames.ts';
+import { FuzzObject } from './object.ts';
+import { OutputCheck, type Told } from './output-check.ts';
+
+const VHOST = 'partner-k1';
+const FENCE_CHANNEL = 40_000;
+const PATIENCE_MS = 5_000;
+const TURNS_FOR_FENCE = 50;
+
+export interface WalkSeeds {
+  /** Of how bytes are cut, and of what the object answers. */
+  seed: number;
+  /** One for each action of the client. */
+  actions: readonly number[];
+}
+
+const OPEN = [
+  encodeMethod(METHOD.connectionStartOk, 0, {
+    clientProperties: { capabilities: { authentication_failure_close: true, 'connection.blocked': true } },
+    mechanism: 'PLAIN',
+    response: Buffer.from('\0acme\0key'),
+    locale: 'en_US',
+  }),
+  encodeMethod(METHOD.connectionTuneOk, 0, { channelMax: 64, frameMax: LIMIT.amqpFrameBytes, heartbeat: 60 }),
+  encodeMethod(METHOD.connectionOpen, 0, { virtualHost: VHOST }),
+  ...CHANNELS.map((channel) => encodeMethod(METHOD.channelOpen, channel, {})),
+];
+const FENCE = [
+  encodeMethod(METHOD.channelOpen, FENCE_CHANNEL, {}),
+  encodeMethod(METHOD.exchangeDeclare, FENCE_CHANNEL, { exchange: 'vcp', passive: true }),
+];
+/** Whatever frame is under way ends in it, and none that is good. */
+const ZEROS = Buffer.alloc(LIMIT.amqpFrameBytes + 8);
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+class FuzzClient {
+  readonly #chance: Chance;
+  readonly #object: FuzzObject;
+  readonly #output = new OutputCheck();
+  readonly #stream;
+  /** What goes out at the next boundary of frames: answers to closes of channels. */
+  #replies: Buffer[] = [];
+  #fault: unknown;
+  #isDialed = false;
+  #isClosed = false;
+  #isFenced = false;
+  #ends = 0;
+
+  constructor(chance: Chance) {
+    this.#chance = chance;
+    this.#object = new FuzzObject(chance);
+    const [stream, clientStream] = duplexPair({ allowHalfOpen: false });
+    this.#stream = clientStream;
+    const scopes = chance.isOneIn(2) ? { [SCOPES_HEADER]: 'vcp:write:mode,vcp:write:setpoint' } : {};
+    const headers = { [VHOST_HEADER]: VHOST, ...scopes };
+    const dial = async () => {
+      this.#isDialed = true;
+      return { outcome: 'accepted' as const, link: this.#object.link, headers };
+    };
+    const count = () => {};
+    const closed = () => {
+      this.#ends += 1;
+    };
+    new AmqpConnection(stream, dial, { opened: count, closed, published: count, delivered: count });
+    clientStream.on('data', (chunk: Buffer) => this.#read(chunk));
+    clientStream.on('error', (error) => this.#note(error));
+    const ended = () => {
+      this.#isClosed = true;
+    };
+    clientStream.on('end', ended).on('close', ended);
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** Sends frames in one piece or many. */
+  async send(frames: readonly Buffer[]): Promise<void> {
+    const bytes = Buffer.concat([...this.#replies, ...frames]);
+    this.#replies = [];
+    const pieces = this.#chance.pick([1, 1, 1, 2, 5, 200]);
+    for (let at = 0, left = pieces; at < bytes.length && this.#stream.writable; left--) {
+      const rest = bytes.length - at;
+      const end =
+        left <= 1 ? bytes.length : at + 1 + this.#chance.below(Math.min(rest, Math.ceil((2 * rest) / left)));
+      this.#stream.write(bytes.subarray(at, end));
+      at = end;
+      if (pieces > 1 && left % 8 === 0) await turn();
+    }
+    await turn();
+    this.#check();
+  }
+
+  /** The connection has ended, or ends at the latest when its last frame does, or answers. */
+  async fence(): Promise<void> {
+    if (this.#isClosed) return;
+    await this.send(FENCE);
+    for (let count = 0; count < TURNS_FOR_FENCE && !this.#isAnswered; count++) await turn();
+    if (!this.#isAnswered) await this.send([ZEROS]);
+    await this.#until('the connection answers nothing and does not end', () => this.#isAnswered);
+  }
+
+  /** Goes; nothing of it stays. */
+  async leave(): Promise<void> {
+    this.#stream.destroy();
+    await this.#until('the bridge does not notice that its client went', () => this.#ends > 0);
+    await turn();
+    this.#check();
+    if (this.#ends > 1) throw new Error(`the connection ended ${this.#ends} times`);
+    if (this.#isDialed && !this.#object.isClosed) throw new Error('the link is left open');
+  }
+
+  get #isAnswered(): boolean {
+    return this.#isClosed || this.#isFenced;
+  }
+
+  #read(chunk: Buffer): void {
+    if (this.#isClosed) return;
+    // To another protocol's header, before it ends.
+    if (chunk.equals(PROTOCOL_HEADER)) {
+      this.#isClosed = true;
+      return;
+    }
+    try {
+      for (const told of this.#output.push(chunk)) this.#take(told);
+    } catch (error) {
+      this.#note(error);
+    }
+  }
+
+  #take({ channel, method }: Told): void {
+    if (method === METHOD.connectionClose || method === METHOD.connectionCloseOk) this.#isClosed = true;
+    if (method === METHOD.exchangeDeclareOk && channel === FENCE_CHANNEL) this.#isFenced = true;
+    if (method !== METHOD.channelClose && method !== METHOD.channelCloseOk) return;
+    if (method === METHOD.channelClose) this.#replies.push(encodeMethod(METHOD.channelCloseOk, channel, {}));
+    if (CHANNELS.includes(channel)) this.#replies.push(encodeMethod(METHOD.channelOpen, channel, {}));
+  }
+
+  #note(error: unknown): void {
+    this.#fault ??= error;
+  }
+
+  #check(): void {
+    if (this.#fault) throw this.#fault;
+    if (this.#object.unreadable) throw new Error(`the object was sent ${this.#object.unreadable}`);
+  }
+
+  /** Turns are enough for nearly all; only what waits for a timer takes time. */
+  async #until(what: string, isSo: () => boolean): Promise<void> {
+    for (const deadline = Date.now() + PATIENCE_MS; !isSo(); await turn()) {
+      this.#check();
+      if (Date.now() > deadline) throw new Error(what);
+    }
+    this.#check();
+  }
+}
+
+/** How many frames it sent. */
+export async function walk({ seed, actions }: WalkSeeds): Promise<number> {
+  const chance = new Chance(seed);
+  const client = new FuzzClient(chance);
+  // A handshake that goes wrong ends by its own clock: nothing has to answer then.
+  const isDamaged = chance.isOneIn(12);
+  const opening = [PROTOCOL_HEADER, ...OPEN];
+  if (isDamaged) opening.splice(chance.below(opening.length), 1, ...damaged(chance, chance.pick(opening)));
+  await client.send(opening);
+  let sent = OPEN.length;
+  for (let next = 0; next < actions.length && !client.isClosed; ) {
+    const batch = actions.slice(next, next + 1 + chance.below(12));
+    const frames = batch.flatMap((action) => framesOf(action));
+    next += batch.length;
+    sent += frames.length;
+    await client.send(frames);
+  }
+  if (!isDamaged) await client.fence();
+  await client.leave();
+  return sent;
+}
