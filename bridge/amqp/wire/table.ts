@@ -90,14 +90,19 @@ function scalar(tag: string, value: Buffer): TypedArgument['value'] {
     case 'l':
       return Number(value.readBigInt64BE(0));
     case 'f':
-      return value.readFloatBE(0);
+      return finite(value.readFloatBE(0));
     case 'd':
-      return value.readDoubleBE(0);
+      return finite(value.readDoubleBE(0));
     case 'S':
       return value.toString('utf8', LENGTH_BYTES).slice(0, MAX_VALUE_CHARS);
     default:
       return null;
   }
+}
+
+/** What is no number has no place in JSON. */
+function finite(value: number): number | null {
+  return Number.isFinite(value) ? value : null;
 }
 
 const CONTENT_TYPE = 0x8000;

@@ -29,6 +29,8 @@ describe('arguments', () => {
     ['i', 'unsignedint', Buffer.from([0xff, 0xff, 0xff, 0xff]), 4_294_967_295],
     ['l', 'long', Buffer.from([0, 0, 1, 0, 0, 0, 0, 0]), 2 ** 40],
     ['d', 'double', Buffer.from([0x3f, 0xf8, 0, 0, 0, 0, 0, 0]), 1.5],
+    ['d', 'double', Buffer.from([0x7f, 0xf8, 0, 0, 0, 0, 0, 0]), null],
+    ['f', 'float', Buffer.from([0x7f, 0x80, 0, 0]), null],
     ['S', 'longstr', Buffer.from([0, 0, 0, 2, 0x68, 0x69]), 'hi'],
     ['V', 'void', Buffer.alloc(0), null],
     ['F', 'table', tableBytes(), null],
