@@ -46,7 +46,7 @@ describe('a body in frames of one byte', () => {
     expect(content?.body.every((byte, index) => byte === ((index + 1) & 0x7f) || byte === 0x21)).toBe(true);
   });
 
-  it('is held once for each of sixteen channels, whatever the client does not finish', async () => {
+  it('is held once for each of its channels, whatever the client does not finish', async () => {
     const { peer, link } = await openAmqp(edge);
     const piece = Buffer.concat(
       Array(2_000)
@@ -65,7 +65,8 @@ describe('a body in frames of one byte', () => {
       }
     }
     await turns();
-    expect(heldBytes() - before).toBeLessThan(2 * MIB);
+    // Once is 1.3 MB, of which some 0.4 come and go besides.
+    expect(heldBytes() - before).toBeLessThan(1.9 * 20_001 * LIMIT.channelsPerConnection);
     expect(link.received.some(({ kind }) => kind === 'publish')).toBe(false);
     for (let channel = 1; channel <= LIMIT.channelsPerConnection; channel++)
       peer.write(frame(3, channel, Buffer.from('!')));
