@@ -4,6 +4,7 @@ import type { Uplink } from './uplink.ts';
 import { connectionError } from './wire/amqp-error.ts';
 import { type Fields, METHOD, readMethod } from './wire/codec.ts';
 import { FRAME, type Frame } from './wire/frame-reader.ts';
+import { unexpectedFrame } from './wire/octets.ts';
 
 export interface ChannelZeroHost {
   send(method: number, fields: Fields): void;
@@ -25,9 +26,7 @@ export class ChannelZero {
   }
 
   take(frame: Frame): void {
-    if (frame.type !== FRAME.method) {
-      throw connectionError(505, 'expected method frame, got non method frame instead');
-    }
+    if (frame.type !== FRAME.method) throw unexpectedFrame(frame);
     const { method, fields } = readMethod(frame.payload);
     if (method === METHOD.connectionClose) this.#host.leave();
     else if (method === METHOD.connectionUpdateSecret) this.#updateSecret(fields);

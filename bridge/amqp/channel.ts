@@ -12,9 +12,9 @@ import { plainDeliveryBytes } from '../../protocol/link/vhost.ts';
 import { authorizePublish } from '../../protocol/publish-right.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import { Confirms } from './confirms.ts';
-import { type Content, ContentAssembly, readPublish, unexpected } from './content.ts';
+import { type Content, ContentAssembly, checkProperties, noMethodFrame, readPublish } from './content.ts';
 import type { Answer, ChannelHost, MethodChannel } from './method/method.ts';
-import { METHOD_HANDLERS } from './method/table.ts';
+import { METHOD_HANDLERS, secondOpen } from './method/table.ts';
 import { Unacked } from './unacked.ts';
 import type { Uplink } from './uplink.ts';
 import { AmqpError, channelError, connectionError, SilentClose } from './wire/amqp-error.ts';
@@ -59,9 +59,9 @@ export class Channel implements MethodChannel {
       this.#takeAtEnd(method);
       return;
     }
-    if (this.#content) throw unexpected('content header', 'non content header frame instead');
+    if (this.#content) throw this.#content.interrupted();
     if (method === METHOD.basicPublish) {
-      this.#content = new ContentAssembly(readPublish(args), this.host.username);
+      this.#content = new ContentAssembly(readPublish(args));
       return;
     }
     const handler = METHOD_HANDLERS[method];
@@ -76,18 +76,19 @@ export class Channel implements MethodChannel {
   #takeAtEnd(method: number): void {
     if (method === METHOD.channelClose && this.#state === 'ending') this.#isLeft = true;
     else if (method === METHOD.channelClose) this.reply(METHOD.channelCloseOk, {});
+    else if (method === METHOD.channelOpen) throw secondOpen(method);
     else if (method === METHOD.channelCloseOk && this.#state === 'closing') this.host.closed(this.id);
   }
 
   takeHeader(payload: Buffer): void {
     if (this.#state !== 'open') return;
-    if (!this.#content) throw connectionError(505, 'expected method frame, got non method frame instead');
+    if (!this.#content) throw noMethodFrame();
     this.#publish(this.#content.takeHeader(payload));
   }
 
   takeBody(payload: Buffer): void {
     if (this.#state !== 'open') return;
-    if (!this.#content) throw connectionError(505, 'expected method frame, got non method frame instead');
+    if (!this.#content) throw noMethodFrame();
     this.#publish(this.#content.takeBody(payload));
   }
 
@@ -95,6 +96,7 @@ export class Channel implements MethodChannel {
     if (!content) return;
     this.#content = undefined;
     this.#checkRight(content);
+    checkProperties(content, this.host.username);
     const tag = this.#confirms?.next();
     this.host.published();
     this.#openPublishes += 1;
@@ -201,10 +203,7 @@ export class Channel implements MethodChannel {
     clearTimeout(this.#deadline);
     this.flushConfirms();
     this.#state = 'closing';
-    if (this.#error) {
-      const { code, text, classId, methodId } = this.#error;
-      this.reply(METHOD.channelClose, { replyCode: code, replyText: text, classId, methodId });
-    }
+    if (this.#error) this.reply(METHOD.channelClose, this.#error.fields);
     if (this.#isLeft) this.reply(METHOD.channelCloseOk, {});
     if (!this.#error) this.host.closed(this.id);
   }

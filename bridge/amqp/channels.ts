@@ -1,6 +1,7 @@
 /** The channels of a running connection: which frame goes to which, and how one opens (RabbitMQ's 504s). */
 import { plainDeliveryBytes, type VhostLinkDown } from '../../protocol/link/vhost.ts';
 import { Channel } from './channel.ts';
+import { noMethodFrame } from './content.ts';
 import type { ChannelHost } from './method/method.ts';
 import type { Uplink } from './uplink.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';
@@ -68,9 +69,8 @@ export class Channels {
   }
 
   #openOne(frame: Frame): void {
-    const method = frame.type === FRAME.method ? frame.payload.readUInt32BE(0) : 0;
-    // A close or close-ok may cross ours.
-    if (method === METHOD.channelCloseOk) return;
+    if (frame.type !== FRAME.method) throw noMethodFrame();
+    const method = frame.payload.readUInt32BE(0);
     if (method !== METHOD.channelOpen) throw connectionError(504, "expected 'channel.open'", method);
     if (this.#open.size >= this.#max) {
       const what = `number of channels opened (${this.#open.size}) has reached the negotiated channel_max (${this.#max})`;

@@ -17,6 +17,7 @@ import { linkEnd, Uplink } from './uplink.ts';
 import { connectionError, SilentClose, toAmqpError } from './wire/amqp-error.ts';
 import { encodeMethod, type Fields, METHOD, readMethod } from './wire/codec.ts';
 import { FRAME, type Frame } from './wire/frame-reader.ts';
+import { unexpectedFrame } from './wire/octets.ts';
 import { Output } from './wire/output.ts';
 
 type State = 'header' | 'handshake' | 'running' | 'closing' | 'closed';
@@ -45,7 +46,10 @@ export class AmqpConnection implements ChannelHost {
     this.#stream = stream;
     this.#events = events;
     this.#output = new Output(stream);
-    this.#output.beforeFlush = () => this.#beforeFlush();
+    this.#output.beforeFlush = () => {
+      this.#uplink?.flush();
+      this.#channels?.flushConfirms();
+    };
     this.#output.onDrained = () => this.#proceed();
     this.#handshake = new Handshake(dial, (method, fields) => this.#sendMethod(method, fields));
     this.#inflow = new Inflow({
@@ -72,7 +76,7 @@ export class AmqpConnection implements ChannelHost {
     for (const end of ['end', 'close']) stream.on(end, () => this.#destroy(this.#why));
   }
 
-  /** For a reason of ours: 320, so that a client comes back. */
+  /** 320: a client comes back. */
   shutdown(reason: string): void {
     this.#fail(connectionError(320, reason));
   }
@@ -118,12 +122,13 @@ export class AmqpConnection implements ChannelHost {
   }
 
   #take(frame: Frame): void {
-    if (frame.type === FRAME.heartbeat) return;
+    if (frame.type === FRAME.heartbeat && frame.channel === 0) return;
     switch (this.#state) {
       case 'handshake':
         this.#takeInHandshake(frame);
         return;
       case 'running':
+        if (frame.type === FRAME.heartbeat) throw unexpectedFrame(frame);
         if (frame.channel === 0) this.#zero?.take(frame);
         else this.#channels?.take(frame);
         return;
@@ -133,9 +138,7 @@ export class AmqpConnection implements ChannelHost {
   }
 
   #takeInHandshake(frame: Frame): void {
-    if (frame.type !== FRAME.method || frame.channel !== 0) {
-      throw new SilentClose('no method on channel 0 in the handshake');
-    }
+    if (frame.type !== FRAME.method || frame.channel !== 0) throw unexpectedFrame(frame);
     const { method, fields } = readMethod(frame.payload);
     if (method === METHOD.connectionClose) {
       this.#closeOk();
@@ -241,29 +244,25 @@ export class AmqpConnection implements ChannelHost {
     this.#channels?.closed(channel);
   }
 
-  #beforeFlush(): void {
-    this.#uplink?.flush();
-    this.#channels?.flushConfirms();
-  }
-
   // ends
 
-  #fail(error: unknown, why?: string): void {
+  #fail(cause: unknown, why?: string): void {
     if (this.#state === 'closing' || this.#state === 'closed') return;
+    const error = this.#state === 'handshake' ? this.#handshake.endOf(cause) : cause;
     if (error instanceof SilentClose) {
       this.#why = error.message;
       this.#enterClosing(error.delayMs);
       if (error.delayMs === 0) this.#destroy(error.message);
       return;
     }
-    const { code: replyCode, text: replyText, classId, methodId } = toAmqpError(error);
+    const close = toAmqpError(error);
     this.#why = why ?? (error instanceof Error ? error.message : String(error));
     if (this.#state === 'header') {
       this.#destroy(this.#why);
       return;
     }
     this.#channels?.flushConfirms();
-    this.#sendMethod(METHOD.connectionClose, { replyCode, replyText, classId, methodId });
+    this.#sendMethod(METHOD.connectionClose, close.fields);
     this.#enterClosing();
   }
 

@@ -4,12 +4,16 @@
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { type AmqpError, channelError, connectionError } from './wire/amqp-error.ts';
-import { decodeProperties, METHOD } from './wire/codec.ts';
+import { BASIC_CLASS, decodeProperties, METHOD, undecodable } from './wire/codec.ts';
 
 /** The bit that says that a headers table follows: the one property that can be hostile, so it is read. */
 const HEADERS_FLAG = 0x2000;
 const EXPIRATION_FLAG = 0x0100;
 const USER_ID_FLAG = 0x0010;
+/** Behind class, weight and body size. */
+const PROPERTIES_AT = 12;
+/** Ten years. */
+const MAX_EXPIRATION_MS = 315_360_000_000n;
 
 export interface PublishMethod {
   exchange: string;
@@ -29,7 +33,7 @@ export function readPublish(args: Buffer): PublishMethod {
   try {
     return readArguments(args);
   } catch (error) {
-    throw error instanceof RangeError ? connectionError(501, 'cannot decode', METHOD.basicPublish) : error;
+    throw error instanceof RangeError ? undecodable(args, METHOD.basicPublish) : error;
   }
 }
 
@@ -48,25 +52,32 @@ function readArguments(args: Buffer): PublishMethod {
 
 export class ContentAssembly {
   readonly #method: PublishMethod;
-  readonly #username: string;
   #properties: string | undefined;
   /** Of the announced size: many small frames cost no more than one. */
   #body = Buffer.alloc(0);
   #received = 0;
 
-  constructor(method: PublishMethod, username: string) {
+  constructor(method: PublishMethod) {
     this.#method = method;
-    this.#username = username;
+  }
+
+  /** What a frame breaks that is no content. */
+  interrupted(): AmqpError {
+    if (this.#properties !== undefined) return unexpected('body', 'non content body frame');
+    return unexpected('header for class 60', 'non content header frame');
   }
 
   /** The finished publish, when the header announces an empty body. */
   takeHeader(payload: Buffer): Content | undefined {
-    if (this.#properties !== undefined) throw unexpected('content body', 'content header');
-    if (payload.length < 14)
+    if (this.#properties !== undefined) throw this.interrupted();
+    const classId = payload.readUInt16BE(0);
+    const weight = payload.readUInt16BE(2);
+    if (weight !== 0) throw this.interrupted();
+    if (classId !== BASIC_CLASS) throw unexpected('header for class 60', `one for class ${classId}`);
+    if (payload.length < PROPERTIES_AT + 2)
       throw connectionError(502, 'content header does not decode', METHOD.basicPublish);
-    if (payload.readUInt16BE(0) !== 60) throw unexpected('content header', 'content header of another class');
     const size = payload.readBigUInt64BE(4);
-    const properties = payload.subarray(12);
+    const properties = payload.subarray(PROPERTIES_AT);
     if (properties.length > LIMIT.amqpPropertiesBytes) {
       throw connectionError(
         502,
@@ -74,7 +85,6 @@ export class ContentAssembly {
         METHOD.basicPublish,
       );
     }
-    this.#checkProperties(properties);
     if (size > BigInt(LIMIT.amqpBodyBytes)) {
       // Its body frames are ignored: the channel is closing.
       const what = `message size ${size} is larger than configured max size ${LIMIT.amqpBodyBytes}`;
@@ -87,32 +97,11 @@ export class ContentAssembly {
 
   /** The finished publish, when this body completes it. */
   takeBody(payload: Buffer): Content | undefined {
-    if (this.#properties === undefined)
-      throw unexpected('content header', 'non content header frame instead');
     const received = this.#received + payload.length;
-    if (received > this.#body.length) {
-      throw connectionError(
-        501,
-        `content body of ${received} bytes exceeds the announced ${this.#body.length}`,
-        METHOD.basicPublish,
-      );
-    }
+    if (this.#properties === undefined || received > this.#body.length) throw this.interrupted();
     payload.copy(this.#body, this.#received);
     this.#received = received;
     return this.#finished();
-  }
-
-  /** Read only where one stands that the broker answers for. */
-  #checkProperties(bytes: Buffer): void {
-    if ((bytes.readUInt16BE(0) & (HEADERS_FLAG | EXPIRATION_FLAG | USER_ID_FLAG)) === 0) return;
-    const { userId, expiration } = decodeProperties(bytes);
-    if (userId !== undefined && userId !== this.#username) {
-      const what = `user_id property set to '${userId}' but authenticated user was '${this.#username}'`;
-      throw channelError(406, what, METHOD.basicPublish);
-    }
-    if (expiration !== undefined && !/^\d+$/.test(String(expiration))) {
-      throw channelError(406, `invalid expiration '${expiration}': no_integer`, METHOD.basicPublish);
-    }
   }
 
   #finished(): Content | undefined {
@@ -121,7 +110,35 @@ export class ContentAssembly {
   }
 }
 
+/** Read only where one stands that the broker answers for. */
+export function checkProperties({ properties }: Content, username: string): void {
+  const flags = Buffer.from(properties.slice(0, 4), 'base64');
+  if ((flags.readUInt16BE(0) & (HEADERS_FLAG | EXPIRATION_FLAG | USER_ID_FLAG)) === 0) return;
+  const { userId, expiration } = decodeProperties(Buffer.from(properties, 'base64'));
+  if (userId !== undefined && userId !== username) {
+    const what = `user_id property set to '${userId}' but authenticated user was '${username}'`;
+    throw channelError(406, what, METHOD.basicPublish);
+  }
+  const wrong = expiration === undefined ? undefined : wrongExpiration(String(expiration));
+  if (wrong) throw channelError(406, `invalid expiration '${expiration}': ${wrong}`, METHOD.basicPublish);
+}
+
+/** What is wrong with an expiration, in Erlang's words. */
+function wrongExpiration(text: string): string | undefined {
+  const [, digits, rest = ''] = /^([+-]?\d+)(.*)$/s.exec(text) ?? [];
+  if (digits === undefined) return 'no_integer';
+  if (rest !== '') return `{leftover_string,"${rest}"}`;
+  const value = BigInt(digits.replace('+', ''));
+  if (value < 0n) return `{value_negative,${value}}`;
+  return value > MAX_EXPIRATION_MS ? `{value_too_large,${value}}` : undefined;
+}
+
 /** A frame that is not the one its content needs. */
-export function unexpected(expected: string, got: string): AmqpError {
-  return connectionError(505, `expected ${expected} for class 60, got ${got}`, METHOD.basicPublish);
+function unexpected(expected: string, got: string): AmqpError {
+  return connectionError(505, `expected content ${expected}, got ${got} instead`, METHOD.basicPublish);
+}
+
+/** A content frame where none is due. */
+export function noMethodFrame(): AmqpError {
+  return connectionError(505, 'expected method frame, got non method frame instead');
 }

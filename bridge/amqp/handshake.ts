@@ -13,7 +13,7 @@ import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import { API_KEY_SCOPES, type ApiKeyScope } from '../../protocol/scopes.ts';
 import type { DialResult, Link } from '../link.ts';
 import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
-import { type AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
+import { AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { type Fields, METHOD } from './wire/codec.ts';
 
 export const PROTOCOL_HEADER = Buffer.from('AMQP\x00\x00\x09\x01', 'latin1');
@@ -73,7 +73,8 @@ export class Handshake {
   #secretDigest: Buffer | undefined;
   #username = '';
   #capabilities: Fields = {};
-  #refusal: AmqpError | undefined;
+  /** Why no vhost opens: told where one is asked for. */
+  #refusal: string | undefined;
   #tuned: Tuned | undefined;
   #abandoned = false;
 
@@ -114,6 +115,12 @@ export class Handshake {
     throw new SilentClose(`method ${method} in handshake state ${this.#state}`);
   }
 
+  /** What ends a client with such an error: before it is tuned, one that speaks wrongly is told nothing, as by RabbitMQ. */
+  endOf(error: unknown): unknown {
+    const isWrongSpeech = error instanceof AmqpError && (error.code === 501 || error.code === 505);
+    return isWrongSpeech && !this.#tuned ? new SilentClose(error.text) : error;
+  }
+
   /** Ends its link, whether a session took it over, or has yet to, or it is still being dialled. */
   abandon(): void {
     this.#abandoned = true;
@@ -142,11 +149,7 @@ export class Handshake {
       case 'refused':
         // A limit is told where the vhost is opened, as RabbitMQ does; everything else at the login.
         if (dialed.status !== 409) throw this.#loginRefused(mechanism);
-        this.#refusal = connectionError(
-          530,
-          `access to vhost refused for user '${this.#username}': ${dialed.message}`,
-          METHOD.connectionOpen,
-        );
+        this.#refusal = dialed.message;
         return;
       case 'trouble':
         throw connectionError(320, 'the service is not available, try again');
@@ -164,15 +167,15 @@ export class Handshake {
   }
 
   #open(fields: Fields): Session {
-    if (this.#refusal) throw this.#refusal;
     const vhost = String(fields.virtualHost);
+    const refused = `access to vhost '${vhost}' refused for user '${this.#username}'`;
+    if (this.#refusal !== undefined) {
+      throw connectionError(530, `${refused}: ${this.#refusal}`, METHOD.connectionOpen);
+    }
     if (!this.#link || !this.#tuned) throw new SilentClose('open without a link');
     // Right or wrong, its object hears of it: a connection begins here, and a wrong vhost is an attempt to be told.
     if (this.#link.version >= 2) this.#link.send({ kind: 'open', vhost: vhost.slice(0, 255) });
-    if (vhost !== this.#vhost) {
-      const what = `access to vhost '${vhost}' refused for user '${this.#username}'`;
-      throw connectionError(530, what, METHOD.connectionOpen);
-    }
+    if (vhost !== this.#vhost) throw connectionError(530, refused, METHOD.connectionOpen);
     this.#state = 'done';
     this.#send(METHOD.connectionOpenOk, { knownHosts: '' });
     return {

@@ -20,25 +20,24 @@ export class Unacked {
   }
 
   /**
-   * The leases that a settlement names, no longer held; undefined for a tag that is not outstanding. With `multiple`
-   * all up to it; tag 0 then means all there are, also none.
+   * The leases that a settlement names, no longer held; undefined for a tag that is not outstanding, with `multiple`
+   * too, which means all up to it; tag 0 then means all there are, also none.
    */
   take(tag: number, multiple: boolean): number[] | undefined {
     if (multiple && tag === 0) return this.takeAll();
     const lease = this.#leases.get(tag);
+    if (lease === undefined) return undefined;
     if (!multiple) {
-      if (lease === undefined) return undefined;
       this.#leases.delete(tag);
       return [lease];
     }
-    if (tag > this.#lastTag) return undefined;
     const leases: number[] = [];
     for (const [known, held] of this.#leases) {
       if (known > tag) break;
       leases.push(held);
       this.#leases.delete(known);
     }
-    return leases.length > 0 ? leases : undefined;
+    return leases;
   }
 
   /** Whether one is outstanding that was delivered too long ago [C-6.4], by the looks before. */

@@ -1,5 +1,5 @@
 /** Which methods a client may send on an open channel, and what each does. */
-import { connectionError } from '../wire/amqp-error.ts';
+import { type AmqpError, connectionError } from '../wire/amqp-error.ts';
 import { METHOD } from '../wire/codec.ts';
 import { cancel, consume, get, qos, recover, settle } from './basic.ts';
 import { declareExchange, refuseExchange } from './exchange.ts';
@@ -10,12 +10,15 @@ const refuseTx: MethodHandler = (_channel, _fields, method) => {
   throw connectionError(540, 'transactions are not supported, use publisher confirms', method);
 };
 
+export function secondOpen(method: number): AmqpError {
+  return connectionError(504, "second 'channel.open' seen", method);
+}
+
 export const METHOD_HANDLERS: Readonly<Record<number, MethodHandler>> = {
   [METHOD.channelOpen]: (_channel, _fields, method) => {
-    throw connectionError(504, "second 'channel.open' seen", method);
+    throw secondOpen(method);
   },
   [METHOD.channelClose]: (channel) => channel.close(),
-  [METHOD.channelCloseOk]: () => {},
   [METHOD.channelFlow]: (channel, fields, method) => {
     if (fields.active !== true) throw connectionError(540, 'active=false', method);
     channel.reply(METHOD.channelFlowOk, { active: true });
@@ -33,7 +36,6 @@ export const METHOD_HANDLERS: Readonly<Record<number, MethodHandler>> = {
   [METHOD.basicQos]: qos,
   [METHOD.basicConsume]: consume,
   [METHOD.basicCancel]: cancel,
-  [METHOD.basicCancelOk]: () => {},
   [METHOD.basicGet]: get,
   [METHOD.basicAck]: settle,
   [METHOD.basicNack]: settle,

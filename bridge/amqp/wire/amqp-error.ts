@@ -15,13 +15,15 @@ const NAMES: Record<number, string> = {
   541: 'INTERNAL_ERROR',
 };
 
-/** A short string holds 255 bytes of UTF-8: what is longer is cut between characters. */
-export function cutShortString(text: string): string {
+const SHORT_STRING_BYTES = 255;
+
+/** A short string holds 255 bytes of UTF-8: what is longer is cut between characters, and marked as told. */
+export function cutShortString(text: string, mark = ''): string {
   const bytes = Buffer.from(text, 'utf8');
-  if (bytes.length <= 255) return text;
-  let end = 255;
+  if (bytes.length <= SHORT_STRING_BYTES) return text;
+  let end = SHORT_STRING_BYTES - mark.length;
   while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
-  return bytes.toString('utf8', 0, end);
+  return `${bytes.toString('utf8', 0, end)}${mark}`;
 }
 
 export class AmqpError extends Error {
@@ -37,9 +39,15 @@ export class AmqpError extends Error {
     super(text);
     this.severity = severity;
     this.code = code;
-    this.text = cutShortString(text);
+    this.text = cutShortString(text, '...');
     this.classId = method >>> 16;
     this.methodId = method & 0xffff;
+  }
+
+  /** What the close says that tells of it. */
+  get fields(): Record<string, unknown> {
+    const { code, text, classId, methodId } = this;
+    return { replyCode: code, replyText: text, classId, methodId };
   }
 }
 

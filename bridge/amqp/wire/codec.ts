@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { connectionError, SilentClose } from './amqp-error.ts';
 import { type ArgumentType, faultOf } from './extent.ts';
+import { listOctets } from './octets.ts';
 
 export type Fields = Record<string, unknown>;
 
@@ -98,21 +99,26 @@ const PROPERTIES = definitions.info(BASIC_CLASS).args;
 /** Throws an AmqpError on arguments that do not decode, or hold tables within tables beyond reason. */
 export function decodeMethod(id: number, args: Buffer): Fields {
   // What is answered names queues and tags again: as text that is none they may not fit any more.
-  check(definitions.info(id).args, args, { from: 0, isTextNeeded: true }, id);
+  check(definitions.info(id).args, args, { from: 0, isMethod: true }, id);
   return definitions.decode(id, args);
 }
 
 function check(
   args: readonly Argument[],
   bytes: Buffer,
-  how: { from: number; isTextNeeded: boolean },
+  how: { from: number; isMethod: boolean },
   method: number,
 ): void {
   const types = args.map(({ type }) => type);
   const fault = faultOf(types, bytes, { ...how, maxDepth: LIMIT.amqpTableDepth });
   if (fault === 'deep') throw connectionError(502, `field table deeper than ${LIMIT.amqpTableDepth}`, method);
   if (fault === 'text') throw connectionError(502, 'a short string is not UTF-8', method);
-  if (fault === 'short') throw connectionError(501, 'cannot decode', method);
+  if (fault === 'short' || fault === 'long') throw undecodable(bytes, method);
+}
+
+/** Arguments that are no method's, with themselves in the text. */
+export function undecodable(bytes: Buffer, method: number): Error {
+  return connectionError(501, `cannot decode ${listOctets(bytes)}`, method);
 }
 
 /** The method of a frame's payload; one that nobody knows closes without a word. */
@@ -137,7 +143,7 @@ export function decodeProperties(flagsAndFields: Buffer): Fields {
   const flags = flagsAndFields.readUInt16BE(0);
   // From the highest bit down: one for each property that is there.
   const args = PROPERTIES.filter((_property, index) => (flags & (0x8000 >>> index)) !== 0);
-  check(args, flagsAndFields, { from: 2, isTextNeeded: false }, METHOD.basicPublish);
+  check(args, flagsAndFields, { from: 2, isMethod: false }, METHOD.basicPublish);
   return definitions.decode(BASIC_CLASS, flagsAndFields);
 }
 

@@ -16,7 +16,7 @@ export type ArgumentType =
   | 'table'
   | 'timestamp';
 
-export type Fault = 'short' | 'deep' | 'text';
+export type Fault = 'short' | 'long' | 'deep' | 'text';
 
 const FIXED: Readonly<Partial<Record<ArgumentType, number>>> = {
   octet: 1,
@@ -42,11 +42,14 @@ const TABLE_VALUES: Readonly<Record<string, number>> = {
   T: 8,
 };
 
-/** What is wrong with them: too few bytes or a value of no known type, tables too deep, a short string that is not UTF-8. */
+/**
+ * What is wrong with them: too few bytes or a value of no known type, tables too deep. A method's end where its bytes
+ * end, and its short strings are UTF-8; properties are kinder.
+ */
 export function faultOf(
   types: readonly ArgumentType[],
   bytes: Buffer,
-  { from = 0, maxDepth, isTextNeeded }: { from?: number; maxDepth: number; isTextNeeded: boolean },
+  { from = 0, maxDepth, isMethod }: { from?: number; maxDepth: number; isMethod: boolean },
 ): Fault | undefined {
   let at = from;
   let bits = 0;
@@ -59,7 +62,7 @@ export function faultOf(
       if (at >= bytes.length) return 'short';
       const end = at + 1 + bytes.readUInt8(at);
       if (end > bytes.length) return 'short';
-      if (isTextNeeded && !isUtf8(bytes.subarray(at + 1, end))) return 'text';
+      if (isMethod && !isUtf8(bytes.subarray(at + 1, end))) return 'text';
       at = end;
     } else if (type === 'longstr' || type === 'table') {
       const end = endOfLong(bytes, at, bytes.length);
@@ -72,7 +75,7 @@ export function faultOf(
     }
     if (at > bytes.length) return 'short';
   }
-  return undefined;
+  return isMethod && at < bytes.length ? 'long' : undefined;
 }
 
 /** Where something ends that begins with its length in four bytes. */

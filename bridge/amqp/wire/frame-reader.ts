@@ -2,10 +2,14 @@
  * Frames out of a byte stream, whole, split or many to a chunk. A frame's size is judged at its header, before a
  * byte of it is kept. Payloads are slices of what was read: copy what stays.
  */
-import { connectionError } from './amqp-error.ts';
+import { frameError } from './octets.ts';
 
 export const FRAME = { method: 1, header: 2, body: 3, heartbeat: 8, end: 0xce } as const;
 const HEADER_BYTES = 7;
+/** A method's id. */
+const METHOD_BYTES = 4;
+/** A content header without its properties: class, weight, body size. */
+const CONTENT_HEADER_BYTES = 12;
 /** Chunks that are kept apart while their frame is not whole. */
 const MAX_PARTS = 64;
 /** A frame around its payload. */
@@ -82,20 +86,30 @@ export class FrameReader {
     const type = this.#rest.readUInt8(offset);
     const channel = this.#rest.readUInt16BE(offset + 1);
     const size = this.#rest.readUInt32BE(offset + 3);
-    if (type !== FRAME.method && type !== FRAME.header && type !== FRAME.body && type !== FRAME.heartbeat) {
-      throw connectionError(501, `type ${type}, unknown_frame`);
-    }
     if (size > this.maxPayload) {
-      throw connectionError(
-        501,
-        `type ${type}, all octets = <<>>: {frame_too_large,${size},${this.maxPayload - FRAME_OVERHEAD}}`,
-      );
+      const what = `{frame_too_large,${size},${this.maxPayload - FRAME_OVERHEAD}}`;
+      throw frameError({ type, payload: Buffer.alloc(0) }, what);
     }
     this.#needed = size + FRAME_OVERHEAD;
     if (available < this.#needed) return undefined;
     const end = this.#rest.readUInt8(offset + HEADER_BYTES + size);
-    if (end !== FRAME.end) throw connectionError(501, `type ${type}, {invalid_frame_end_marker,${end}}`);
     const payload = this.#rest.subarray(offset + HEADER_BYTES, offset + HEADER_BYTES + size);
+    if (end !== FRAME.end) throw frameError({ type, payload }, `{invalid_frame_end_marker,${end}}`);
+    if (!isFrame(type, payload)) throw frameError({ type, payload }, 'unknown_frame');
     return { type, channel, payload };
+  }
+}
+
+/** Whether a payload can be of a frame of that type. */
+function isFrame(type: number, payload: Buffer): boolean {
+  switch (type) {
+    case FRAME.method:
+      return payload.length >= METHOD_BYTES;
+    case FRAME.header:
+      return payload.length >= CONTENT_HEADER_BYTES;
+    case FRAME.heartbeat:
+      return payload.length === 0;
+    default:
+      return type === FRAME.body;
   }
 }

@@ -1,7 +1,7 @@
 /** Channels: opened, closed, limited; and the methods that are not implemented. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { openAmqp, throughLink } from '../../support/bridge-amqp.ts';
+import { closeAfter, openAmqp, throughLink } from '../../support/bridge-amqp.ts';
 import { type Fields, methodFrame, publishFrames } from '../../support/bridge-amqp-frames.ts';
 import { TestEdge } from '../../support/bridge-edge.ts';
 import { turns } from '../../support/bridge-signal.ts';
@@ -58,13 +58,15 @@ describe('a channel', () => {
     client.peer.stream.destroy();
   });
 
-  it('whose close-ok comes twice, or for none, stays as it is', async () => {
-    const client = await openAmqp(edge);
-    client.peer.send(METHOD.channelCloseOk, {}, 1);
-    client.peer.send(METHOD.channelCloseOk, {}, 9);
-    await throughLink(client);
-    client.peer.stream.destroy();
-  });
+  it.each([
+    ['open', 1, '503 COMMAND_INVALID - unimplemented method [20/41]'],
+    ['not open', 9, "504 CHANNEL_ERROR - expected 'channel.open' [20/41]"],
+  ])(
+    'that is %s and is sent a close-ok that nobody waits for closes the connection',
+    async (_title, channel, close) => {
+      expect(await closeAfter(edge, methodFrame(METHOD.channelCloseOk, {}, channel))).toBe(close);
+    },
+  );
 
   it.each<[string, number, number, Fields, 'consume' | 'get' | 'declare' | 'recover']>([
     ['basic.consume', METHOD.basicConsume, METHOD.basicConsumeOk, { queue: QUEUE, arguments: {} }, 'consume'],

@@ -34,7 +34,7 @@ function heldBytes(): number {
 describe('a body in frames of one byte', () => {
   it('holds its size, not a piece of memory for each frame', () => {
     const before = heldBytes();
-    const assembly = new ContentAssembly(PUBLISH, 'acme');
+    const assembly = new ContentAssembly(PUBLISH);
     assembly.takeHeader(headerFrame(LIMIT.amqpBodyBytes).subarray(7, -1));
     for (let count = 1; count < LIMIT.amqpBodyBytes; count++) {
       // Each in a buffer of its own, as a chunk of the socket would be.

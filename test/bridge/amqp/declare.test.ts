@@ -74,7 +74,7 @@ describe('queue.declare', () => {
     const { seq } = await link.take('declare');
     const text = `NOT_FOUND - no queue '${'q'.repeat(250)}' ${IN_VHOST}`;
     link.send({ kind: 'refused', seq, severity: 'channel', code: 404, text });
-    expect(await peer.takeChannelClose()).toBe(`404 ${text.slice(0, 255)} [50/10]`);
+    expect(await peer.takeChannelClose()).toBe(`404 ${text.slice(0, 252)}... [50/10]`);
     peer.stream.destroy();
   });
 

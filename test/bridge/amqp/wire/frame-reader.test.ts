@@ -7,12 +7,20 @@ import { frame } from '../../../support/bridge-amqp-frames.ts';
 
 const TYPES = [1, 2, 3, 8];
 
+/** What a payload of that type has at least, and a heartbeat has none. */
+const LEAST: Readonly<Record<number, number>> = { 1: 4, 2: 12, 3: 0 };
+
+function payloadOf(type: number): fc.Arbitrary<Buffer> {
+  const [minLength, maxLength] = type === 8 ? [0, 0] : [LEAST[type] ?? 0, 60];
+  return fc.uint8Array({ minLength, maxLength }).map((array) => Buffer.from(array));
+}
+
 const frames = fc.array(
-  fc.record({
-    type: fc.constantFrom(...TYPES),
-    channel: fc.nat(0xffff),
-    payload: fc.uint8Array({ maxLength: 60 }).map((array) => Buffer.from(array)),
-  }),
+  fc
+    .constantFrom(...TYPES)
+    .chain((type) =>
+      fc.record({ type: fc.constant(type), channel: fc.nat(0xffff), payload: payloadOf(type) }),
+    ),
   { maxLength: 12 },
 );
 
@@ -84,9 +92,23 @@ describe('a frame reader', () => {
   });
 
   it('reads frames that come one byte at a time', () => {
-    const list = TYPES.map((type) => ({ type, channel: type, payload: Buffer.alloc(type, type) }));
+    const list = TYPES.map((type) => ({
+      type,
+      channel: type,
+      payload: Buffer.alloc(LEAST[type] ?? 0, type),
+    }));
     const bytes = [...bytesOf(list)].map((byte) => Buffer.from([byte]));
     expect(read(new FrameReader(4_096), ...bytes)).toEqual(list);
+  });
+
+  it.each([
+    ['a method of three bytes', 1, Buffer.alloc(3), '<<0,0,0>>'],
+    ['a content header of eleven', 2, Buffer.alloc(11), '<<0,0,0,0,0,0,0,0,0,0,0>>'],
+    ['a heartbeat with a payload', 8, Buffer.from('"x"'), '<<"\\"x\\"">>'],
+  ])('takes no %s, and says what it was', (_title, type, payload, shown) => {
+    expect(errorOf(() => read(new FrameReader(4_096), frame(type, 1, payload))).text).toBe(
+      `FRAME_ERROR - type ${type}, all octets = ${shown}: unknown_frame`,
+    );
   });
 
   it('gives each frame as soon as its last byte is there', () => {
