@@ -125,6 +125,11 @@ export class AmqpPeer {
     return this.#signal.until(() => (this.heartbeats >= count ? true : undefined));
   }
 
+  /** The first value that `look` finds, now or after a change of what was received. */
+  until<Value>(look: () => Value | undefined): Promise<Value> {
+    return this.#signal.until(look);
+  }
+
   /** Everything that was received and is no whole frame. */
   get unframed(): Buffer {
     return this.#rest;

@@ -1,0 +1,158 @@
+/** Where we answer otherwise than RabbitMQ, on purpose. One that no longer differs fails its test. */
+
+/** What we add to a message in the dead-letter queue, which stands here for any queue [C-7.1]. */
+export const DEAD_LETTER_HEADERS = ['x-death-reason', 'x-death-routing-key'];
+
+export interface Difference {
+  /** What we answer. */
+  ours: string[];
+  /** Why, and the clause that says so. */
+  why: string;
+}
+
+const START = 'connection.start 0-9 PLAIN AMQPLAIN en_US';
+const TUNE = 'connection.tune 64 131072 60';
+const HEADER = '"AMQP\\u0000\\u0000\\t\\u0001"';
+
+function closes(text: string): string[] {
+  return [`connection.close ${text}`, 'ended'];
+}
+
+function refuses(text: string): string[] {
+  return [`channel.close ${text}`, 'open'];
+}
+
+function noAccess(queue: string, method: string): string[] {
+  return refuses(
+    `403 ACCESS_REFUSED - access to queue '${queue}' in vhost '$V' refused for user '$U' [${method}]`,
+  );
+}
+
+function noTransactions(method: string): string {
+  return `connection.close 540 NOT_IMPLEMENTED - transactions are not supported, use publisher confirms [${method}]`;
+}
+
+const VHOSTS = 'A vhost is its key’s alone: whether another exists is not told [C-6.1].';
+const NO_TX = 'Transactions are refused: confirms say what was recorded [C-6.3].';
+const FOREIGN = 'Another organization’s names are not told apart from those of none, nor are ours [C-6.2].';
+const BODIES = 'Bodies have a limit of their own code, and are judged at their header [C-6.3].';
+
+/** By the title of their transcripts. */
+export const DIFFERENCES: Readonly<Record<string, Difference>> = {
+  'what the server says of itself': {
+    ours: [
+      START,
+      'product Sitewire',
+      'able authentication_failure_close',
+      'able basic.nack',
+      'able connection.blocked',
+      'able consumer_cancel_notify',
+      'able per_consumer_qos',
+      'able publisher_confirms',
+      TUNE,
+      'connection.open-ok',
+      'open',
+    ],
+    why: 'It is another product; no exchanges can be bound and nothing is replied to directly [C-6.2].',
+  },
+  'the header of AMQP 0-8': {
+    ours: [HEADER, 'ended', '(no connection.start)'],
+    why: 'AMQP 0-9-1 is spoken, no version before it [C-6.3].',
+  },
+  'a vhost that is not there': {
+    ours: [START, TUNE, ...closes("530 NOT_ALLOWED - access to vhost 'nope' refused for user '$U' [10/40]")],
+    why: VHOSTS,
+  },
+  'the vhost / without being named so': {
+    ours: [START, TUNE, ...closes("530 NOT_ALLOWED - access to vhost '' refused for user '$U' [10/40]")],
+    why: VHOSTS,
+  },
+  'connection.close in the handshake': {
+    ours: [START, TUNE, 'connection.close-ok', 'closed'],
+    why: 'A client that thinks better of it is answered as the protocol says; RabbitMQ lets it wait [C-6.3].',
+  },
+  'a secret that is updated with another': {
+    ours: closes('530 NOT_ALLOWED - New secret was refused by one of the backends [10/70]'),
+    why: 'A key is its secret as long as it lives: no other one is good for its connections [C-5.6].',
+  },
+  'tx.select': { ours: [noTransactions('90/10'), 'ended'], why: NO_TX },
+  'tx.commit': { ours: [noTransactions('90/20'), 'ended'], why: NO_TX },
+  'tx.select on a channel with confirms': {
+    ours: [noTransactions('90/10'), 'confirm.select-ok', 'ended'],
+    why: NO_TX,
+  },
+  'a content header without its properties, and its body': {
+    ours: closes('502 SYNTAX_ERROR - content header does not decode [60/40]'),
+    why: 'It is told what was wrong, where RabbitMQ fails with 541 [C-6.3].',
+  },
+  'a content header without its properties': {
+    ours: closes('502 SYNTAX_ERROR - content header does not decode [60/40]'),
+    why: 'It is refused at the header, where RabbitMQ fails behind the body [C-6.3].',
+  },
+  'properties that end early': {
+    ours: ['open'],
+    why: 'Properties that mean nothing to us are passed on unread; RabbitMQ fails with 541 [C-6.3].',
+  },
+  'a table with a type that does not exist': {
+    ours: closes(
+      '501 FRAME_ERROR - cannot decode <<0,0,17,118,99,112,46,120,46,101,118,101,110,116,46,97,108,97,114,109,1,0,0,0,7,1,120,90,0,0,0,0>> [50/10]',
+    ),
+    why: 'It is told what was wrong, where RabbitMQ fails without a word [C-6.3].',
+  },
+  'a table a thousand deep': {
+    ours: closes('502 SYNTAX_ERROR - field table deeper than 32 [50/10]'),
+    why: 'Tables within tables are bounded [C-6.3].',
+  },
+  'a body that is a byte too large': {
+    ours: [
+      'confirm.select-ok',
+      ...refuses(
+        '311 CONTENT_TOO_LARGE - message size 262145 is larger than configured max size 262144 [60/40]',
+      ),
+    ],
+    why: BODIES,
+  },
+  'a body that announces a terabyte': {
+    ours: [
+      'confirm.select-ok',
+      ...refuses(
+        '311 CONTENT_TOO_LARGE - message size 1099511627776 is larger than configured max size 262144 [60/40]',
+      ),
+    ],
+    why: BODIES,
+  },
+  'a header CC that is no list': {
+    ours: ['confirm.select-ok', 'basic.ack 1', 'open'],
+    why: 'A command has one routing key: CC and BCC mean nothing [C-6.2].',
+  },
+  'what stands before a refused publish is confirmed, what stands behind it is not taken': {
+    ours: [
+      'confirm.select-ok',
+      'basic.ack 1',
+      'basic.ack 2',
+      "channel.close 403 ACCESS_REFUSED - access to exchange 'amq.topic' in vhost '$V' refused for user '$U' [60/40]",
+      'open',
+    ],
+    why: 'What was sent before is confirmed first; RabbitMQ may close first and confirm nothing [C-6.4].',
+  },
+  'a passive declaration of a queue of ours that is not there': {
+    ours: noAccess('vcp.$U.nothing', '50/10'),
+    why: FOREIGN,
+  },
+  'a passive declaration of a queue of another organization': {
+    ours: noAccess('vcp.beta.event.alarm', '50/10'),
+    why: FOREIGN,
+  },
+  'a passive declaration of a queue that the platform reads': {
+    ours: ['queue.declare-ok vcp.$U.command 0 1', 'open'],
+    why: 'The platform is its consumer [C-6.1].',
+  },
+  'a queue of ours is purged': {
+    ours: noAccess('vcp.$U.event.alarm', '50/30'),
+    why: 'A partner reads and acknowledges; all else is refused [C-6.2].',
+  },
+  'a passive declaration of an exchange that every vhost of RabbitMQ has': {
+    ours: refuses("404 NOT_FOUND - no exchange 'amq.topic' in vhost '$V' [40/10]"),
+    why: 'There is one exchange, vcp [C-6.1].',
+  },
+};

@@ -1,0 +1,31 @@
+/** The outcomes of all transcripts on a broker: groups beside one another, the transcripts of a group in their order. */
+import type { Broker } from './broker.ts';
+import { play } from './play.ts';
+import type { Group } from './transcript.ts';
+
+/** By title. */
+export type Played = Map<string, Promise<string[]>>;
+
+export function playAll(broker: Broker, groups: readonly Group[]): Played {
+  const played: Played = new Map();
+  for (const { name, atOnce = 1, transcripts } of groups) {
+    const lane = broker.lane(name);
+    const rows: Promise<unknown>[] = Array.from({ length: atOnce }, () => lane);
+    for (const [index, transcript] of transcripts.entries()) {
+      const row = index % atOnce;
+      const outcome = after(rows[row], async () => await play(await lane, transcript));
+      // Whoever looks at it hears of its error; the next one does not wait for that.
+      rows[row] = outcome.catch(() => {});
+      played.set(transcript.title, outcome);
+    }
+  }
+  return played;
+}
+
+async function after<Value>(
+  before: Promise<unknown> | undefined,
+  next: () => Promise<Value>,
+): Promise<Value> {
+  await before;
+  return await next();
+}

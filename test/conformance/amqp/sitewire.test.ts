@@ -1,0 +1,48 @@
+/** A raw client is answered as by RabbitMQ, frame by frame, but for the differences of one list [C-6.3]. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readAnswers } from './answers.ts';
+import type { Broker } from './broker.ts';
+import { DIFFERENCES } from './differences.ts';
+import { GROUPS } from './groups.ts';
+import { type Played, playAll } from './played.ts';
+import { startSitewire } from './sitewire.ts';
+import type { Group } from './transcript.ts';
+
+const answers = readAnswers();
+const titles = GROUPS.flatMap(({ transcripts }) => transcripts.map(({ title }) => title));
+
+function withoutPending(group: Group): Group {
+  return { ...group, transcripts: group.transcripts.filter(({ pending }) => !pending) };
+}
+
+describe('a raw client', () => {
+  let broker: Broker;
+  let played: Played;
+
+  beforeAll(async () => {
+    broker = await startSitewire();
+    played = playAll(broker, GROUPS.map(withoutPending));
+  });
+  afterAll(() => broker.stop());
+
+  describe.each(GROUPS.map((group) => [group.name, group] as const))('%s:', (_name, { transcripts }) => {
+    for (const { title, pending } of transcripts) {
+      it.skipIf(pending)(title, async () => {
+        expect(await played.get(title)).toEqual(DIFFERENCES[title]?.ours ?? answers.get(title));
+      });
+    }
+  });
+});
+
+describe('the transcripts', () => {
+  it('have each a title of its own and an answer of RabbitMQ, and no answer is left over', () => {
+    expect(new Set(titles).size).toBe(titles.length);
+    expect([...answers.keys()].sort()).toEqual([...titles].sort());
+  });
+
+  it.each(Object.entries(DIFFERENCES))('differ where the list says so: %s', (title, { ours, why }) => {
+    expect(titles).toContain(title);
+    expect(ours).not.toEqual(answers.get(title));
+    expect(why).toMatch(/\[C-\d+\.\d+\]/);
+  });
+});

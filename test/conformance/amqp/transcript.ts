@@ -1,0 +1,117 @@
+/** A transcript: what a raw client does, step by step. What it is answered stands in answers.txt, by its title. */
+import type { Fields } from '../../support/bridge-amqp-frames.ts';
+import { frame, headerFrame, rawMethodFrame } from '../../support/bridge-amqp-frames.ts';
+import type { HandshakeOptions } from '../../support/bridge-amqp-peer.ts';
+import type { Rights } from './broker.ts';
+import type { Stage } from './stage.ts';
+
+export type Step = (stage: Stage) => Promise<void> | void;
+
+export interface Transcript {
+  title: string;
+  /** Where it begins: behind channel.open-ok on channel 1 unless it says otherwise. */
+  from?: 'socket' | 'connection' | 'channel';
+  /** How the connection that it begins with is opened. */
+  hello?: HandshakeOptions;
+  /** Bodies that wait in `vcp.$U.dead-letter`, and nothing else does. */
+  fill?: string[];
+  steps: Step[];
+  /** Its outcome has what the server says of itself. */
+  introduced?: boolean;
+  /** Only RabbitMQ plays it: what it shows is not built yet. */
+  pending?: true;
+}
+
+/** Transcripts that share a vhost, one behind the other; with `atOnce` so many of them, for they wait and share nothing. */
+export interface Group {
+  name: string;
+  rights: Rights;
+  atOnce?: number;
+  /** Of the vhost; ours are ten of a key. */
+  maxConnections?: number;
+  transcripts: Transcript[];
+}
+
+export const QUEUE = 'vcp.$U.event.alarm';
+/** The queue that is filled: what is malformed lands there with us, and RabbitMQ is told to route it there. */
+export const FILLED = 'vcp.$U.dead-letter';
+export const KEY = '$U.command.mode';
+export const BYE = { replyCode: 200, replyText: 'bye', classId: 0, methodId: 0 };
+
+/** What a partner may do with us, in RabbitMQ's words; queues of its own are own-queues.ts's [C-6.2]. */
+export const PARTNER: Rights = {
+  configure: '^$',
+  write: '^vcp$',
+  read: '^(vcp\\.$U\\.(event\\.|dead-letter$)|(?!vcp$|vcp\\.|amq\\.))',
+};
+
+export function send(method: string, fields: Fields = {}, channel = 1): Step {
+  return (stage) => stage.send(method, fields, channel);
+}
+
+/** Frames, right or wrong, in one write. */
+export function bytes(...frames: Buffer[]): Step {
+  return (stage) => stage.write(...frames);
+}
+
+/** Steps whose frames leave in one write. */
+export function together(...steps: Step[]): Step {
+  return (stage) => stage.together(steps);
+}
+
+/** The next frame of that name has come, `channel.close` or `header` for instance. */
+export function until(...names: string[]): Step {
+  return async (stage) => {
+    for (const name of names) await stage.until(name);
+  };
+}
+
+/** The channel's close has come, and is answered. */
+export const acceptClose: Step = (stage) => stage.acceptClose();
+
+/** Steps of a second connection of the same user. */
+export function beside(...steps: Step[]): Step {
+  return async (stage) => {
+    const other = await stage.beside();
+    for (const step of steps) await step(other);
+  };
+}
+
+export interface Publishing {
+  channel?: number;
+  properties?: Fields;
+  exchange?: string;
+  routingKey?: string;
+  mandatory?: boolean;
+  immediate?: boolean;
+}
+
+export function publish(body: string | Buffer, options: Publishing = {}): Step {
+  return (stage) => stage.publish(body, options);
+}
+
+export const confirm = [send('confirm.select'), until('confirm.select-ok')];
+
+/** Declares passively and waits. */
+export function known(queue = QUEUE): Step[] {
+  return [send('queue.declare', { queue, passive: true }), until('queue.declare-ok')];
+}
+
+export function consume(fields: Fields = {}, channel = 1): Step[] {
+  const wanted = { queue: FILLED, consumerTag: 'ct', ...fields };
+  return [send('basic.consume', wanted, channel), until('basic.consume-ok')];
+}
+
+/** Gets a message and waits for the whole of it. */
+export function get(fields: Fields = {}): Step[] {
+  return [send('basic.get', { queue: FILLED, ...fields }), until('basic.get-ok', 'header', 'body')];
+}
+
+export const method = {
+  /** basic.publish to `vcp`, without its content. */
+  publish: () => send('basic.publish', { exchange: 'vcp', routingKey: KEY }),
+  header: (size: number, properties: Fields = {}, channel = 1) =>
+    bytes(headerFrame(size, properties, channel)),
+  body: (text: string, channel = 1) => bytes(frame(3, channel, Buffer.from(text))),
+  raw: (id: number, args: Buffer, channel = 1) => bytes(rawMethodFrame(id, args, channel)),
+};

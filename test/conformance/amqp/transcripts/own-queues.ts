@@ -1,0 +1,227 @@
+/** Queues of a partner's own: what they are declared with, and who may use them [C-6.6]. */
+import type { Fields } from '../../../support/bridge-amqp-frames.ts';
+import type { Rights } from '../broker.ts';
+import { beside, type Group, QUEUE, type Step, send, type Transcript, until } from '../transcript.ts';
+
+/** Queues of its own under any other name than ours, and no exchanges. */
+export const OWNER: Rights = {
+  configure: '^(?!vcp$|vcp\\.|amq\\.)|^amq\\.gen-',
+  write: '^vcp$|^(?!vcp\\.|amq\\.)|^amq\\.gen-',
+  read: '^vcp$|^vcp\\.$U\\.(event\\.|dead-letter$)|^(?!vcp\\.|amq\\.)|^amq\\.gen-',
+};
+
+export const declare = (fields: Fields = {}) => send('queue.declare', { queue: '$own', ...fields });
+export const declared = (fields: Fields = {}) => [declare(fields), until('queue.declare-ok')];
+const deleted = [send('queue.delete', { queue: '$own' }), until('queue.delete-ok')];
+const passive = { passive: true };
+
+export const pending = (title: string, ...steps: Step[]): Transcript => ({ title, steps, pending: true });
+
+const argument = (name: string, value: unknown): Transcript =>
+  pending(`an own queue with ${name} ${JSON.stringify(value)}`, declare({ arguments: { [name]: value } }));
+
+const ARGUMENTS: [string, unknown][] = [
+  ['x-message-ttl', 60_000],
+  ['x-message-ttl', 0],
+  ['x-message-ttl', -1],
+  ['x-message-ttl', '60000'],
+  ['x-message-ttl', 1.5],
+  ['x-message-ttl', true],
+  ['x-message-ttl', 2 ** 40],
+  ['x-expires', 60_000],
+  ['x-expires', 0],
+  ['x-expires', -1],
+  ['x-expires', '60000'],
+  ['x-max-length', 5],
+  ['x-max-length', 0],
+  ['x-max-length', -1],
+  ['x-max-length', '5'],
+  ['x-max-length-bytes', 1_000],
+  ['x-max-length-bytes', -1],
+  ['x-max-priority', 5],
+  ['x-max-priority', 256],
+  ['x-max-priority', -1],
+  ['x-max-priority', '5'],
+  ['x-overflow', 'drop-head'],
+  ['x-overflow', 'reject-publish'],
+  ['x-overflow', 'zzz'],
+  ['x-overflow', 5],
+  ['x-queue-mode', 'lazy'],
+  ['x-queue-mode', 'zzz'],
+  ['x-queue-type', 'classic'],
+  ['x-queue-type', 'zzz'],
+  ['x-single-active-consumer', true],
+  ['x-single-active-consumer', 'yes'],
+  ['x-dead-letter-exchange', 'vcp'],
+  ['x-dead-letter-exchange', ''],
+  ['x-dead-letter-exchange', 5],
+  ['x-dead-letter-routing-key', 'a'],
+  ['x-unknown', 'a'],
+];
+
+const NAMES: Transcript[] = [
+  pending('an own queue', ...declared()),
+  pending('an own queue without a name', ...declared({ queue: '' })),
+  pending(
+    'the queue without a name is the one declared last',
+    ...declared({ queue: '' }),
+    send('basic.get', { queue: '' }),
+    until('basic.get-empty'),
+  ),
+  pending('an own queue with a reserved name', declare({ queue: 'amq.foo' })),
+  pending('an own queue with a name made up like the server’s', declare({ queue: 'amq.gen-mine' })),
+  pending('an own queue with a name of ours', declare({ queue: 'vcp.mine' })),
+  pending('an own queue whose name begins like ours', ...declared({ queue: 'vcpmine-$own' })),
+  pending('an own queue with a line break in its name', ...declared({ queue: '$own\n' })),
+  pending('an own queue with a name that is no text', declare({ queue: '$own\u0001' })),
+];
+
+const FLAGS: Transcript[] = [
+  pending('an own queue that is durable', ...declared({ durable: true })),
+  pending('an own queue that is declared twice', ...declared(), ...declared()),
+  pending('an own queue that is declared again as durable', ...declared(), declare({ durable: true })),
+  pending('an own queue that is declared again as auto-delete', ...declared(), declare({ autoDelete: true })),
+  pending('an own queue that is declared again as exclusive', ...declared(), declare({ exclusive: true })),
+  pending('an exclusive queue that is declared again as shared', ...declared({ exclusive: true }), declare()),
+  pending(
+    'an own queue that is declared again with an argument',
+    ...declared(),
+    declare({ arguments: { 'x-message-ttl': 60_000 } }),
+  ),
+  pending(
+    'an own queue that is declared again without its argument',
+    ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
+    declare(),
+  ),
+  pending(
+    'an own queue that is declared again with another value',
+    ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
+    declare({ arguments: { 'x-message-ttl': 70_000 } }),
+  ),
+  pending(
+    'an own queue that is declared again with the same value of another type',
+    ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
+    declare({ arguments: { 'x-message-ttl': { '!': 'long', value: 60_000 } } }),
+  ),
+  pending(
+    'an own queue that is declared again with an unknown argument',
+    ...declared(),
+    ...declared({ arguments: { 'x-unknown': 'a' } }),
+  ),
+  pending('an own queue that is exclusive and durable', ...declared({ exclusive: true, durable: true })),
+];
+
+const EXCLUSIVE: Transcript[] = (
+  [
+    ['declared', 'queue.declare', { exclusive: true }],
+    ['declared as shared', 'queue.declare', {}],
+    ['declared passively', 'queue.declare', passive],
+    ['consumed', 'basic.consume', { consumerTag: 'ct' }],
+    ['asked for a message', 'basic.get', {}],
+    ['purged', 'queue.purge', {}],
+    ['deleted', 'queue.delete', {}],
+    ['bound', 'queue.bind', { exchange: 'vcp', routingKey: '$U.event.alarm' }],
+    ['unbound', 'queue.unbind', { exchange: 'vcp', routingKey: '$U.event.alarm' }],
+  ] as const
+).map(([word, method, fields]) =>
+  pending(
+    `an exclusive queue of another connection is ${word}`,
+    beside(...declared({ exclusive: true })),
+    send(method, { queue: '$own', ...fields }),
+  ),
+);
+
+const ENDS: Transcript[] = [
+  pending('an own queue is deleted', ...declared(), ...deleted),
+  pending('a queue that is not there is deleted', ...deleted),
+  pending('a queue of no name is deleted', send('queue.delete', { queue: '' })),
+  pending(
+    'a queue is deleted that was declared last',
+    ...declared(),
+    send('queue.delete', { queue: '' }),
+    until('queue.delete-ok'),
+  ),
+  pending(
+    'an own queue is deleted with nowait',
+    ...declared(),
+    send('queue.delete', { queue: '$own', nowait: true }),
+    declare(passive),
+  ),
+  pending(
+    'a queue with a consumer is deleted if it is unused',
+    ...declared(),
+    send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
+    until('basic.consume-ok'),
+    send('queue.delete', { queue: '$own', ifUnused: true }),
+  ),
+  pending(
+    'a queue is deleted under its consumer',
+    ...declared(),
+    send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
+    until('basic.consume-ok'),
+    ...deleted,
+    until('basic.cancel'),
+  ),
+  {
+    ...pending(
+      'a queue is deleted under a consumer that does not know basic.cancel',
+      ...declared(),
+      send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
+      until('basic.consume-ok'),
+      ...deleted,
+      send('basic.cancel', { consumerTag: 'ct' }),
+      until('basic.cancel-ok'),
+    ),
+    hello: { capabilities: {} },
+  },
+  pending(
+    'an own queue is purged',
+    ...declared(),
+    send('queue.purge', { queue: '$own' }),
+    until('queue.purge-ok'),
+  ),
+  pending('a queue that is not there is purged', send('queue.purge', { queue: '$own' })),
+  pending(
+    'an own queue is purged with nowait',
+    ...declared(),
+    send('queue.purge', { queue: '$own', nowait: true }),
+  ),
+  pending(
+    'an auto-delete queue goes with its last consumer',
+    ...declared({ autoDelete: true }),
+    send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
+    until('basic.consume-ok'),
+    send('basic.cancel', { consumerTag: 'ct' }),
+    until('basic.cancel-ok'),
+    declare(passive),
+  ),
+  pending(
+    'an auto-delete queue stays while it never had a consumer',
+    ...declared({ autoDelete: true }),
+    ...declared(passive),
+  ),
+  pending(
+    'an exclusive queue goes with its connection',
+    beside(...declared({ exclusive: true }), (stage) => stage.leave()),
+    declare(passive),
+  ),
+  pending(
+    'a queue that is not exclusive stays behind its connection',
+    beside(...declared(), (stage) => stage.leave()),
+    ...declared(passive),
+    ...deleted,
+  ),
+  pending('a queue of ours is not the partner’s to delete', send('queue.delete', { queue: QUEUE })),
+];
+
+export const ownQueues: Group = {
+  name: 'own queues',
+  rights: OWNER,
+  transcripts: [
+    ...NAMES,
+    ...FLAGS,
+    ...ARGUMENTS.map(([name, value]) => argument(name, value)),
+    ...EXCLUSIVE,
+    ...ENDS,
+  ],
+};

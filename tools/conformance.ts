@@ -1,0 +1,22 @@
+/**
+ * `npm run conformance`: the transcripts of test/conformance/amqp on our stack and on a real RabbitMQ of Debian's package
+ * `rabbitmq-server`; without that package, on our stack alone. `-- --record` writes down what RabbitMQ answers.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+
+const { values } = parseArgs({ options: { record: { type: 'boolean', default: false } } });
+const ROOT = join(import.meta.dirname, '..');
+const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
+
+const folder = 'test/conformance/amqp/';
+const suites = values.record ? `${folder}rabbitmq.test.ts` : folder;
+const child = spawn(process.execPath, [vitest, 'run', '--project', 'node', suites], {
+  cwd: ROOT,
+  env: { ...process.env, SITEWIRE_CONFORMANCE: values.record ? 'record' : 'compare' },
+  stdio: 'inherit',
+});
+const [code] = (await once(child, 'exit')) as [number | null];
+process.exit(code ?? 1);
