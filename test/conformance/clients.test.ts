@@ -1,0 +1,195 @@
+/**
+ * The clients that partners use, each against the whole stack over TLS: a wrong key, a signed command with its confirm
+ * and its acknowledgement, basic.get, a refusal, and the way back after the bridge ended by SIGTERM and by SIGKILL.
+ * All run at once and share the two restarts; what each printed is judged on its own [C-6.3], [C-6.4].
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { OutsideClient } from '../support/outside-client.ts';
+import { TestStack } from '../support/stack.ts';
+
+const FOLDER = join(import.meta.dirname, 'clients');
+const PYTHON = '/usr/bin/python3';
+const JARS = ['amqp-client', 'slf4j-api'].map((name) => `/usr/share/java/${name}.jar`);
+const GO_SOURCES = '/usr/share/gocode';
+
+const UUID = '[0-9a-f-]{36}';
+/** A gateway that is not there: its commands wait. */
+const ROUND = ['connected', `confirmed ${UUID}`, `acked ${UUID} QUEUED`];
+const FORCED = 'CONNECTION.FORCED|ConnectionForced|\\b320\\b';
+
+interface Kind {
+  name: string;
+  command: readonly string[];
+  env?: Record<string, string>;
+  /** What brings it, where it is missing. */
+  package?: string;
+  isThere?: () => boolean;
+  /** Its own words for what befalls it; `lost` by SIGTERM, `broken` by SIGKILL. */
+  refused: string;
+  denied?: string;
+  lost?: string;
+  broken?: string;
+  /** It says nothing of a connection that it restores by itself. */
+  isSilent?: boolean;
+  /** Lines of its own before it is denied. */
+  more?: readonly string[];
+}
+
+function succeeds(command: string, ...given: string[]): boolean {
+  return spawnSync(command, given, { stdio: 'ignore' }).status === 0;
+}
+
+const python = (script: string, module: string) => ({
+  command: [PYTHON, join(FOLDER, script)],
+  isThere: () => succeeds(PYTHON, '-c', `import ${module}`),
+});
+
+const KINDS: Kind[] = [
+  {
+    name: 'amqplib',
+    command: [process.execPath, join(FOLDER, 'amqplib.ts')],
+    refused: 'Handshake terminated by server: 403 .*',
+    broken: 'Error: Unexpected close',
+  },
+  {
+    name: 'rabbitmq-client',
+    command: [process.execPath, join(FOLDER, 'rabbitmq-client.ts')],
+    refused: 'ACCESS_REFUSED',
+    denied: 'ACCESS_REFUSED',
+    broken: 'CONN_CLOSE',
+  },
+  {
+    name: '@cloudamqp/amqp-client',
+    command: [process.execPath, join(FOLDER, 'cloudamqp.ts')],
+    refused: 'connection closed: ACCESS_REFUSED .* \\(403\\)',
+    broken: 'Socket closed',
+  },
+  {
+    name: 'pika',
+    package: 'python3-pika',
+    ...python('pika_client.py', 'pika'),
+    refused: 'ProbableAuthenticationError: .*\\(403\\).*',
+    broken: 'StreamLostError: .*',
+  },
+  {
+    name: 'aio-pika',
+    package: 'python3-aio-pika',
+    ...python('aio_pika_client.py', 'aio_pika'),
+    refused: '<ProbableAuthenticationError: .*ACCESS_REFUSED .*',
+    broken: 'AMQPFrameError.*',
+    more: ['rolled 139'],
+  },
+  {
+    name: 'kombu with py-amqp',
+    package: 'python3-kombu',
+    ...python('kombu_client.py', 'kombu'),
+    refused: 'AccessRefused\\(403, .*',
+    broken: '(OSError|ConnectionResetError)\\(.*',
+  },
+  {
+    name: 'Bunny',
+    package: 'ruby-bunny',
+    command: ['ruby', join(FOLDER, 'bunny_client.rb')],
+    isThere: () => succeeds('ruby', '-e', 'require "bunny"'),
+    refused: 'Bunny::AuthenticationFailureError .*',
+    isSilent: true,
+  },
+  {
+    name: 'php-amqplib',
+    package: 'php-amqplib',
+    command: ['php', join(FOLDER, 'php_amqplib_client.php')],
+    isThere: () => succeeds('php', '-r', 'require "PhpAmqpLib/autoload.php";'),
+    refused: 'PhpAmqpLib.*AMQPConnectionClosedException ACCESS_REFUSED .* AMQPLAIN.*',
+    broken: 'PhpAmqpLib.*AMQPConnectionClosedException .*',
+  },
+  {
+    name: "RabbitMQ's Java client",
+    package: 'librabbitmq-client-java and a JDK',
+    command: ['java', '-cp', JARS.join(':'), join(FOLDER, 'JavaClient.java')],
+    isThere: () => JARS.every((jar) => existsSync(jar)) && succeeds('javac', '-version'),
+    refused: 'com.rabbitmq.client.AuthenticationFailureException: ACCESS_REFUSED .*',
+    broken: 'connection error.*',
+  },
+  {
+    name: 'amqp091-go',
+    package: 'golang-github-rabbitmq-amqp091-go-dev and golang-go',
+    command: ['go', 'run', join(FOLDER, 'go_client.go')],
+    env: { GOPATH: GO_SOURCES, GO111MODULE: 'off', GOFLAGS: '-mod=mod' },
+    isThere: () =>
+      existsSync(join(GO_SOURCES, 'src/github.com/rabbitmq/amqp091-go')) && succeeds('go', 'version'),
+    refused: 'Exception \\(403\\) .*',
+    broken: 'Exception \\(501\\) .*',
+  },
+];
+
+const kinds = KINDS.map((kind) => ({ ...kind, isMissing: kind.isThere?.() === false }));
+
+describe('the clients of partners', () => {
+  let stack: TestStack;
+  const clients = new Map<string, OutsideClient>();
+
+  beforeAll(async () => {
+    stack = await TestStack.start({ bridgeProcess: true });
+    for (const { name, command, env } of kinds.filter(({ isMissing }) => !isMissing)) {
+      const { slug, host, port, vhost, key, signingKey, ca } = stack.partnerOptions(await stack.addKey());
+      const url = (password: string) => `amqps://${slug}:${password}@${host}:${port}/${vhost}`;
+      const settings = {
+        AMQP_URL: url(key),
+        WRONG_URL: url(`${key}x`),
+        CA_FILE: ca,
+        SLUG: slug,
+        SIGNING_KEY: signingKey,
+        SITE_ID: stack.credentials.plantId,
+      };
+      clients.set(name, new OutsideClient(command, { ...settings, ...env }));
+    }
+    const all = [...clients.values()];
+    const eachAcked = (times: number) => Promise.all(all.map((client) => client.untilTimes('acked', times)));
+    for (const client of all) client.tell();
+    await Promise.all(all.map((client) => client.untilTimes('denied', 1)));
+    await stack.bridge.stop();
+    await stack.restartBridge();
+    for (const client of all) client.tell();
+    await eachAcked(2);
+    await stack.bridge.kill();
+    await stack.restartBridge();
+    for (const client of all) client.tell();
+    await eachAcked(3);
+    await Promise.all(all.map((client) => client.untilEnded()));
+  }, 120_000);
+  afterAll(async () => {
+    for (const client of clients.values()) await client.stop();
+    await stack.stop();
+  });
+
+  it.for(kinds)('$name', ({ name, isMissing, package: needed, more = [], ...words }, { skip }) => {
+    if (isMissing) skip(`install ${needed}`);
+    const {
+      refused,
+      denied = '.*(403|ACCESS_REFUSED).*',
+      lost = `.*(${FORCED}).*`,
+      broken,
+      isSilent,
+    } = words;
+    const told = (line: string) => (isSilent ? [] : [line]);
+    const client = clients.get(name);
+    expect(client?.lines, client?.errors).toEqual(
+      [
+        `refused ${refused}`,
+        ...ROUND,
+        'got no envelope',
+        ...more,
+        `denied ${denied}`,
+        ...told(`lost ${lost}`),
+        ...ROUND,
+        ...told(`lost ${broken}`),
+        ...ROUND,
+        'bye',
+      ].map((line) => expect.stringMatching(new RegExp(`^${line}$`))),
+    );
+    expect(client?.exitCode).toBe(0);
+  });
+});

@@ -1,0 +1,58 @@
+/** A partner on amqplib, which leaves it to its user to connect again. */
+import { connect } from 'amqplib';
+import {
+  ca,
+  deadLetterQueue,
+  done,
+  readStatus,
+  routingKey,
+  say,
+  signedCommand,
+  statusQueue,
+  told,
+  url,
+  wrongUrl,
+} from './client.ts';
+
+const tls = { ca: [ca], noDelay: true };
+await connect(wrongUrl, tls).catch((error: Error) => say('refused', error.message));
+
+for (const life of [1, 2, 3]) {
+  await told();
+  const connection = await connect(url, tls);
+  const lost = new Promise((resolve) => connection.once('close', resolve));
+  connection.on('error', () => {}); // told again at its close
+  say('connected');
+
+  const channel = await connection.createConfirmChannel();
+  const { id, body } = signedCommand();
+  channel.publish('vcp', routingKey, Buffer.from(body), { contentType: 'application/json' });
+  await channel.waitForConfirms();
+  say('confirmed', id);
+
+  const status = await new Promise((resolve, reject) => {
+    const take = channel.consume(statusQueue, (message) => {
+      if (!message) return;
+      channel.ack(message);
+      const event = readStatus(message.content.toString());
+      if (event.correlationId === id) resolve(event.status);
+    });
+    take.catch(reject);
+  });
+  say('acked', id, status);
+
+  if (life === 1) {
+    channel.publish('vcp', routingKey, Buffer.from('no envelope'));
+    await channel.waitForConfirms();
+    const message = await channel.get(deadLetterQueue, { noAck: true });
+    say('got', message === false ? message : String(message.content));
+
+    const other = await connection.createConfirmChannel();
+    const denied = new Promise<Error>((resolve) => other.once('error', resolve));
+    other.publish('vcp', 'other.command.device', Buffer.from(body));
+    say('denied', (await denied).message);
+  }
+  if (life < 3) say('lost', await lost);
+  else await connection.close();
+}
+done();

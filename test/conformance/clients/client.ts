@@ -1,0 +1,61 @@
+/** What the clients in TypeScript share: where the broker is, a signed command, and their lines to the test. */
+import { createHmac, randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+const {
+  AMQP_URL = '',
+  WRONG_URL = '',
+  CA_FILE = '',
+  SLUG = '',
+  SIGNING_KEY = '',
+  SITE_ID = '',
+} = process.env;
+
+export const url = AMQP_URL;
+/** The same with a key that is none. */
+export const wrongUrl = WRONG_URL;
+export const ca = readFileSync(CA_FILE, 'utf8');
+export const routingKey = `${SLUG}.command.device`;
+export const statusQueue = `vcp.${SLUG}.event.status`;
+export const deadLetterQueue = `vcp.${SLUG}.dead-letter`;
+
+/** A command to a battery in its signed envelope: its correlation id and the text to publish. */
+export function signedCommand(): { id: string; body: string } {
+  const command = { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } };
+  const envelope = {
+    version: '1.1',
+    messageId: randomUUID(),
+    correlationId: randomUUID(),
+    timestamp: new Date().toISOString(),
+    source: 'acme-trader',
+    siteId: SITE_ID,
+  };
+  const payload = { commands: [command] };
+  const signed = [...Object.values(envelope), routingKey, JSON.stringify(payload)].join('|');
+  const signature = createHmac('sha256', SIGNING_KEY).update(signed).digest('hex');
+  return { id: envelope.correlationId, body: JSON.stringify({ ...envelope, payload, signature }) };
+}
+
+/** Of an acknowledgement event: what was decided about which command. */
+export function readStatus(body: string): { correlationId: string; status: string } {
+  const { correlationId, payload } = JSON.parse(body);
+  return { correlationId, status: payload.status };
+}
+
+export function say(...words: unknown[]): void {
+  console.log(words.join(' '));
+}
+
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+
+/** The test's next line: the broker is there. */
+export async function told(): Promise<void> {
+  await lines.next();
+}
+
+/** Nothing is listened to any more: the process ends by itself. */
+export function done(): void {
+  say('bye');
+  process.stdin.destroy();
+}
