@@ -11,7 +11,8 @@ import { LIMIT } from '../../protocol/limits.ts';
 import { PROBE_PROPERTY, SCOPES_HEADER, VHOST_HEADER } from '../../protocol/link/proof.ts';
 import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import { API_KEY_SCOPES, type ApiKeyScope } from '../../protocol/scopes.ts';
-import type { DialResult, Link } from '../link.ts';
+import type { LinkHandlers, ObjectLink } from '../link.ts';
+import type { NoLink } from '../refusal.ts';
 import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
 import { AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { type Fields, METHOD } from './wire/codec.ts';
@@ -23,7 +24,17 @@ export interface Introduction extends SaslCredential {
   probe: string;
 }
 
-export type VhostDial = (client: Introduction) => Promise<DialResult<VhostLinkUp, VhostLinkDown>>;
+/** A client's link as its connection sees it. */
+export interface VhostLink extends ObjectLink<VhostLinkUp> {
+  /** Frames that came before are handed over now. */
+  attach(handlers: LinkHandlers<VhostLinkDown>): void;
+}
+
+export type VhostDialResult =
+  | { outcome: 'accepted'; link: VhostLink; headers: Record<string, string> }
+  | NoLink;
+
+export type VhostDial = (client: Introduction) => Promise<VhostDialResult>;
 
 export interface Tuned {
   frameMax: number;
@@ -33,7 +44,7 @@ export interface Tuned {
 
 /** What a finished handshake hands to the running connection. */
 export interface Session extends Tuned {
-  link: Link<VhostLinkUp, VhostLinkDown>;
+  link: VhostLink;
   username: string;
   vhost: string;
   /** What the client may publish; undefined where its edge does not say. */
@@ -66,7 +77,7 @@ export class Handshake {
   readonly #dial: VhostDial;
   readonly #send: (method: number, fields: Fields) => void;
   #state: State = 'start-ok';
-  #link: Link<VhostLinkUp, VhostLinkDown> | undefined;
+  #link: VhostLink | undefined;
   #vhost = '';
   #scopes: ReadonlySet<ApiKeyScope> | undefined;
   /** Of the secret, which itself is not kept. */

@@ -3,7 +3,7 @@
  * All of it is seeded through an edge of its own, which then ends: an object that a tool has called through Miniflare
  * is held in memory by Miniflare's stub for as long as that edge lives, and would never hibernate.
  */
-import { type ChildProcess, execFileSync, fork } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
@@ -18,9 +18,8 @@ import { Partner, type PartnerOptions } from '../partner.ts';
 import { freePort } from '../ports.ts';
 import type { SeededPlant } from '../seed.ts';
 import { type OrganizationOptions, type SeededOrganization, seedBench } from './bench-seed.ts';
+import { GENERATOR_CORE, pin, SYSTEM_CORE } from './cores.ts';
 
-const SYSTEM_CORE = '0';
-const GENERATOR_CORE = '1';
 /** More load than this before a run comes from something else. */
 const MAX_LOAD = 0.7;
 
@@ -172,9 +171,4 @@ async function startBridge(
   });
   const [message] = (await once(bridge, 'message')) as [{ ports: BenchPorts }];
   return { bridge, ports: message.ports };
-}
-
-/** All threads of a process to one core; children that it starts later inherit it. */
-function pin(pid: number, core: string): void {
-  execFileSync('taskset', ['-a', '-cp', core, String(pid)], { stdio: 'ignore' });
 }

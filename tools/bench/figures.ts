@@ -8,6 +8,9 @@ export interface Figure {
   name: string;
   value: number;
   unit: string;
+  /** Of several rounds, whose median the value is. */
+  least?: number;
+  most?: number;
   /** What is aimed for, in words. */
   target?: string;
 }
@@ -16,6 +19,10 @@ export interface Figure {
 export function percentile(samples: readonly number[], share: number): number {
   const sorted = [...samples].sort((left, right) => left - right);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
+
+export function median(values: readonly number[]): number {
+  return percentile(values, 0.5);
 }
 
 /** User and system time of a process so far, in ms. */
@@ -27,9 +34,10 @@ export function processCpuMs(pid: number): number {
 
 export function report(id: string, title: string, figures: readonly Figure[]): void {
   console.log(`\n${id.toUpperCase()}  ${title}\n`);
-  for (const { name, value, unit, target } of figures) {
-    const shown = value >= 100 ? value.toFixed(0) : value.toFixed(2);
-    console.log(`  ${name.padEnd(52)} ${shown.padStart(9)} ${unit.padEnd(12)} ${target ?? ''}`);
+  for (const { name, value, unit, target = '', least, most } of figures) {
+    const range = least === undefined || most === undefined ? '' : `${shown(least)} to ${shown(most)}`;
+    const aim = range && target ? `${range}   ${target}` : range + target;
+    console.log(`  ${name.padEnd(52)} ${shown(value).padStart(9)} ${unit.padEnd(12)} ${aim}`);
   }
   const folder = join(import.meta.dirname, '..', '..', 'bench-results');
   mkdirSync(folder, { recursive: true });
@@ -38,6 +46,10 @@ export function report(id: string, title: string, figures: readonly Figure[]): v
     file,
     JSON.stringify({ id, title, machine: machine(), at: new Date().toISOString(), figures }, null, 2),
   );
+}
+
+function shown(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value.toFixed(2);
 }
 
 function machine(): Record<string, string | number> {

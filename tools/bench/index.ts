@@ -2,6 +2,7 @@
  * `npm run bench -- <id> [minutes]`: prints a table, writes JSON under bench-results/. docs/performance.md quotes the
  * figures. A number behind an id is how many minutes it runs, where it has a length.
  */
+import { benchAmqp } from './amqp.ts';
 import { assertQuiet } from './bench-stack.ts';
 import { benchDeviceList } from './device-list.ts';
 import { benchFlood } from './flood.ts';
@@ -16,6 +17,7 @@ import { benchBoundary } from './p9-boundary.ts';
 import { benchSoak } from './soak.ts';
 
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
+  amqp: benchAmqp,
   p1: benchCommands,
   p2: benchTelemetry,
   p5: benchIdle,
