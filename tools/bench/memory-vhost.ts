@@ -7,11 +7,13 @@ import type { LinkHandlers } from '../../bridge/link.ts';
 import { LINK_VERSION } from '../../protocol/link/proof.ts';
 import {
   DELIVERY_WINDOW_BYTES,
-  messageBytes,
   type PublishFrame,
+  plainDeliveryBytes,
   type VhostLinkDown,
   type VhostLinkUp,
 } from '../../protocol/link/vhost.ts';
+
+const MESSAGE_ID = '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11';
 
 type Consume = Extract<VhostLinkUp, { kind: 'consume' }>;
 
@@ -118,8 +120,13 @@ export class MemoryVhost implements VhostLink {
       const message = this.#queue.shift();
       if (!message) return;
       const { routingKey, body, encoding } = message;
-      const properties = { raw: message.properties };
-      const bytes = messageBytes({ body, routingKey, properties });
+      // Those of our events.
+      const properties = {
+        contentType: 'application/json',
+        messageId: MESSAGE_ID,
+        timestampMs: 1_800_000_000_000,
+      };
+      const bytes = plainDeliveryBytes(message);
       this.#deliveredBytes += bytes;
       this.#lease += 1;
       this.#leased.add(this.#lease);

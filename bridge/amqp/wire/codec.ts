@@ -17,6 +17,9 @@ interface Argument {
   type: ArgumentType;
 }
 
+/** Arguments of a basic.ack: the tag and a byte of bits. */
+const ACK_BYTES = 9;
+
 interface Definitions {
   constants: Record<string, number>;
   decode(id: number, payload: Buffer): Fields;
@@ -98,9 +101,16 @@ const PROPERTIES = definitions.info(BASIC_CLASS).args;
 
 /** Throws an AmqpError on arguments that do not decode, or hold tables within tables beyond reason. */
 export function decodeMethod(id: number, args: Buffer): Fields {
+  if (id === METHOD.basicAck && args.length === ACK_BYTES) return readAck(args);
   // What is answered names queues and tags again: as text that is none they may not fit any more.
   check(definitions.info(id).args, args, { from: 0, isMethod: true }, id);
   return definitions.decode(id, args);
+}
+
+/** By hand: one comes for each delivery. */
+function readAck(args: Buffer): Fields {
+  const deliveryTag = args.readUInt32BE(0) * 2 ** 32 + args.readUInt32BE(4);
+  return { deliveryTag, multiple: (args.readUInt8(8) & 1) !== 0 };
 }
 
 function check(

@@ -1,8 +1,7 @@
 /** A login that the edge does not decide, or not in time: trouble is nobody's fault (rule 7), and waiting has an end. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { VhostDialResult } from '../../../bridge/amqp/handshake.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import type { DialResult } from '../../../bridge/link.ts';
-import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import { connectAmqp, dialEdge, openAmqp } from '../../support/bridge-amqp.ts';
 import { PROTOCOL_HEADER } from '../../support/bridge-amqp-frames.ts';
 import { type Answer, envelope, TestEdge } from '../../support/bridge-edge.ts';
@@ -55,9 +54,9 @@ describe('a login that is under way', () => {
   /** A dial that is answered by hand. */
   function pendingDial() {
     const signal = new Signal();
-    let answer: ((result: DialResult<VhostLinkUp, VhostLinkDown>) => void) | undefined;
+    let answer: ((result: VhostDialResult) => void) | undefined;
     const dial = () =>
-      new Promise<DialResult<VhostLinkUp, VhostLinkDown>>((resolve) => {
+      new Promise<VhostDialResult>((resolve) => {
         answer = resolve;
         signal.changed();
       });

@@ -1,11 +1,17 @@
 /** Deliveries as bytes: cut by the tuned frame size, properties kept as the publisher sent them. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeProperties, METHOD } from '../../../../bridge/amqp/wire/codec.ts';
+import { encodeMethod, encodeProperties, METHOD } from '../../../../bridge/amqp/wire/codec.ts';
 import { encodeDelivery } from '../../../../bridge/amqp/wire/delivery.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
 import type { Delivery } from '../../../../protocol/link/vhost.ts';
-import { definitions, type Fields, tableBytes, tableEntry } from '../../../support/bridge-amqp-frames.ts';
+import {
+  definitions,
+  type Fields,
+  frame,
+  tableBytes,
+  tableEntry,
+} from '../../../support/bridge-amqp-frames.ts';
 import { properties } from '../../../support/bridge-amqp-values.ts';
 
 const FIELDS = { consumerTag: 'ct', deliveryTag: 7, redelivered: true, exchange: 'vcp', routingKey: 'k' };
@@ -60,6 +66,40 @@ describe('a delivery', () => {
     expect(header?.payload.readUInt16BE(0)).toBe(60);
     expect(header?.payload.readBigUInt64BE(4)).toBe(4n);
     expect(body?.payload.toString()).toBe('čau');
+  });
+
+  it('is what the codec makes of it, whatever its text is', () => {
+    const text = (maxLength: number) =>
+      fc.array(fc.nat(0xffff), { maxLength }).map((units) => String.fromCharCode(...units));
+    const own = fc.record(
+      { contentType: text(85), messageId: text(85), correlationId: text(85), timestampMs: fc.maxSafeNat() },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(own, text(300), text(60), fc.maxSafeNat(), (named, body, consumerTag, deliveryTag) => {
+        const fields = { ...FIELDS, consumerTag, deliveryTag };
+        const message = delivery({ properties: named, body });
+        const bytes = encodeDelivery(9, { id: METHOD.basicDeliver, fields }, message, 131_072);
+        const { timestampMs, ...texts } = named;
+        const timestamp = timestampMs === undefined ? {} : { timestamp: Math.floor(timestampMs / 1_000) };
+        const content = Buffer.from(body);
+        const expected = [
+          encodeMethod(METHOD.basicDeliver, 9, fields),
+          encodeProperties(9, content.length, { deliveryMode: 2, ...texts, ...timestamp }),
+          ...(content.length > 0 ? [frame(3, 9, content)] : []),
+        ];
+        expect(bytes).toEqual(Buffer.concat(expected));
+      }),
+    );
+  });
+
+  it('without a property that no short string holds arrives all the same', () => {
+    const properties = {
+      messageId: 'm'.repeat(256),
+      contentType: 'text/plain',
+      correlationId: 'č'.repeat(128),
+    };
+    expect(propertiesOf(delivery({ properties }))).toEqual({ contentType: 'text/plain', deliveryMode: 2 });
   });
 
   it('without a body has no body frame', () => {
