@@ -75,10 +75,21 @@ export function assertQuiet(): void {
   }
 }
 
+let sharedCertificates: string | undefined;
+
+/** One for all stacks of this process: what Miniflare trusts, it reads once. */
+function certificatesFolder(): string {
+  if (sharedCertificates) return sharedCertificates;
+  const folder = mkdtempSync(join(tmpdir(), 'sitewire-bench-certificates-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  sharedCertificates = folder;
+  return folder;
+}
+
 export async function startBenchStack(options: BenchOptions = {}): Promise<BenchStack> {
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-bench-'));
   const secrets = makeSecrets('acme');
-  const certificates = await ensureCertificates(join(folder, 'certificates'));
+  const certificates = await ensureCertificates(certificatesFolder());
   const edgeOptions: EdgeOptions = {
     dataFolder: join(folder, 'edge'),
     port: 0,

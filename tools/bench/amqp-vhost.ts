@@ -1,0 +1,82 @@
+/**
+ * The whole way against RabbitMQ: TLS, bridge, Vhost and one Site, with a confirm when the command is recorded. Each
+ * publish is a signed command to a sub-device that is not there: verified, judged, logged, and answered with one event.
+ */
+import { createHmac, randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { envelopeSigningString } from '../../protocol/signing.ts';
+import { LoadClient } from './amqp-load.ts';
+import { compare, durableQueue, type Side } from './amqp-sides.ts';
+import { type BenchOptions, type BenchStack, startBenchStack } from './bench-stack.ts';
+import type { Figure } from './figures.ts';
+import { METERED_ENTRY, OBJECT_KINDS, readMeters, rowsOf, sum } from './meters.ts';
+import type { RabbitMq } from './rabbitmq.ts';
+
+const LOAD = { messages: 2_000, warmUp: 2_000, inFlight: 100 };
+const ROWS_MESSAGES = 1_000;
+/** What is written a moment later counts, too. */
+const ROWS_SETTLE_MS = 8_000;
+const ROUTING_KEY = 'acme.command.device';
+
+export async function benchThroughVhost(rabbitMq: RabbitMq): Promise<Figure[]> {
+  const stack = await startBenchStack();
+  const ours = await sideOf(stack);
+  const theirs = await durableQueue(rabbitMq.tls, ours.bodies);
+  const figures = await compare('through the Vhost', ours, theirs, LOAD);
+  await stack.stop();
+  return [...figures, ...(await countRows({ entry: METERED_ENTRY }))];
+}
+
+async function sideOf(stack: BenchStack): Promise<Side> {
+  const { host, port, slug, key, vhost, ca, signingKey } = stack.partnerOptions();
+  const siteId = stack.plants[0]?.id ?? '';
+  return {
+    address: { protocol: 'amqps', hostname: host, port, username: slug, password: key, vhost, ca },
+    route: { exchange: 'vcp', routingKey: ROUTING_KEY },
+    queues: [`vcp.${slug}.event.status`],
+    bodies: (count) => Array.from({ length: count }, () => signedCommand(siteId, signingKey)),
+  };
+}
+
+function signedCommand(siteId: string, signingKey: string): Buffer {
+  const command = { deviceId: 'BESS-0', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } };
+  const payload = { commands: [command] };
+  const envelope = {
+    version: '1.1',
+    messageId: randomUUID(),
+    correlationId: randomUUID(),
+    timestamp: new Date().toISOString(),
+    source: 'acme-trader',
+    siteId,
+  };
+  const signed = envelopeSigningString(envelope, ROUTING_KEY, JSON.stringify(payload)) ?? '';
+  const signature = createHmac('sha256', signingKey).update(signed).digest('hex');
+  return Buffer.from(JSON.stringify({ ...envelope, payload, signature }));
+}
+
+/** Rows of Site and Vhost a publish and its event, counted by meters: not in the run whose time is taken. */
+async function countRows(options: BenchOptions): Promise<Figure[]> {
+  const stack = await startBenchStack(options);
+  const side = await sideOf(stack);
+  const client = await LoadClient.connect(side.address);
+  const rows = async (): Promise<Record<string, number>> => {
+    await pause(ROWS_SETTLE_MS);
+    const meters = await readMeters(stack);
+    return Object.fromEntries(OBJECT_KINDS.map((kind) => [kind, sum(meters[kind].map(rowsOf))]));
+  };
+  const both = async (messages: number) => {
+    await client.publish(side.route, side.bodies(messages), LOAD.inFlight);
+    await client.take(side.queues, messages);
+  };
+  await both(1);
+  const before = await rows();
+  await both(ROWS_MESSAGES);
+  const after = await rows();
+  await client.close();
+  await stack.stop();
+  return OBJECT_KINDS.map((kind) => ({
+    name: `rows written a publish and its event (${kind})`,
+    value: ((after[kind] ?? 0) - (before[kind] ?? 0)) / ROWS_MESSAGES,
+    unit: 'rows',
+  }));
+}
