@@ -21,15 +21,24 @@ export interface OrganizationOptions {
   /** Devices of each plant beside its gateway, and of which type: gateways when nothing is said. */
   moreDevices?: number;
   moreType?: 'GATEWAY' | 'SENSOR';
+  /** API keys beside the first. */
+  moreKeys?: number;
   /** What the organization sets for itself; the highest rates when nothing is said. */
   settings?: Record<string, number>;
+}
+
+export interface BenchKey {
+  id: string;
+  key: string;
+  signingKey: string;
 }
 
 export interface SeededOrganization {
   id: string;
   slug: string;
   admin: { email: string; password: string };
-  apiKey: { id: string; key: string; signingKey: string };
+  apiKey: BenchKey;
+  moreKeys: BenchKey[];
   plants: SeededPlant[];
   /** By plant id. */
   moreDevices: Map<string, SeededPlant['gateway'][]>;
@@ -72,6 +81,8 @@ async function seedOne(edge: Edge, options: OrganizationOptions): Promise<Seeded
   const admin = await seedOrganization(edge.url, secrets, settings);
   const id = admin.organizationId ?? '';
   const apiKey = await seedApiKey(admin);
+  const moreKeys: BenchKey[] = [];
+  for (let more = 0; more < (options.moreKeys ?? 0); more++) moreKeys.push(await seedApiKey(admin));
   const plants: SeededPlant[] = [];
   const moreDevices = new Map<string, SeededPlant['gateway'][]>();
   for (let count = 0; count < options.plants; count++) {
@@ -83,7 +94,7 @@ async function seedOne(edge: Edge, options: OrganizationOptions): Promise<Seeded
     }
     moreDevices.set(plant.id, devices);
   }
-  return { id, slug: options.slug, admin: secrets.admin, apiKey, plants, moreDevices };
+  return { id, slug: options.slug, admin: secrets.admin, apiKey, moreKeys, plants, moreDevices };
 }
 
 function newPlant(): PlantSeed {

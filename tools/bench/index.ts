@@ -3,6 +3,7 @@
  * figures. A number behind an id is how many minutes it runs, where it has a length.
  */
 import { benchAmqp } from './amqp.ts';
+import { benchAmqpIdle } from './amqp-idle.ts';
 import { assertQuiet } from './bench-stack.ts';
 import { benchDeviceList } from './device-list.ts';
 import { benchFlood } from './flood.ts';
@@ -18,6 +19,7 @@ import { benchSoak } from './soak.ts';
 
 const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = {
   amqp: benchAmqp,
+  'amqp-idle': benchAmqpIdle,
   p1: benchCommands,
   p2: benchTelemetry,
   p5: benchIdle,

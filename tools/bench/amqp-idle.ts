@@ -1,0 +1,141 @@
+/**
+ * What an idle AMQP client costs the bridge, TLS to it, plain HTTP and TLS from there to the edge; then five hundred idle
+ * and fifty busy ones for as long as is asked, a line a minute: what is wanted is that nothing grows.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { Partner } from '../partner.ts';
+import { type BenchStack, startBenchStack } from './bench-stack.ts';
+import { type Figure, report } from './figures.ts';
+import { repeat } from './plant-load.ts';
+import { bridgeHeap, descriptorsOf, memoryOf } from './process-figures.ts';
+
+const COUNTS = [100, 500];
+const BUSY = 50;
+/** A key allows ten connections. */
+const PER_KEY = 10;
+const KEYS = (Math.max(...COUNTS) + BUSY) / PER_KEY;
+/** The bridge dials eight at a time for one address. */
+const AT_ONCE = 8;
+const MINUTES = 10;
+const MINUTE_MS = 60_000;
+/** Until what the connects left behind has been collected. */
+const SETTLE_MS = 20_000;
+/** Between two publishes of a busy client. */
+const BUSY_PAUSE_MS = 1_000;
+/** Before that a process compiles and fills its caches. */
+const SETTLED_MINUTES = 2;
+
+export async function benchAmqpIdle(minutes: number = MINUTES): Promise<void> {
+  const figures: Figure[] = [];
+  for (const edgeTls of [false, true]) {
+    const stack = await startBenchStack({
+      organizations: [{ slug: 'acme', plants: 1, moreKeys: KEYS }],
+      pinned: false,
+      edgeTls,
+    });
+    const idle: Partner[] = [];
+    const leg = edgeTls ? 'TLS to the edge' : 'plain to the edge';
+    for (const count of COUNTS) figures.push(...(await grow(stack, idle, count, leg)));
+    if (edgeTls) figures.push(...(await stay(stack, minutes)));
+    for (const partner of idle) await partner.close();
+    await stack.stop();
+  }
+  report(
+    'amqp-idle',
+    `idle partners with a consumer each, TLS to the bridge, ${minutes} minutes with ${BUSY} busy`,
+    figures,
+  );
+}
+
+/** The connection of that number, on the key that is its. */
+async function connect(stack: BenchStack, index: number): Promise<Partner> {
+  const [organization] = stack.organizations;
+  const apiKey = organization?.moreKeys[Math.floor(index / PER_KEY)];
+  if (!organization || !apiKey) throw new Error(`there is no key for connection ${index}`);
+  const partner = await Partner.connect(stack.partnerOptions({ ...organization, apiKey }));
+  await partner.consume('event.status');
+  return partner;
+}
+
+async function grow(stack: BenchStack, idle: Partner[], count: number, leg: string): Promise<Figure[]> {
+  const edgePid = stack.edge.pid() ?? 0;
+  const before = { count: idle.length, bridge: memoryOf(stack.bridgePid).rss, edge: memoryOf(edgePid).rss };
+  let next = idle.length;
+  await repeat(
+    AT_ONCE,
+    () => next >= count,
+    async () => {
+      const index = next++;
+      idle.push(await connect(stack, index));
+    },
+  );
+  await pause(SETTLE_MS);
+  const perClient = (now: number, then: number) => ((now - then) * 1_024) / (idle.length - before.count);
+  const bridge = perClient(memoryOf(stack.bridgePid).rss, before.bridge);
+  return [
+    { name: `bridge, a client more up to ${count}, ${leg}`, value: bridge, unit: 'KB', target: '≤ 120' },
+    {
+      name: `workerd, a client more up to ${count}, ${leg}`,
+      value: perClient(memoryOf(edgePid).rss, before.edge),
+      unit: 'KB',
+    },
+  ];
+}
+
+/** Each busy client publishes about once a second and takes what comes of it; the idle ones of its key see it, too. */
+async function stay(stack: BenchStack, minutes: number): Promise<Figure[]> {
+  const siteId = stack.plants[0]?.id ?? '';
+  const busy: Partner[] = [];
+  for (let count = 0; count < BUSY; count++) busy.push(await connect(stack, Math.max(...COUNTS) + count));
+  const commands = [
+    { deviceId: 'BESS-0', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } },
+  ];
+  const untilMs = Date.now() + minutes * MINUTE_MS;
+  let published = 0;
+  const working = Promise.all(
+    busy.map((partner) =>
+      repeat(
+        1,
+        () => Date.now() >= untilMs,
+        async () => {
+          await partner.publish('device', siteId, { commands });
+          published += 1;
+          await pause(BUSY_PAUSE_MS);
+        },
+      ),
+    ),
+  );
+  const rows: { minute: number; rss: number; heap: number; descriptors: number }[] = [];
+  for (let minute = 0; minute <= minutes; minute++) {
+    if (minute > 0) await Promise.race([pause(MINUTE_MS), working]);
+    const { rss } = memoryOf(stack.bridgePid);
+    const heap = await bridgeHeap(stack.ports.metrics);
+    const descriptors = descriptorsOf(stack.bridgePid);
+    rows.push({ minute, rss, heap, descriptors });
+    console.log(
+      `minute ${minute}: bridge ${rss.toFixed(0)} MiB, heap ${heap.toFixed(0)} MiB, ${descriptors} descriptors, ${published} published`,
+    );
+  }
+  await working;
+  for (const partner of busy) await partner.close();
+  const last = rows.at(-1);
+  const settled = rows[Math.min(SETTLED_MINUTES, Math.floor(minutes / 2))];
+  if (!last || !settled) throw new Error('nothing was looked at');
+  const span = Math.max(1, last.minute - settled.minute);
+  return [
+    { name: 'published meanwhile', value: published, unit: '' },
+    { name: 'bridge RSS at the end', value: last.rss, unit: 'MiB' },
+    {
+      name: 'bridge RSS, once settled',
+      value: (last.rss - settled.rss) / span,
+      unit: 'MiB/min',
+      target: '0',
+    },
+    {
+      name: 'descriptors more, once settled',
+      value: last.descriptors - settled.descriptors,
+      unit: '',
+      target: '0',
+    },
+  ];
+}
