@@ -2,9 +2,12 @@
 import { randomBytes } from 'node:crypto';
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
 import { channelError, connectionError } from '../wire/amqp-error.ts';
-import { type Fields, METHOD } from '../wire/codec.ts';
+import { METHOD } from '../wire/codec.ts';
 import { encodeDelivery } from '../wire/delivery.ts';
+import { behindStrings, readArguments } from '../wire/table.ts';
 import { type MethodHandler, queueOf } from './method.ts';
+
+const INTEGERS = ['byte', 'unsignedbyte', 'short', 'unsignedshort', 'signedint', 'unsignedint', 'long'];
 
 export const qos: MethodHandler = (channel, fields, method) => {
   const { prefetchSize, prefetchCount, global } = fields as {
@@ -18,14 +21,14 @@ export const qos: MethodHandler = (channel, fields, method) => {
   channel.reply(METHOD.basicQosOk, {});
 };
 
-export const consume: MethodHandler = (channel, fields, method) => {
+export const consume: MethodHandler = (channel, fields, method, args) => {
   const queue = queueOf(channel, fields, method);
   const tag = String(fields.consumerTag) || `amq.ctag-${randomBytes(16).toString('base64url')}`;
   if (channel.tags.has(tag)) throw connectionError(530, `attempt to reuse consumer tag '${tag}'`, method);
   channel.tags.add(tag);
   const { noAck, exclusive } = fields as { noAck: boolean; exclusive: boolean };
   const { id, prefetch } = channel;
-  const priority = priorityOf(fields, queue, channel.host.vhost, method);
+  const priority = priorityOf(args, `queue '${queue}' in vhost '${channel.host.vhost}'`, method);
   channel.request(
     method,
     (seq) => ({ kind: 'consume', seq, channel: id, tag, queue, noAck, exclusive, prefetch, priority }),
@@ -35,13 +38,20 @@ export const consume: MethodHandler = (channel, fields, method) => {
   );
 };
 
-/** The consumer's own `x-priority`; 0 when it says nothing. */
-function priorityOf(fields: Fields, queue: string, vhost: string, method: number): number {
-  const typed = fields.arguments as Fields | undefined;
-  const priority = typed && Object.hasOwn(typed, 'x-priority') ? typed['x-priority'] : 0;
-  if (typeof priority === 'number' && Number.isSafeInteger(priority)) return priority;
-  const what = `invalid arg 'x-priority' for queue '${queue}' in vhost '${vhost}': {unacceptable_type,longstr}`;
-  throw channelError(406, what, method);
+/** The consumer's own `x-priority`, 0 when it says nothing; `what`: its queue, as errors name it. */
+function priorityOf(args: Buffer, what: string, method: number): number {
+  let priority = 0;
+  for (const { name, type, value } of readArguments(args, behindStrings(args, 2) + 1)) {
+    const invalid = (why: string) => channelError(406, `invalid arg '${name}' for ${what}: ${why}`, method);
+    if (name === 'x-priority') {
+      if (!Number.isSafeInteger(value) || !INTEGERS.includes(type))
+        throw invalid(`"expected integer, got ${type}"`);
+      priority = Number(value);
+    } else if (name === 'x-cancel-on-ha-failover' && type !== 'bool') {
+      throw invalid(`{unacceptable_type,${type}}`);
+    }
+  }
+  return priority;
 }
 
 export const cancel: MethodHandler = (channel, fields, method) => {

@@ -2,7 +2,8 @@
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
 import { channelError, connectionError } from '../wire/amqp-error.ts';
 import { type Fields, METHOD } from '../wire/codec.ts';
-import { accessRefused, type MethodHandler } from './method.ts';
+import { behindStrings, readArguments } from '../wire/table.ts';
+import { accessRefused, checkNotDefault, type MethodHandler } from './method.ts';
 
 const OURS = { type: 'topic', durable: true, autoDelete: false, internal: false } as const;
 const ARGUMENT_NAMES = {
@@ -14,7 +15,7 @@ const ARGUMENT_NAMES = {
 const ALTERNATE = 'alternate-exchange';
 const TYPES = ['direct', 'fanout', 'topic', 'headers'];
 
-export const declareExchange: MethodHandler = (channel, fields, method) => {
+export const declareExchange: MethodHandler = (channel, fields, method, args) => {
   const name = String(fields.exchange);
   const { vhost } = channel.host;
   const isPassive = fields.passive === true;
@@ -24,7 +25,7 @@ export const declareExchange: MethodHandler = (channel, fields, method) => {
     if (!isPassive) throw accessRefused(channel, 'exchange', name, method);
     throw channelError(404, `no exchange '${name}' in vhost '${vhost}'`, method);
   }
-  const difference = isPassive ? undefined : firstDifference(fields);
+  const difference = isPassive ? undefined : firstDifference(fields, args);
   if (difference) {
     const { argument, text } = difference;
     const what = `inequivalent arg '${argument}' for exchange '${name}' in vhost '${vhost}': ${text}`;
@@ -44,12 +45,8 @@ function checkType(type: string, method: number): void {
   if (!TYPES.includes(type)) throw connectionError(503, `unknown exchange type '${type}'`, method);
 }
 
-function checkNotDefault(name: string, method: number): void {
-  if (name === '') throw channelError(403, 'operation not permitted on the default exchange', method);
-}
-
 /** Of its arguments RabbitMQ compares one, the exchange that takes what is not routed; ours has none. */
-function firstDifference(fields: Fields): { argument: string; text: string } | undefined {
+function firstDifference(fields: Fields, args: Buffer): { argument: string; text: string } | undefined {
   for (const key of Object.keys(OURS) as (keyof typeof OURS)[]) {
     if (fields[key] === OURS[key]) continue;
     return {
@@ -57,8 +54,8 @@ function firstDifference(fields: Fields): { argument: string; text: string } | u
       text: `received '${fields[key]}' but current is '${OURS[key]}'`,
     };
   }
-  const table = (fields.arguments ?? {}) as Fields;
-  if (!Object.hasOwn(table, ALTERNATE)) return undefined;
-  const text = `received the value '${table[ALTERNATE]}' of type 'longstr' but current is none`;
+  const alternate = readArguments(args, behindStrings(args, 2) + 1).find(({ name }) => name === ALTERNATE);
+  if (!alternate) return undefined;
+  const text = `received the value '${alternate.value}' of type '${alternate.type}' but current is none`;
   return { argument: ALTERNATE, text };
 }

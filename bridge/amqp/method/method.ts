@@ -57,6 +57,10 @@ export function accessRefused(
   return channelError(403, what, method);
 }
 
+export function checkNotDefault(exchange: string, method: number): void {
+  if (exchange === '') throw channelError(403, 'operation not permitted on the default exchange', method);
+}
+
 /** The queue that a method names; an empty name is the one that was declared last. */
 export function queueOf({ lastQueue }: MethodChannel, fields: Fields, method: number): string {
   const queue = String(fields.queue) || lastQueue;

@@ -1,19 +1,20 @@
 /** The methods of class queue: what the object answers is what happens. */
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
+import { channelError } from '../wire/amqp-error.ts';
 import { type Fields, METHOD } from '../wire/codec.ts';
-import { readArguments } from '../wire/table.ts';
-import { accessRefused, type MethodChannel, type MethodHandler, queueOf } from './method.ts';
+import { behindStrings, readArguments } from '../wire/table.ts';
+import { accessRefused, checkNotDefault, type MethodChannel, type MethodHandler, queueOf } from './method.ts';
 
 /** The version of the link from which on there are queues of the partner's own. */
 const OWN_QUEUES = 5;
 
 export const declareQueue: MethodHandler = (channel, fields, method, args) => {
-  const queue = String(fields.queue);
+  // As RabbitMQ: a name has no line breaks.
+  const queue = String(fields.queue).replace(/[\r\n]/g, '');
   const flags = fields as { passive: boolean; durable: boolean; exclusive: boolean; autoDelete: boolean };
   const { passive, durable, exclusive, autoDelete } = flags;
   if (queue === '' && !passive) requireOwn(channel, 'amq.gen', method);
-  // Reserved short, the name, the bits.
-  const typed = readArguments(args, 2 + 1 + args.readUInt8(2) + 1);
+  const typed = readArguments(args, behindStrings(args, 1) + 1);
   const argumentNames = typed.map(({ name }) => name);
   channel.request(
     method,
@@ -36,9 +37,18 @@ export const bindQueue: MethodHandler = (channel, fields, method) => {
   const queue = queueOf(channel, fields, method);
   const exchange = String(fields.exchange);
   requireOwn(channel, queue, method);
-  if (exchange !== EXCHANGE) throw accessRefused(channel, 'exchange', exchange || 'amq.default', method);
-  const pattern = String(fields.routingKey);
+  checkNotDefault(exchange, method);
+  if (exchange.startsWith('amq.')) throw accessRefused(channel, 'exchange', exchange, method);
+  // As RabbitMQ: without both, the key is the name of the queue that was declared last.
+  const isShort = fields.queue === '' && fields.routingKey === '';
+  const pattern = isShort ? queue : String(fields.routingKey);
   const isBind = method === METHOD.queueBind;
+  if (exchange !== EXCHANGE) {
+    if (isBind) throw channelError(404, `no exchange '${exchange}' in vhost '${channel.host.vhost}'`, method);
+    // What is not bound is unbound.
+    if (fields.nowait !== true) channel.reply(METHOD.queueUnbindOk, {});
+    return;
+  }
   channel.request(
     method,
     (seq) => ({ kind: isBind ? 'bind' : 'unbind', seq, queue, pattern }),

@@ -61,6 +61,13 @@ function* entriesOf(bytes: Buffer, offset: number): Generator<HeaderEntry> {
   }
 }
 
+/** Where a method's bits stand, behind its reserved short and so many short strings. */
+export function behindStrings(args: Buffer, count: number): number {
+  let at = 2;
+  for (let string = 0; string < count; string++) at += 1 + args.readUInt8(at);
+  return at;
+}
+
 /** The arguments in a table at `offset`, the first of them: a declaration has few. */
 export function readArguments(bytes: Buffer, offset: number): TypedArgument[] {
   const typed: TypedArgument[] = [];

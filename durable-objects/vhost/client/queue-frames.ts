@@ -8,6 +8,7 @@ import { ok, type Result, refuse } from '../../../protocol/result.ts';
 import { queueByFullName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import {
+  forbiddenQueue,
   foreignPattern,
   inequivalent,
   inVhost,
@@ -84,13 +85,15 @@ function create(turn: Turn, client: Client, frame: Frame<'declare'>): Answer {
 /** [C-6.6] To our exchange: the bridge has looked at that. */
 export function bind(turn: Turn, client: Client, frame: Frame<'bind' | 'unbind'>): Answer {
   const { names, broker } = client;
+  if (frame.queue.startsWith('vcp.')) return refuse(forbiddenQueue(names, frame.queue));
+  if (!isOwnPattern(names.slug, frame.pattern)) return refuse(foreignPattern(names, frame.pattern));
   const own = changeable(client, frame.queue);
-  if (!own.ok) return own;
+  // What is not bound is unbound, as in RabbitMQ.
+  if (!own.ok) return frame.kind === 'unbind' && own.refusal.code === 404 ? ok({}) : own;
   if (frame.kind === 'unbind') {
     broker.queues.own.unbind(turn, own.value, frame.pattern);
     return ok({});
   }
-  if (!isOwnPattern(names.slug, frame.pattern)) return refuse(foreignPattern(names, frame.pattern));
   return broker.queues.own.bind(turn, own.value, frame.pattern)
     ? ok({})
     : refuse(tooManyBindings(names, frame.queue));

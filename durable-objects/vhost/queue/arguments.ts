@@ -32,8 +32,16 @@ const COMPARED = [
   'x-queue-leader-locator',
 ];
 const OFFERED = ['x-message-ttl', 'x-max-length'];
-const CLASSIC = { name: 'x-queue-type', value: 'classic' };
+/** What is so with all queues, or makes no difference here. */
+const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
+  'x-queue-type': ['classic'],
+  'x-overflow': ['drop-head'],
+  'x-queue-mode': ['default', 'lazy'],
+};
 const INTEGER_TYPES = ['byte', 'short', 'signedint', 'long', 'unsignedbyte', 'unsignedshort', 'unsignedint'];
+
+/** RabbitMQ's own limit, ten years. */
+const MAX_TTL_MS = 315_360_000_000;
 
 /** Of a partner's own queue [C-6.6]; its bytes are counted with those of all the others. */
 export function limitsOfOwn(what: string, typed: readonly TypedArgument[]): Result<QueueLimits, AmqpRefusal> {
@@ -44,13 +52,14 @@ export function limitsOfOwn(what: string, typed: readonly TypedArgument[]): Resu
   };
   for (const argument of typed) {
     const { name, type, value } = argument;
-    if (!COMPARED.includes(name) || isClassic(argument)) continue;
+    if (!COMPARED.includes(name) || isNeutral(argument)) continue;
     const invalid = (why: string) =>
       refuse(channelRefusal(406, `PRECONDITION_FAILED - invalid arg '${name}' for ${what}: ${why}`));
     if (!OFFERED.includes(name)) return invalid('not offered');
-    if (!INTEGER_TYPES.includes(type)) return invalid(`{unacceptable_type,${type}}`);
+    if (!INTEGER_TYPES.includes(type)) return invalid(`"expected integer, got ${type}"`);
     const number = Number(value);
     if (number < 0) return invalid(`{value_negative,${value}}`);
+    if (name === 'x-message-ttl' && number > MAX_TTL_MS) return invalid(`{value_too_large,${value}}`);
     if (name === 'x-message-ttl') limits.maxAgeMs = Math.min(number, limits.maxAgeMs);
     else limits.maxMessages = Math.min(number, limits.maxMessages);
   }
@@ -65,19 +74,23 @@ export function firstUnequal(
   for (const name of COMPARED) {
     const [is, said] = [find(current, name), find(received, name)];
     if (isEqual(is, said)) continue;
-    return { name, text: `received ${describe(said)} but current is ${describe(is)}` };
+    const text =
+      is && said
+        ? `received '${said.value}' but current is '${is.value}'`
+        : `received ${describe(said)} but current is ${describe(is)}`;
+    return { name, text };
   }
   return undefined;
 }
 
 function find(list: readonly TypedArgument[], name: string): TypedArgument | undefined {
   const argument = list.find((one) => one.name === name);
-  return argument && isClassic(argument) ? undefined : argument;
+  // That of all queues, said or not.
+  return argument?.name === 'x-queue-type' && argument.value === 'classic' ? undefined : argument;
 }
 
-/** A classic queue is what all of them are. */
-function isClassic({ name, value }: TypedArgument): boolean {
-  return name === CLASSIC.name && value === CLASSIC.value;
+function isNeutral({ name, value }: TypedArgument): boolean {
+  return NEUTRAL[name]?.includes(value) === true;
 }
 
 function isEqual(one: TypedArgument | undefined, other: TypedArgument | undefined): boolean {

@@ -18,8 +18,7 @@ function matchesWords(pattern: readonly string[], words: readonly string[]): boo
   return reached.has(words.length);
 }
 
-/** Whether a pattern can be meant for an organization's own events: its first word is the slug, or any [C-6.6]. */
+/** Whether a pattern is over an organization's own events [C-6.6]. */
 export function isOwnPattern(slug: string, pattern: string): boolean {
-  const [first] = pattern.split('.');
-  return first === slug || first === '*' || first === '#';
+  return pattern.startsWith(`${slug}.event.`);
 }

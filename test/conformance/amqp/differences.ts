@@ -1,7 +1,14 @@
 /** Where we answer otherwise than RabbitMQ, on purpose. One that no longer differs fails its test. */
 
 /** What we add to a message in the dead-letter queue, which stands here for any queue [C-7.1]. */
-export const DEAD_LETTER_HEADERS = ['x-death-reason', 'x-death-routing-key'];
+export const DEAD_LETTER_HEADERS = [
+  'x-death',
+  'x-death-reason',
+  'x-death-routing-key',
+  'x-first-death-exchange',
+  'x-first-death-queue',
+  'x-first-death-reason',
+];
 
 export interface Difference {
   /** What we answer. */
@@ -37,8 +44,44 @@ const NO_TX = 'Transactions are refused: confirms say what was recorded [C-6.3].
 const FOREIGN = 'Another organization’s names are not told apart from those of none, nor are ours [C-6.2].';
 const BODIES = 'Bodies have a limit of their own code, and are judged at their header [C-6.3].';
 
+/** What RabbitMQ offers of queues, or judges for itself, and we do not offer. */
+const NOT_OFFERED = {
+  'x-expires': ['60000', '0', '-1', '"60000"'],
+  'x-max-length-bytes': ['1000', '-1'],
+  'x-max-priority': ['5', '256', '-1', '"5"'],
+  'x-overflow': ['"reject-publish"', '"zzz"', '5'],
+  'x-queue-mode': ['"zzz"'],
+  'x-queue-type': ['"zzz"'],
+  'x-single-active-consumer': ['true', '"yes"'],
+  'x-dead-letter-exchange': ['"vcp"', '""', '5'],
+  'x-dead-letter-routing-key': ['"a"'],
+};
+
+function notOffered(name: string): Difference {
+  const what = `invalid arg '${name}' for queue '$own' in vhost '$V': not offered`;
+  return {
+    ours: refuses(`406 PRECONDITION_FAILED - ${what} [50/10]`),
+    why: 'A queue has a ttl and a length; what would do more is refused, and not left out unseen [C-6.6].',
+  };
+}
+
 /** By the title of their transcripts. */
 export const DIFFERENCES: Readonly<Record<string, Difference>> = {
+  ...Object.fromEntries(
+    Object.entries(NOT_OFFERED).flatMap(([name, values]) =>
+      values.map((value) => [`an own queue with ${name} ${value}`, notOffered(name)]),
+    ),
+  ),
+  'an exclusive queue of another connection is unbound': {
+    ours: [
+      ...refuses(
+        "405 RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '$own' in vhost '$V'. It could be originally declared on another connection or the exclusive property value does not match that of the origin... [50/50]",
+      ),
+      'beside: queue.declare-ok $own 0 0',
+      'beside: open',
+    ],
+    why: 'It is its connection’s alone, its bindings among it [C-6.6].',
+  },
   'what the server says of itself': {
     ours: [
       START,
@@ -47,6 +90,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
       'able basic.nack',
       'able connection.blocked',
       'able consumer_cancel_notify',
+      'able consumer_priorities',
       'able per_consumer_qos',
       'able publisher_confirms',
       TUNE,

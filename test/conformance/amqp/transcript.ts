@@ -18,8 +18,6 @@ export interface Transcript {
   steps: Step[];
   /** Its outcome has what the server says of itself. */
   introduced?: boolean;
-  /** Only RabbitMQ plays it: what it shows is not built yet. */
-  pending?: true;
 }
 
 /** Transcripts that share a vhost, one behind the other; with `atOnce` so many of them, for they wait and share nothing. */

@@ -15,10 +15,10 @@ export const declared = (fields: Fields = {}) => [declare(fields), until('queue.
 const deleted = [send('queue.delete', { queue: '$own' }), until('queue.delete-ok')];
 const passive = { passive: true };
 
-export const pending = (title: string, ...steps: Step[]): Transcript => ({ title, steps, pending: true });
+export const own = (title: string, ...steps: Step[]): Transcript => ({ title, steps });
 
 const argument = (name: string, value: unknown): Transcript =>
-  pending(`an own queue with ${name} ${JSON.stringify(value)}`, declare({ arguments: { [name]: value } }));
+  own(`an own queue with ${name} ${JSON.stringify(value)}`, declare({ arguments: { [name]: value } }));
 
 const ARGUMENTS: [string, unknown][] = [
   ['x-message-ttl', 60_000],
@@ -60,55 +60,55 @@ const ARGUMENTS: [string, unknown][] = [
 ];
 
 const NAMES: Transcript[] = [
-  pending('an own queue', ...declared()),
-  pending('an own queue without a name', ...declared({ queue: '' })),
-  pending(
+  own('an own queue', ...declared()),
+  own('an own queue without a name', ...declared({ queue: '' })),
+  own(
     'the queue without a name is the one declared last',
     ...declared({ queue: '' }),
     send('basic.get', { queue: '' }),
     until('basic.get-empty'),
   ),
-  pending('an own queue with a reserved name', declare({ queue: 'amq.foo' })),
-  pending('an own queue with a name made up like the server’s', declare({ queue: 'amq.gen-mine' })),
-  pending('an own queue with a name of ours', declare({ queue: 'vcp.mine' })),
-  pending('an own queue whose name begins like ours', ...declared({ queue: 'vcpmine-$own' })),
-  pending('an own queue with a line break in its name', ...declared({ queue: '$own\n' })),
-  pending('an own queue with a name that is no text', declare({ queue: '$own\u0001' })),
+  own('an own queue with a reserved name', declare({ queue: 'amq.foo' })),
+  own('an own queue with a name made up like the server’s', declare({ queue: 'amq.gen-mine' })),
+  own('an own queue with a name of ours', declare({ queue: 'vcp.mine' })),
+  own('an own queue whose name begins like ours', ...declared({ queue: 'vcpmine-$own' })),
+  own('an own queue with a line break in its name', ...declared({ queue: '$own\n' })),
+  own('an own queue with a name that is no text', declare({ queue: '$own\u0001' })),
 ];
 
 const FLAGS: Transcript[] = [
-  pending('an own queue that is durable', ...declared({ durable: true })),
-  pending('an own queue that is declared twice', ...declared(), ...declared()),
-  pending('an own queue that is declared again as durable', ...declared(), declare({ durable: true })),
-  pending('an own queue that is declared again as auto-delete', ...declared(), declare({ autoDelete: true })),
-  pending('an own queue that is declared again as exclusive', ...declared(), declare({ exclusive: true })),
-  pending('an exclusive queue that is declared again as shared', ...declared({ exclusive: true }), declare()),
-  pending(
+  own('an own queue that is durable', ...declared({ durable: true })),
+  own('an own queue that is declared twice', ...declared(), ...declared()),
+  own('an own queue that is declared again as durable', ...declared(), declare({ durable: true })),
+  own('an own queue that is declared again as auto-delete', ...declared(), declare({ autoDelete: true })),
+  own('an own queue that is declared again as exclusive', ...declared(), declare({ exclusive: true })),
+  own('an exclusive queue that is declared again as shared', ...declared({ exclusive: true }), declare()),
+  own(
     'an own queue that is declared again with an argument',
     ...declared(),
     declare({ arguments: { 'x-message-ttl': 60_000 } }),
   ),
-  pending(
+  own(
     'an own queue that is declared again without its argument',
     ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
     declare(),
   ),
-  pending(
+  own(
     'an own queue that is declared again with another value',
     ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
     declare({ arguments: { 'x-message-ttl': 70_000 } }),
   ),
-  pending(
+  own(
     'an own queue that is declared again with the same value of another type',
     ...declared({ arguments: { 'x-message-ttl': 60_000 } }),
     declare({ arguments: { 'x-message-ttl': { '!': 'long', value: 60_000 } } }),
   ),
-  pending(
+  own(
     'an own queue that is declared again with an unknown argument',
     ...declared(),
     ...declared({ arguments: { 'x-unknown': 'a' } }),
   ),
-  pending('an own queue that is exclusive and durable', ...declared({ exclusive: true, durable: true })),
+  own('an own queue that is exclusive and durable', ...declared({ exclusive: true, durable: true })),
 ];
 
 const EXCLUSIVE: Transcript[] = (
@@ -124,7 +124,7 @@ const EXCLUSIVE: Transcript[] = (
     ['unbound', 'queue.unbind', { exchange: 'vcp', routingKey: '$U.event.alarm' }],
   ] as const
 ).map(([word, method, fields]) =>
-  pending(
+  own(
     `an exclusive queue of another connection is ${word}`,
     beside(...declared({ exclusive: true })),
     send(method, { queue: '$own', ...fields }),
@@ -132,29 +132,29 @@ const EXCLUSIVE: Transcript[] = (
 );
 
 const ENDS: Transcript[] = [
-  pending('an own queue is deleted', ...declared(), ...deleted),
-  pending('a queue that is not there is deleted', ...deleted),
-  pending('a queue of no name is deleted', send('queue.delete', { queue: '' })),
-  pending(
+  own('an own queue is deleted', ...declared(), ...deleted),
+  own('a queue that is not there is deleted', ...deleted),
+  own('a queue of no name is deleted', send('queue.delete', { queue: '' })),
+  own(
     'a queue is deleted that was declared last',
     ...declared(),
     send('queue.delete', { queue: '' }),
     until('queue.delete-ok'),
   ),
-  pending(
+  own(
     'an own queue is deleted with nowait',
     ...declared(),
     send('queue.delete', { queue: '$own', nowait: true }),
     declare(passive),
   ),
-  pending(
+  own(
     'a queue with a consumer is deleted if it is unused',
     ...declared(),
     send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
     until('basic.consume-ok'),
     send('queue.delete', { queue: '$own', ifUnused: true }),
   ),
-  pending(
+  own(
     'a queue is deleted under its consumer',
     ...declared(),
     send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
@@ -163,7 +163,7 @@ const ENDS: Transcript[] = [
     until('basic.cancel'),
   ),
   {
-    ...pending(
+    ...own(
       'a queue is deleted under a consumer that does not know basic.cancel',
       ...declared(),
       send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
@@ -174,19 +174,19 @@ const ENDS: Transcript[] = [
     ),
     hello: { capabilities: {} },
   },
-  pending(
+  own(
     'an own queue is purged',
     ...declared(),
     send('queue.purge', { queue: '$own' }),
     until('queue.purge-ok'),
   ),
-  pending('a queue that is not there is purged', send('queue.purge', { queue: '$own' })),
-  pending(
+  own('a queue that is not there is purged', send('queue.purge', { queue: '$own' })),
+  own(
     'an own queue is purged with nowait',
     ...declared(),
     send('queue.purge', { queue: '$own', nowait: true }),
   ),
-  pending(
+  own(
     'an auto-delete queue goes with its last consumer',
     ...declared({ autoDelete: true }),
     send('basic.consume', { queue: '$own', consumerTag: 'ct' }),
@@ -195,23 +195,23 @@ const ENDS: Transcript[] = [
     until('basic.cancel-ok'),
     declare(passive),
   ),
-  pending(
+  own(
     'an auto-delete queue stays while it never had a consumer',
     ...declared({ autoDelete: true }),
     ...declared(passive),
   ),
-  pending(
+  own(
     'an exclusive queue goes with its connection',
     beside(...declared({ exclusive: true }), (stage) => stage.leave()),
     declare(passive),
   ),
-  pending(
+  own(
     'a queue that is not exclusive stays behind its connection',
     beside(...declared(), (stage) => stage.leave()),
     ...declared(passive),
     ...deleted,
   ),
-  pending('a queue of ours is not the partner’s to delete', send('queue.delete', { queue: QUEUE })),
+  own('a queue of ours is not the partner’s to delete', send('queue.delete', { queue: QUEUE })),
 ];
 
 export const ownQueues: Group = {

@@ -34,7 +34,7 @@ export const queues: Group = {
     passive('a queue of ours that is not there', 'vcp.$U.nothing'),
     passive('a queue of another organization', 'vcp.beta.event.alarm'),
     passive('a queue that the platform reads', 'vcp.$U.command'),
-    { ...passive('a queue with a reserved name', 'amq.nope'), pending: true as const },
+    { ...passive('a queue with a reserved name', 'amq.nope') },
     {
       title: 'a passive declaration with other flags',
       steps: [
@@ -45,7 +45,6 @@ export const queues: Group = {
     {
       title: 'a passive declaration without a name',
       steps: [send('queue.declare', { queue: '', passive: true })],
-      pending: true,
     },
     {
       title: 'a passive declaration without a name, behind one with',
@@ -54,7 +53,6 @@ export const queues: Group = {
         until('queue.declare-ok'),
         send('queue.declare', { queue: '', passive: true }),
       ],
-      pending: true,
     },
     {
       title: 'a passive declaration with nowait',
@@ -133,12 +131,8 @@ export const equivalence: Group = {
     declared('as it is, with nowait', { nowait: true }),
     declared('not durable', { durable: false }),
     declared('auto-delete', { autoDelete: true }),
-    declared('exclusive', { exclusive: true }, { pending: true }),
-    declared(
-      'not durable, exclusive and auto-delete',
-      { durable: false, exclusive: true, autoDelete: true },
-      { pending: true },
-    ),
+    declared('exclusive', { exclusive: true }),
+    declared('not durable, exclusive and auto-delete', { durable: false, exclusive: true, autoDelete: true }),
     declared('not durable and with an argument', { durable: false, arguments: { 'x-message-ttl': 60_000 } }),
     ...argumentsOf({
       'x-message-ttl': 60_000,
@@ -154,19 +148,11 @@ export const equivalence: Group = {
       'x-queue-type': 'classic',
       'x-unknown': 'a',
     }),
-    declared('as a quorum queue', { arguments: { 'x-queue-type': 'quorum' } }, { pending: true }),
-    declared('as a queue of an unknown type', { arguments: { 'x-queue-type': 'zzz' } }, { pending: true }),
-    declared(
-      'with two arguments',
-      { arguments: { 'x-max-length': 5, 'x-message-ttl': 60_000 } },
-      { pending: true },
-    ),
-    declared(
-      'with a large x-message-ttl',
-      { arguments: { 'x-message-ttl': 604_800_000 } },
-      { pending: true },
-    ),
-    declared('with a negative x-message-ttl', { arguments: { 'x-message-ttl': -1 } }, { pending: true }),
+    declared('as a quorum queue', { arguments: { 'x-queue-type': 'quorum' } }),
+    declared('as a queue of an unknown type', { arguments: { 'x-queue-type': 'zzz' } }),
+    declared('with two arguments', { arguments: { 'x-max-length': 5, 'x-message-ttl': 60_000 } }),
+    declared('with a large x-message-ttl', { arguments: { 'x-message-ttl': 604_800_000 } }),
+    declared('with a negative x-message-ttl', { arguments: { 'x-message-ttl': -1 } }),
     exchange('as it is', {}),
     exchange('as it is, with nowait', { nowait: true }),
     exchange('of another type', { type: 'direct' }),
@@ -178,7 +164,6 @@ export const equivalence: Group = {
     exchange('with an alternate-exchange', { arguments: { 'alternate-exchange': 'amq.fanout' } }),
     {
       ...exchange('with an alternate-exchange that is no text', { arguments: { 'alternate-exchange': 5 } }),
-      pending: true as const,
     },
     exchange('with an argument that is not known', { arguments: { 'x-unknown': 'a' } }),
     exchange('with an alternate-exchange and not durable', {
@@ -190,6 +175,6 @@ export const equivalence: Group = {
 
 function argumentsOf(table: Fields): Transcript[] {
   return Object.entries(table).map(([name, value]) =>
-    declared(`with ${name}`, { arguments: { [name]: value } }, { pending: true }),
+    declared(`with ${name}`, { arguments: { [name]: value } }),
   );
 }

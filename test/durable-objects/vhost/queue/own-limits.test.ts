@@ -29,7 +29,7 @@ async function openOwn(names: readonly string[], ttlMs?: number) {
     expect(await scene.partner.ask({ kind: 'declare', queue, ...FLAGS, arguments: typed })).toMatchObject({
       kind: 'ok',
     });
-    await scene.partner.ask({ kind: 'bind', queue, pattern: '#' });
+    await scene.partner.ask({ kind: 'bind', queue, pattern: `${scene.organization.slug}.event.#` });
   }
   return scene;
 }
