@@ -152,10 +152,10 @@ describe('what a partner may not do', () => {
       "exchange 'amq.topic' [50/20]",
     ],
     [
-      'queue.unbind from the default exchange',
+      'queue.unbind from another exchange',
       METHOD.queueUnbind,
-      { queue: 'q', exchange: '', routingKey: 'q', arguments: {} },
-      "exchange 'amq.default' [50/50]",
+      { queue: 'q', exchange: 'amq.direct', routingKey: 'q', arguments: {} },
+      "exchange 'amq.direct' [50/50]",
     ],
   ])('is refused with 403 on its channel: %s [C-6.2]', async (_title, method, fields, named) => {
     const { peer, link } = await openAmqp(edge);
