@@ -27,7 +27,7 @@ interface Kind {
   /** What brings it, where it is missing. */
   package?: string;
   isThere?: () => boolean;
-  /** Its own words for what befalls it; `lost` by SIGTERM, `broken` by SIGKILL. */
+  /** Its own words for what befalls it; `lost` by SIGTERM. */
   refused: string;
   denied?: string;
   lost?: string;
