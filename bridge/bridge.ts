@@ -8,13 +8,12 @@ import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../protocol
 import { Addresses } from './addresses.ts';
 import { AmqpConnection } from './amqp/connection.ts';
 import type { BridgeConfig } from './config.ts';
-import { type DialResult, dial, type Edge, startPulse } from './link.ts';
+import { type DialResult, dial, startPulse } from './link.ts';
 import { createMetricsServer, Metrics } from './metrics.ts';
 import { MqttEngine } from './mqtt/engine.ts';
+import { type Edge, whyNotReady } from './proof.ts';
 import type { Proxies } from './proxied.ts';
 import { createTlsListener, listen } from './tls.ts';
-
-const READY_TIMEOUT_MS = 2_000;
 
 /** Where it listens; `mtls`: where it has an authority for device certificates. */
 export interface BridgePorts {
@@ -63,7 +62,7 @@ export class Bridge {
         proxies,
       );
     this.#mqtt = this.#createMqtt();
-    this.#metricsServer = createMetricsServer(this.#metrics, () => this.#isReady());
+    this.#metricsServer = createMetricsServer(this.#metrics, () => this.#whyNotReady());
   }
 
   /** The ports it listens on, once it does. */
@@ -193,17 +192,11 @@ export class Bridge {
   ): DialResult<Up, Down> {
     this.#metrics.dials.inc({ protocol, outcome: result.outcome });
     if (result.outcome === 'trouble') log.warn({ reason: result.reason }, 'edge not reached');
+    if (result.outcome === 'unproven') log.error({ reason: result.reason }, 'edge does not take our proof');
     return result;
   }
 
-  async #isReady(): Promise<boolean> {
-    if (!this.#listening) return false;
-    try {
-      const signal = AbortSignal.timeout(READY_TIMEOUT_MS);
-      const response = await fetch(new URL('/healthz', this.#config.edgeUrl), { signal });
-      return response.ok;
-    } catch {
-      return false;
-    }
+  async #whyNotReady(): Promise<string | undefined> {
+    return this.#listening ? await whyNotReady(this.#edge) : 'it does not listen';
   }
 }

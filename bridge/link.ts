@@ -5,21 +5,13 @@
  * Smart batching: a frame goes at once while nothing is under way; after that frames gather until an answer comes,
  * or for two milliseconds, since one Site's answer may be held while others flow.
  */
-import { createHmac, randomUUID } from 'node:crypto';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
 import type { z } from 'zod';
 import { MAX_BATCH_CHARS, MAX_BATCH_FRAMES, packFrames, parseFrames } from '../protocol/link/batch.ts';
 import { ANSWER_TIMEOUT_MS, PING, PING_INTERVAL_MS, PONG, SIGN_OF_LIFE_MS } from '../protocol/link/live.ts';
-import {
-  type BridgeProof,
-  formatProof,
-  LINK_PATHS,
-  LINK_VERSION,
-  LINK_VERSION_HEADER,
-  PROOF_HEADER,
-  proofSigningString,
-} from '../protocol/link/proof.ts';
+import { LINK_PATHS, LINK_VERSION, LINK_VERSION_HEADER } from '../protocol/link/proof.ts';
 import { edgeTls } from './edge-tls.ts';
+import { type Edge, proofHeaders } from './proof.ts';
 import { judgeRefusal, type NoLink } from './refusal.ts';
 
 /** Frames gather no longer than this behind one that is not answered. */
@@ -27,15 +19,6 @@ const GATHER_MS = 2;
 const DIAL_TIMEOUT_MS = 8_000;
 /** An envelope is shorter; an answer that goes on is none of ours. */
 const MAX_REFUSAL_CHARS = 4_096;
-
-/** Where the edge is and who this bridge is. */
-export interface Edge {
-  /** http(s) base of the Worker. */
-  url: string;
-  secret: string;
-  bridge: string;
-  boot: string;
-}
 
 /** Whose link it is to be. */
 export interface LinkCredential {
@@ -230,18 +213,7 @@ export function dial<Up, Down>(
   const path = LINK_PATHS[protocol];
   const userinfo = Buffer.from(`${credential.username}:${credential.password}`).toString('base64');
   const authorization = `Basic ${userinfo}`;
-  const proof: BridgeProof = {
-    bridge: edge.bridge,
-    boot: edge.boot,
-    connection: randomUUID(),
-    address: credential.address,
-    fingerprint: credential.fingerprint,
-    timeMs: Date.now(),
-    probe: credential.probe ?? '',
-  };
-  const mac = createHmac('sha256', edge.secret)
-    .update(proofSigningString(proof, path, authorization))
-    .digest('hex');
+  const { address, fingerprint, probe = '' } = credential;
   const url = `${edge.url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`;
 
   return new Promise((settle) => {
@@ -249,7 +221,7 @@ export function dial<Up, Down>(
       ...edgeTls(edge.url),
       headers: {
         authorization,
-        [PROOF_HEADER]: formatProof(proof, mac),
+        ...proofHeaders(edge, path, authorization, { address, fingerprint, probe }),
         [LINK_VERSION_HEADER]: String(LINK_VERSION),
       },
       perMessageDeflate: false,
@@ -285,7 +257,7 @@ export function dial<Up, Down>(
       let body = '';
       response.setEncoding('utf8');
       const judge = () => {
-        resolve(judgeRefusal(response.statusCode ?? 0, body));
+        resolve(judgeRefusal({ status: response.statusCode ?? 0, headers: response.headers, body }));
         socket.terminate();
       };
       response.on('data', (part: string) => {

@@ -27,6 +27,10 @@ export class Metrics {
 
   constructor() {
     collectDefaultMetrics({ register: this.registry });
+    for (const protocol of ['amqp', 'mqtt']) {
+      for (const outcome of ['accepted', 'refused', 'unproven', 'trouble'])
+        this.dials.inc({ protocol, outcome }, 0);
+    }
   }
 
   #gauge(name: string, help: string, labelNames: string[]): Gauge {
@@ -46,16 +50,19 @@ export class Metrics {
   }
 }
 
-/** Ready means that the listeners are up and the edge answers. */
-export function createMetricsServer(metrics: Metrics, isReady: () => Promise<boolean>): Server {
+/** Ready means that the listeners are up, and that the edge answers and takes this bridge's proof. */
+export function createMetricsServer(
+  metrics: Metrics,
+  whyNotReady: () => Promise<string | undefined>,
+): Server {
   return createServer((request, response) => {
-    void answer(metrics, isReady, request, response);
+    void answer(metrics, whyNotReady, request, response);
   });
 }
 
 async function answer(
   metrics: Metrics,
-  isReady: () => Promise<boolean>,
+  whyNotReady: () => Promise<string | undefined>,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -64,8 +71,10 @@ async function answer(
       response.end('ok\n');
       return;
     case '/readyz': {
-      const ready = await isReady();
-      response.writeHead(ready ? 200 : 503).end(ready ? 'ready\n' : 'not ready\n');
+      const why = await whyNotReady();
+      response
+        .writeHead(why === undefined ? 200 : 503)
+        .end(why === undefined ? 'ready\n' : `not ready: ${why}\n`);
       return;
     }
     case '/metrics':

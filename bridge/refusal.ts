@@ -1,16 +1,40 @@
 /** What the edge's answer to an upgrade that it did not accept means (rule 7). */
 import { ERROR_STATUS } from '../protocol/errors.ts';
+import { CLOCK_HEADER } from '../protocol/link/proof.ts';
 
-/** A dial that gave no link: a refusal is the edge's own word; everything else that fails is trouble. */
+/**
+ * A dial that gave no link: a refusal is the edge's own word about the client, `unproven` its word about this bridge;
+ * everything else that fails is trouble.
+ */
 export type NoLink =
   | { outcome: 'refused'; status: number; code: string; message: string }
-  | { outcome: 'trouble'; reason: string };
+  | { outcome: 'unproven' | 'trouble'; reason: string };
 
-/** Only a 401, 403 or 409 with a code of our envelope is a refusal; a firewall's HTML 403 is trouble. */
-export function judgeRefusal(status: number, body: string): NoLink {
+/** What an edge answered, by its header names in lower case. */
+export interface EdgeAnswer {
+  status: number;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  body: string;
+}
+
+/**
+ * Only a 401, 403 or 409 with a code of our envelope is a refusal; a firewall's HTML 403 is trouble. The link paths
+ * exist for who proves itself alone: our own 404 says that the proof was not taken.
+ */
+export function judgeRefusal({ status, headers, body }: EdgeAnswer): NoLink {
   const envelope = readEnvelope(body);
   if (envelope && [401, 403, 409].includes(status)) return { outcome: 'refused', status, ...envelope };
+  if (envelope?.code === 'NOT_FOUND' && status === 404)
+    return { outcome: 'unproven', reason: whyUnproven(headers) };
   return { outcome: 'trouble', reason: `the edge answered ${status}` };
+}
+
+function whyUnproven(headers: EdgeAnswer['headers']): string {
+  const edgeMs = Number(headers[CLOCK_HEADER] ?? Number.NaN);
+  if (Number.isNaN(edgeMs))
+    return "the edge does not take this bridge's proof: is SITEWIRE_BRIDGE_SECRET one of its BRIDGE_SECRET?";
+  const seconds = Math.round((Date.now() - edgeMs) / 1_000);
+  return `this bridge's clock is ${Math.abs(seconds)} s ${seconds > 0 ? 'ahead of' : 'behind'} the edge's`;
 }
 
 function readEnvelope(body: string): { code: string; message: string } | undefined {

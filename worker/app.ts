@@ -2,12 +2,13 @@
 import { Hono } from 'hono';
 import { requestId } from 'hono/request-id';
 import { secureHeaders } from 'hono/secure-headers';
-import { LINK_PATHS } from '../protocol/link/proof.ts';
+import { LINK_PATHS, READY_PATH } from '../protocol/link/proof.ts';
 import { doorOf } from './auth/door.ts';
 import type { AppContext } from './env.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { jsonBody } from './http/json-body.ts';
 import { linkAmqp } from './link/amqp.ts';
+import { linkReady, tellClock } from './link/bridge-proof.ts';
 import { linkMqtt } from './link/mqtt.ts';
 import { openApiRoute } from './openapi.ts';
 import { type AnyRoute, mount } from './route.ts';
@@ -158,6 +159,8 @@ app.onError(handleError);
 app.notFound(handleNotFound);
 
 // Upgrades come before any header is touched: their answer is the object's own.
+app.use('/link/*', tellClock);
+app.get(READY_PATH, linkReady);
 app.get(LINK_PATHS.amqp, linkAmqp);
 app.get(LINK_PATHS.mqtt, linkMqtt);
 app.get(LINK_PATHS.mqttUncounted, linkMqtt);

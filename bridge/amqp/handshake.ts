@@ -162,6 +162,7 @@ export class Handshake {
         if (dialed.status !== 409) throw this.#loginRefused(mechanism);
         this.#refusal = dialed.message;
         return;
+      case 'unproven':
       case 'trouble':
         throw connectionError(320, 'the service is not available, try again');
     }

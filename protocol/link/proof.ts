@@ -10,7 +10,11 @@ export const LINK_PATHS = {
   mqtt: '/link/mqtt',
   mqttUncounted: '/link/mqtt/uncounted',
 } as const;
+/** What a bridge asks whether its proof is good: 204 then; without one it does not exist either. */
+export const READY_PATH = '/link/ready';
 export const PROOF_HEADER = 'sitewire-bridge';
+/** On a 404 to a proof whose secret is right and whose time is not: the edge's own time, epoch milliseconds. */
+export const CLOCK_HEADER = 'sitewire-clock';
 /** What an accepted AMQP upgrade answers: the vhost and slug of the credential. */
 export const VHOST_HEADER = 'sitewire-vhost';
 /** The scopes of the credential, separated by commas: with them the bridge judges publishes in their order. */

@@ -145,7 +145,6 @@ describe('trouble', () => {
     ['our 500', envelope('INTERNAL_SERVER_ERROR')],
     ['our 503', envelope('SERVICE_UNAVAILABLE')],
     ['our 429', envelope('TOO_MANY_REQUESTS')],
-    ['our 404', envelope('NOT_FOUND')],
     ['our 400', envelope('BAD_REQUEST')],
     ['our 423', envelope('ACCOUNT_LOCKED')],
     ['our 410', envelope('INVITATION_EXPIRED')],

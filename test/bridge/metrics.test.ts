@@ -13,10 +13,10 @@ afterEach(async () => {
 });
 
 async function start(
-  isReady: () => Promise<boolean> = async () => true,
+  whyNotReady: () => Promise<string | undefined> = async () => undefined,
   metrics = new Metrics(),
 ): Promise<string> {
-  server = createMetricsServer(metrics, isReady);
+  server = createMetricsServer(metrics, whyNotReady);
   await listen(server, 0, '127.0.0.1');
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
@@ -28,15 +28,15 @@ async function get(url: string): Promise<[number, string]> {
 
 describe('the metrics server', () => {
   it('says that the process is alive, whatever becomes of the edge', async () => {
-    const url = await start(async () => false);
+    const url = await start(async () => 'no edge');
     expect(await get(`${url}/healthz`)).toEqual([200, 'ok\n']);
   });
 
-  it('says whether it is ready, asked anew each time', async () => {
-    let ready = false;
-    const url = await start(async () => ready);
-    expect(await get(`${url}/readyz`)).toEqual([503, 'not ready\n']);
-    ready = true;
+  it('says whether it is ready, and why not, asked anew each time', async () => {
+    let why: string | undefined = 'the edge is not reached';
+    const url = await start(async () => why);
+    expect(await get(`${url}/readyz`)).toEqual([503, 'not ready: the edge is not reached\n']);
+    why = undefined;
     expect(await get(`${url}/readyz`)).toEqual([200, 'ready\n']);
   });
 
@@ -57,6 +57,14 @@ describe('the metrics server', () => {
     expect(lines).toContain('sitewire_bridge_published_total{protocol="amqp"} 3');
     expect(lines).toContain('sitewire_bridge_dials_total{protocol="mqtt",outcome="refused"} 1');
     expect(lines.some((line) => line.startsWith('process_resident_memory_bytes '))).toBe(true);
+  });
+
+  it('has each outcome of a dial from the start, at zero', async () => {
+    const text = await (await fetch(`${await start()}/metrics`)).text();
+    for (const protocol of ['amqp', 'mqtt']) {
+      for (const outcome of ['accepted', 'refused', 'unproven', 'trouble'])
+        expect(text).toContain(`sitewire_bridge_dials_total{protocol="${protocol}",outcome="${outcome}"} 0`);
+    }
   });
 
   it('keeps the counts of two bridges in one process apart', async () => {

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { z } from 'zod';
-import type { Edge } from '../../bridge/link.ts';
+import type { Edge } from '../../bridge/proof.ts';
 import { type ApiErrorCode, errorBody } from '../../protocol/errors.ts';
 import { parseFrames } from '../../protocol/link/batch.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkUp } from '../../protocol/link/device.ts';
@@ -21,6 +21,7 @@ import {
   PROOF_HEADER,
   parseProof,
   proofSigningString,
+  READY_PATH,
   VHOST_HEADER,
 } from '../../protocol/link/proof.ts';
 import { type VhostLinkDown, type VhostLinkUp, vhostLinkUp } from '../../protocol/link/vhost.ts';
@@ -28,6 +29,8 @@ import { Signal } from './bridge-signal.ts';
 
 export const SECRET = 'a-bridge-secret-of-thirty-two-characters';
 export const VHOST = 'partner-k1';
+/** What answers every path that does not exist. */
+const NOT_FOUND = JSON.stringify(errorBody('NOT_FOUND', 'not found'));
 
 /** One upgrade as it arrived. */
 export interface Dialed {
@@ -146,7 +149,9 @@ export class TestEdge {
 
   private constructor() {
     this.#server = createServer((request, response) => {
-      response.writeHead(request.url === '/healthz' ? 200 : 404).end();
+      const isReady = request.url === READY_PATH && readDial(request, [READY_PATH]) !== undefined;
+      if (isReady) response.writeHead(204).end();
+      else response.writeHead(404, { 'content-type': 'application/json' }).end(NOT_FOUND);
     });
     this.#server.on('upgrade', (request, stream, head) => void this.#upgrade(request, stream, head));
     this.#sockets.on('headers', (headers, request) => {
@@ -223,11 +228,14 @@ export class TestEdge {
 }
 
 /** Undefined without a valid proof: then the path does not exist (rule 1). */
-function readDial(request: IncomingMessage): Dialed | undefined {
+function readDial(
+  request: IncomingMessage,
+  paths: readonly string[] = Object.values(LINK_PATHS),
+): Dialed | undefined {
   const path = request.url ?? '';
   const authorization = request.headers.authorization ?? '';
   const parsed = parseProof(String(request.headers[PROOF_HEADER]));
-  if (!parsed || !Object.values<string>(LINK_PATHS).includes(path)) return undefined;
+  if (!parsed || !paths.includes(path)) return undefined;
   const text = proofSigningString(parsed.proof, path, authorization);
   if (createHmac('sha256', SECRET).update(text).digest('hex') !== parsed.mac) return undefined;
   const userinfo = Buffer.from(authorization.replace('Basic ', ''), 'base64').toString('utf8');

@@ -4,7 +4,7 @@
  */
 import { env } from 'cloudflare:workers';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { LINK_PATHS } from '../../protocol/link/proof.ts';
+import { LINK_PATHS, READY_PATH } from '../../protocol/link/proof.ts';
 import { app, ROUTES } from '../../worker/app.ts';
 import type { Who } from '../../worker/auth/door.ts';
 import { type AnyRoute, errorsOf } from '../../worker/route.ts';
@@ -174,7 +174,7 @@ describe('no route is forgotten', () => {
       .filter(({ method }) => method !== 'ALL')
       .map(({ method, path }) => `${method} ${path}`);
     const listed = ROUTES.map((route) => nameOf(route).replace(/\{(\w+)\}/g, ':$1'));
-    const links = Object.values(LINK_PATHS).map((path) => `GET ${path}`);
+    const links = [...Object.values(LINK_PATHS), READY_PATH].map((path) => `GET ${path}`);
     expect([...new Set(mounted)].sort()).toEqual([...listed, ...links].sort());
   });
 

@@ -1,24 +1,57 @@
-/** The door (rule 1): only a bridge that proves itself sees that the link paths exist. */
+/**
+ * The door (rule 1): only a bridge that proves itself sees that the link paths exist. One that has the secret and a
+ * clock that is off is told the time, and no more.
+ */
+import { createMiddleware } from 'hono/factory';
 import { verifyHmac } from '../../durable-objects/secrets/hmac.ts';
 import {
   type BridgeProof,
+  CLOCK_HEADER,
   LINK_VERSION_HEADER,
   PROOF_HEADER,
   PROOF_TOLERANCE_MS,
   parseProof,
   proofSigningString,
 } from '../../protocol/link/proof.ts';
+import type { AppContext } from '../env.ts';
 
-/** What the bridge says of its client, or undefined without a valid proof. That it is used once, the object sees to. */
-export function verifyBridge(request: Request, secret: string, now: number): BridgeProof | undefined {
+/**
+ * What the bridge says of its client, or undefined without a valid proof. That it is used once, the object sees to.
+ * `secrets`: those that are good, a comma between.
+ */
+export function verifyBridge(request: Request, secrets: string, now: number): BridgeProof | undefined {
+  const proof = provenBy(request, secrets);
+  return proof && isInTime(proof, now) ? proof : undefined;
+}
+
+function provenBy(request: Request, secrets: string): BridgeProof | undefined {
   const header = request.headers.get(PROOF_HEADER);
   const parsed = header ? parseProof(header) : undefined;
   if (!parsed) return undefined;
   const path = new URL(request.url).pathname;
   const text = proofSigningString(parsed.proof, path, request.headers.get('authorization') ?? '');
-  if (!verifyHmac(secret, text, parsed.mac)) return undefined;
-  return Math.abs(now - parsed.proof.timeMs) <= PROOF_TOLERANCE_MS ? parsed.proof : undefined;
+  const isGood = secrets.split(',').some((secret) => secret !== '' && verifyHmac(secret, text, parsed.mac));
+  return isGood ? parsed.proof : undefined;
 }
+
+function isInTime({ timeMs }: BridgeProof, now: number): boolean {
+  return Math.abs(now - timeMs) <= PROOF_TOLERANCE_MS;
+}
+
+/** Of all link paths: whoever has the secret and the wrong time learns the right one. */
+export const tellClock = createMiddleware<AppContext>(async (c, next) => {
+  await next();
+  if (c.res.status !== 404) return;
+  const now = Date.now();
+  const proof = provenBy(c.req.raw, c.env.BRIDGE_SECRET);
+  if (proof && !isInTime(proof, now)) c.header(CLOCK_HEADER, String(now));
+});
+
+/** Whether a bridge's proof is good, for its /readyz. */
+export const linkReady = createMiddleware<AppContext>(async (c, next) => {
+  if (!verifyBridge(c.req.raw, c.env.BRIDGE_SECRET, Date.now())) return await next();
+  return c.body(null, 204);
+});
 
 /** The version of the link's frames that the bridge speaks; a bridge that says nothing speaks the first. */
 export function linkVersion(headers: Headers): number {

@@ -3,7 +3,7 @@ import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
-import { LINK_PATHS, PROOF_TOLERANCE_MS } from '../../../protocol/link/proof.ts';
+import { CLOCK_HEADER, LINK_PATHS, PROOF_TOLERANCE_MS, READY_PATH } from '../../../protocol/link/proof.ts';
 import { deviceToken } from '../../support/workerd/device-tokens.ts';
 import {
   auditRows,
@@ -230,4 +230,32 @@ it('a dial header that a client sends on a REST path opens nothing (rule 1)', as
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(freshProof()) };
   await expectError(await settle(restRequest('/link', { headers })), 404, 'NOT_FOUND');
   await expectError(await settle(restRequest('/api/v1/vcp/sites', { headers })), 401, 'UNAUTHORIZED');
+});
+
+describe('the secrets of bridges', () => {
+  const asked = (secret: string, timeMs = Date.now()) =>
+    settle(dialRequest({ path: READY_PATH, signed: { secret }, proof: { timeMs }, headers: {} }));
+
+  it('may be several, the newest and those that some bridges still have: a rotation is no outage', async () => {
+    const before = env.BRIDGE_SECRET;
+    const newest = 'n'.repeat(40);
+    expect((await asked(before)).status).toBe(204);
+    expect((await asked(newest)).status).toBe(404);
+    env.BRIDGE_SECRET = `${newest},${before}`;
+    try {
+      for (const secret of [newest, before]) expect((await asked(secret)).status).toBe(204);
+      for (const secret of ['', `${newest},${before}`]) expect((await asked(secret)).status).toBe(404);
+    } finally {
+      env.BRIDGE_SECRET = before;
+    }
+  });
+
+  it('tell a bridge whose clock is off what time it is, and nobody else', async () => {
+    const late = await asked(env.BRIDGE_SECRET, Date.now() - 2 * PROOF_TOLERANCE_MS);
+    expect(late.status).toBe(404);
+    expect(Math.abs(Number(late.headers.get(CLOCK_HEADER)) - Date.now())).toBeLessThan(10_000);
+    const stranger = await asked('x'.repeat(40), Date.now() - 2 * PROOF_TOLERANCE_MS);
+    expect([stranger.status, stranger.headers.get(CLOCK_HEADER)]).toEqual([404, null]);
+    expect((await asked('x'.repeat(40))).headers.get(CLOCK_HEADER)).toBeNull();
+  });
 });
