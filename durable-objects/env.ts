@@ -8,8 +8,7 @@ export interface Env {
   REQUESTS: DurableObjectNamespace<RequestCounterRpc & Rpc.DurableObjectBranded>;
   /** Sheds load in front of all counting; approximate. */
   SHED?: { limit(options: { key: string }): Promise<{ success: boolean }> };
-  /** Shared with the bridges: proves that an upgrade comes from one (rule 1). */
-  /** The secrets that bridges prove themselves by, a comma between: the newest, and those that some still have. */
+  /** What bridges prove themselves by (rule 1), a comma between: the newest secret, and those that some still have. */
   BRIDGE_SECRET: string;
   /** See SecretBox. */
   DATA_KEYS: string;

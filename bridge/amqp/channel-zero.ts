@@ -36,7 +36,7 @@ export class ChannelZero {
   /** connection.blocked, to a client that said it knows what that is; unblocked once its publishes flow again. */
   tellBlocked(): void {
     const isBlocked = this.#uplink.isOverRate;
-    if (isBlocked === this.#isBlocked || this.#session.capabilities['connection.blocked'] !== true) return;
+    if (isBlocked === this.#isBlocked || !this.#session.can('connection.blocked')) return;
     this.#isBlocked = isBlocked;
     if (isBlocked) this.#host.send(METHOD.connectionBlocked, { reason: 'publish rate' });
     else this.#host.send(METHOD.connectionUnblocked, {});

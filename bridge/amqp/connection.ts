@@ -169,7 +169,7 @@ export class AmqpConnection implements ChannelHost {
     this.username = session.username;
     this.scopes = session.scopes;
     this.frameMax = session.frameMax;
-    this.hearsOfCancels = session.capabilities.consumer_cancel_notify === true;
+    this.hearsOfCancels = session.can('consumer_cancel_notify');
     this.#channels = new Channels(this, this.#uplink, session.channelMax);
     this.#inflow.frameMax = session.frameMax;
     this.#heartbeat.start(session.heartbeatSeconds);

@@ -3,8 +3,8 @@
  *
  *   header ─► start ─► start-ok ─(dial)─► tune ─► tune-ok ─► open ─► open-ok ─► running
  *
- * The client's credential becomes a link here and is forgotten. A refusal is told as RabbitMQ tells it; trouble with
- * the edge closes with 320, never 403 (rule 7).
+ * The client's credential becomes a link here and is forgotten, but for a digest of it. A refusal is told as RabbitMQ
+ * tells it; trouble with the edge closes with 320, never 403 (rule 7).
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -49,8 +49,8 @@ export interface Session extends Tuned {
   vhost: string;
   /** What the client may publish; undefined where its edge does not say. */
   scopes: ReadonlySet<ApiKeyScope> | undefined;
-  /** Capabilities that the client announced. */
-  capabilities: Fields;
+  /** Whether the client announced that capability. */
+  can(capability: string): boolean;
   /** Whether this is the secret that it logged in with. */
   isOwnSecret(secret: Buffer): boolean;
 }
@@ -168,8 +168,12 @@ export class Handshake {
     }
   }
 
+  #can(capability: string): boolean {
+    return own(this.#capabilities, capability) === true;
+  }
+
   #loginRefused(mechanism: string): Error {
-    if (own(this.#capabilities, 'authentication_failure_close') !== true) {
+    if (!this.#can('authentication_failure_close')) {
       return new SilentClose('login refused', LIMIT.failedLoginMs);
     }
     return connectionError(
@@ -195,7 +199,7 @@ export class Handshake {
       username: this.#username,
       vhost,
       scopes: this.#scopes,
-      capabilities: this.#capabilities,
+      can: (capability) => this.#can(capability),
       isOwnSecret: (secret) =>
         this.#secretDigest !== undefined && timingSafeEqual(digest(secret), this.#secretDigest),
       ...this.#tuned,

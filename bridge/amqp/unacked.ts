@@ -7,7 +7,7 @@ import { LIMIT } from '../../protocol/limits.ts';
 export class Unacked {
   #lastTag = 0;
   readonly #leases = new Map<number, number>();
-  /** The last tag at each look of late. */
+  /** The last tag at each look of late that found a new one. */
   #looks: { tag: number; atMs: number }[] = [];
   /** All tags up to it were given out too long ago. */
   #oldTag = 0;
@@ -45,7 +45,9 @@ export class Unacked {
     const isOld = ({ atMs }: { atMs: number }) => now - atMs >= LIMIT.unacknowledgedMs;
     this.#oldTag = this.#looks.findLast(isOld)?.tag ?? this.#oldTag;
     this.#looks = this.#looks.filter((look) => !isOld(look));
-    this.#looks.push({ tag: this.#lastTag, atMs: now });
+    // A channel that gets nothing keeps no looks.
+    const known = this.#looks.at(-1)?.tag ?? this.#oldTag;
+    if (this.#lastTag > known) this.#looks.push({ tag: this.#lastTag, atMs: now });
     const [oldest] = this.#leases.keys();
     return oldest !== undefined && oldest <= this.#oldTag;
   }

@@ -93,7 +93,7 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
     durable: z.boolean(),
     exclusive: z.boolean(),
     autoDelete: z.boolean(),
-    /** What a bridge of before said of the arguments; read nowhere. */
+    /** Names of the arguments, for an edge of before. */
     argumentNames: z.array(z.string()).max(64).optional(),
     arguments: z.array(typedArgument).max(MAX_ARGUMENTS).optional(),
   }),

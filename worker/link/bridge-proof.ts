@@ -30,7 +30,8 @@ function provenBy(request: Request, secrets: string): BridgeProof | undefined {
   if (!parsed) return undefined;
   const path = new URL(request.url).pathname;
   const text = proofSigningString(parsed.proof, path, request.headers.get('authorization') ?? '');
-  const isGood = secrets.split(',').some((secret) => secret !== '' && verifyHmac(secret, text, parsed.mac));
+  const known = secrets.split(',').map((secret) => secret.trim());
+  const isGood = known.some((secret) => secret !== '' && verifyHmac(secret, text, parsed.mac));
   return isGood ? parsed.proof : undefined;
 }
 

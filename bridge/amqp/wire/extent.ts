@@ -26,7 +26,7 @@ const FIXED: Readonly<Partial<Record<ArgumentType, number>>> = {
   timestamp: 8,
 };
 /** Bytes of a table's values by their tag; a string, a table and an array begin with their length. */
-const TABLE_VALUES: Readonly<Record<string, number>> = {
+export const TABLE_VALUE_BYTES: Readonly<Record<string, number>> = {
   V: 0,
   t: 1,
   b: 1,
@@ -99,7 +99,7 @@ function faultOfItems(
     if (at >= end) return 'short';
     const tag = String.fromCharCode(bytes.readUInt8(at));
     at += 1;
-    const size = TABLE_VALUES[tag];
+    const size = TABLE_VALUE_BYTES[tag];
     if (size !== undefined) {
       at += size;
       if (at > end) return 'short';

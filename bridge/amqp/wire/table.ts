@@ -2,8 +2,8 @@
  * Field tables as bytes: read with the type that each value has, and added to without reading what is there, so that
  * a publisher's own headers keep theirs. What ends before it should throws a RangeError.
  */
-import type { TypedArgument } from '../../../protocol/link/vhost.ts';
-import { MAX_ARGUMENTS } from '../../../protocol/link/vhost.ts';
+import { MAX_ARGUMENTS, type TypedArgument } from '../../../protocol/link/vhost.ts';
+import { TABLE_VALUE_BYTES } from './extent.ts';
 
 /** RabbitMQ's words for the types, by their tags. */
 const TYPES: Readonly<Record<string, string>> = {
@@ -26,12 +26,7 @@ const TYPES: Readonly<Record<string, string>> = {
   V: 'void',
 };
 
-/** Bytes of the types that always take as many. */
-const SIZES: Readonly<Record<string, number>> = {
-  ...{ t: 1, b: 1, B: 1, s: 2, u: 2, I: 4, i: 4, l: 8, f: 4, d: 8, D: 5, T: 8, V: 0 },
-};
-
-/** The rest begin with their length. */
+/** Of the types that have no size of their own. */
 const LENGTH_BYTES = 4;
 const MAX_VALUE_CHARS = 1_024;
 
@@ -54,7 +49,7 @@ function* entriesOf(bytes: Buffer, offset: number): Generator<HeaderEntry> {
     const name = bytes.toString('utf8', at + 1, nameEnd);
     const tag = String.fromCharCode(bytes.readUInt8(nameEnd));
     const valueStart = nameEnd + 1;
-    const size = SIZES[tag] ?? LENGTH_BYTES + bytes.readUInt32BE(valueStart);
+    const size = TABLE_VALUE_BYTES[tag] ?? LENGTH_BYTES + bytes.readUInt32BE(valueStart);
     at = valueStart + size;
     if (at > end) throw new RangeError('a field ends behind its table');
     yield { name, tag, value: bytes.subarray(valueStart, at), bytes: bytes.subarray(start, at) };

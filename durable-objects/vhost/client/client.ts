@@ -1,3 +1,4 @@
+/** What a frame of a client is applied with. */
 import type { VhostNames } from '../../../protocol/publish-right.ts';
 import type { Broker, Connections } from '../delivery/broker.ts';
 

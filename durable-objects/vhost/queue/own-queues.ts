@@ -20,6 +20,8 @@ export class OwnQueues {
   readonly #rows: OwnQueueRows;
   readonly #make: (definition: Definition) => ChunkedQueue;
   readonly #byName = new Map<string, OwnQueue>();
+  /** Who wants the events of a routing key: there are four, and patterns may be long. */
+  readonly #wanting = new Map<string, OwnQueue[]>();
 
   /** `make`: the messages of one, from what is stored. */
   constructor(rows: OwnQueueRows, make: (definition: Definition) => ChunkedQueue) {
@@ -52,27 +54,40 @@ export class OwnQueues {
     if (patterns.size >= LIMIT.bindingsPerQueue) return false;
     this.#rows.bind(turn, name, pattern);
     patterns.add(pattern);
+    this.#wanting.clear();
     return true;
   }
 
   unbind(turn: Turn, { name, patterns }: OwnQueue, pattern: string): void {
-    if (patterns.delete(pattern)) this.#rows.unbind(turn, name, pattern);
+    if (!patterns.delete(pattern)) return;
+    this.#rows.unbind(turn, name, pattern);
+    this.#wanting.clear();
   }
 
   delete(turn: Turn, { name, queue }: OwnQueue): void {
     this.#byName.delete(name);
+    this.#wanting.clear();
     this.#rows.delete(turn, name);
     queue.delete(turn);
   }
 
   /** An event to each queue that it matches: its time there begins now. */
   push(turn: Turn, message: Message, keptBy: KeptBy | undefined): void {
-    if (this.#byName.size === 0) return;
-    for (const { patterns, queue } of this.#byName.values()) {
-      const isWanted = [...patterns].some((pattern) => matchesTopic(pattern, message.routingKey));
-      if (isWanted) queue.push(turn, { ...message, createdAtMs: turn.now }, keptBy);
-    }
+    const wanting = this.#wantingOf(message.routingKey);
+    if (wanting.length === 0) return;
+    for (const { queue } of wanting) queue.push(turn, { ...message, createdAtMs: turn.now }, keptBy);
     this.#enforceShare();
+  }
+
+  #wantingOf(routingKey: string): readonly OwnQueue[] {
+    if (this.#byName.size === 0) return [];
+    const known = this.#wanting.get(routingKey);
+    if (known) return known;
+    const wanting = this.all().filter(({ patterns }) =>
+      [...patterns].some((pattern) => matchesTopic(pattern, routingKey)),
+    );
+    this.#wanting.set(routingKey, wanting);
+    return wanting;
   }
 
   #add(definition: Definition): OwnQueue {

@@ -241,7 +241,7 @@ describe('the secrets of bridges', () => {
     const newest = 'n'.repeat(40);
     expect((await asked(before)).status).toBe(204);
     expect((await asked(newest)).status).toBe(404);
-    env.BRIDGE_SECRET = `${newest},${before}`;
+    env.BRIDGE_SECRET = `${newest}, ${before}`;
     try {
       for (const secret of [newest, before]) expect((await asked(secret)).status).toBe(204);
       for (const secret of ['', `${newest},${before}`]) expect((await asked(secret)).status).toBe(404);
