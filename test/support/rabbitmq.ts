@@ -1,22 +1,9 @@
-/**
- * A RabbitMQ of one's own, of Debian's package: its data, cookie, port mapper and ports are private, it listens on
- * loopback alone, and what it is to hold it reads at its start.
- */
-import { type ChildProcess, spawn } from 'node:child_process';
+/** A RabbitMQ that holds what a partner's vhost holds with us, with its users and their rights. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { freePort } from '../../tools/ports.ts';
+import { startRabbitMq } from '../../tools/rabbitmq.ts';
 import type { Broker, Lane, Rights } from '../conformance/amqp/broker.ts';
-import { eventually } from './stack.ts';
-
-const SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server';
-const PORT_MAPPER = '/usr/bin/epmd';
-const START_MS = 50_000;
-const STOP_MS = 10_000;
 
 /** Names as long as ours: a long text is cut. */
 const USER = 'acme-rabbit';
@@ -41,43 +28,20 @@ export interface RabbitVhost {
 /** With the name that it has. */
 type OpenVhost = RabbitVhost & { vhost: string };
 
-export function isRabbitInstalled(): boolean {
-  return existsSync(SERVER) && existsSync(PORT_MAPPER);
-}
+/** Its limits are ours, so that what comes of them can be compared [C-6.3]. */
+const SETTINGS = { channel_max: 64, max_message_size: 262_144 };
+/** It shares its cores with those who play on it. */
+const NO_BUSY_WAIT = '+sbwt none +sbwtdcpu none +sbwtdio none';
 
 export async function startRabbit(groups: readonly RabbitVhost[]): Promise<Broker> {
-  const folder = mkdtempSync(join(tmpdir(), 'sitewire-conformance-'));
-  const ports = { amqp: await freePort(), distribution: await freePort(), mapper: await freePort() };
   const vhosts = groups.map((group) => ({ ...group, vhost: `partner-${randomUUID()}` }));
-  writeFiles(folder, ports.amqp, vhosts);
-  const log = join(folder, 'log');
-  const env = environment(folder, ports);
-  // In the foreground, both: they end by their own ids.
-  const mapper = spawn(PORT_MAPPER, ['-port', String(ports.mapper), '-address', '127.0.0.1'], {
-    env,
-    stdio: 'ignore',
+  const { port, stop } = await startRabbitMq({
+    settings: SETTINGS,
+    definitions: definitionsOf(vhosts),
+    runtime: NO_BUSY_WAIT,
   });
-  // With the end of its input it ends, however this process does.
-  const server = spawn(SERVER, [], { env, stdio: 'pipe' });
-  let said = '';
-  for (const stream of [server.stdout, server.stderr]) stream.on('data', (part: Buffer) => (said += part));
-  const children = [mapper, server];
-  const stop = async () => {
-    for (const child of children.toReversed()) await end(child);
-    rmSync(folder, { recursive: true, force: true });
-  };
-  const ended = () => children.find(({ exitCode }) => exitCode !== null);
-  try {
-    await eventually(async () => {
-      if (ended()) throw new Error(`RabbitMQ ended: ${said}${readLog(log)}`);
-      return readLog(log).includes('Server startup complete');
-    }, START_MS);
-  } catch (error) {
-    await stop();
-    throw error;
-  }
   const open = async () => {
-    const socket = connect({ host: '127.0.0.1', port: ports.amqp, noDelay: true });
+    const socket = connect({ host: '127.0.0.1', port, noDelay: true });
     await once(socket, 'connect');
     return socket;
   };
@@ -89,64 +53,6 @@ export async function startRabbit(groups: readonly RabbitVhost[]): Promise<Broke
     connect: open,
   });
   return { lane, stop };
-}
-
-function readLog(folder: string): string {
-  const file = join(folder, 'rabbit.log');
-  return existsSync(file) ? readFileSync(file, 'utf8') : '';
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exited = once(child, 'exit');
-  child.kill('SIGTERM');
-  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
-  await exited;
-  clearTimeout(timer);
-}
-
-function environment(
-  folder: string,
-  ports: { amqp: number; distribution: number; mapper: number },
-): Record<string, string> {
-  return {
-    PATH: process.env.PATH ?? '',
-    HOME: folder,
-    LANG: 'C.UTF-8',
-    ERL_EPMD_PORT: String(ports.mapper),
-    ERL_EPMD_ADDRESS: '127.0.0.1',
-    RABBITMQ_ALLOW_INPUT: 'true',
-    RABBITMQ_CONF_ENV_FILE: join(folder, 'none'),
-    RABBITMQ_NODENAME: `sitewire-${randomBytes(4).toString('hex')}@localhost`,
-    RABBITMQ_DIST_PORT: String(ports.distribution),
-    RABBITMQ_MNESIA_BASE: join(folder, 'data'),
-    RABBITMQ_LOG_BASE: join(folder, 'log'),
-    RABBITMQ_LOGS: join(folder, 'log', 'rabbit.log'),
-    RABBITMQ_CONFIG_FILE: join(folder, 'rabbitmq.conf'),
-    RABBITMQ_ENABLED_PLUGINS_FILE: join(folder, 'enabled_plugins'),
-    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS:
-      '-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none',
-  };
-}
-
-/** Its limits are ours, so that what comes of them can be compared [C-6.3]. */
-function writeFiles(folder: string, port: number, vhosts: readonly OpenVhost[]): void {
-  for (const name of ['data', 'log']) mkdirSync(join(folder, name));
-  const cookie = join(folder, '.erlang.cookie');
-  writeFileSync(cookie, randomBytes(16).toString('hex'));
-  chmodSync(cookie, 0o400);
-  writeFileSync(join(folder, 'enabled_plugins'), '[].\n');
-  const definitions = join(folder, 'definitions.json');
-  writeFileSync(definitions, JSON.stringify(definitionsOf(vhosts)));
-  const settings = {
-    'listeners.tcp.1': `127.0.0.1:${port}`,
-    channel_max: 64,
-    max_message_size: 262_144,
-    load_definitions: definitions,
-    'log.file.level': 'info',
-  };
-  const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`);
-  writeFileSync(join(folder, 'rabbitmq.conf'), lines.join(''));
 }
 
 function definitionsOf(vhosts: readonly OpenVhost[]): object {

@@ -15,7 +15,7 @@ import { compare, durableQueue, ROUNDS } from './amqp-sides.ts';
 import { benchThroughVhost } from './amqp-vhost.ts';
 import { GENERATOR_CORE, pin, SYSTEM_CORE } from './cores.ts';
 import { type Figure, report } from './figures.ts';
-import { type RabbitMq, startRabbitMq } from './rabbitmq.ts';
+import { type RabbitMq, startDurableRabbitMq } from './rabbitmq.ts';
 
 const LOAD = { messages: 40_000, warmUp: 10_000, inFlight: 1_000 };
 const TARGETS = { publishes: '≥ 5', deliveries: '≥ 3' };
@@ -32,7 +32,7 @@ type Transport = 'tcp' | 'tls';
 export async function benchAmqp(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-bench-amqp-'));
   const certificates = await ensureCertificates(folder);
-  const rabbitMq = await startRabbitMq(certificates);
+  const rabbitMq = await startDurableRabbitMq(certificates);
   try {
     const figures = [
       ...(await compareLayers(rabbitMq, certificates)),

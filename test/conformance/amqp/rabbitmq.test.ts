@@ -1,13 +1,14 @@
 /** The same transcripts on a real RabbitMQ (`npm run conformance`): what answers.txt says is what it answers. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isRabbitInstalled, startRabbit } from '../../support/rabbitmq.ts';
+import { isRabbitMqInstalled } from '../../../tools/rabbitmq.ts';
+import { startRabbit } from '../../support/rabbitmq.ts';
 import { type Answers, readAnswers, writeAnswers } from './answers.ts';
 import type { Broker } from './broker.ts';
 import { GROUPS } from './groups.ts';
 import { type Played, playAll } from './played.ts';
 
 const wanted = process.env.SITEWIRE_CONFORMANCE;
-const isPlayed = wanted !== undefined && isRabbitInstalled();
+const isPlayed = wanted !== undefined && isRabbitMqInstalled();
 if (wanted !== undefined && !isPlayed)
   console.warn("RabbitMQ is not played: install Debian's rabbitmq-server for it.");
 

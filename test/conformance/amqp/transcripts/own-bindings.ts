@@ -8,7 +8,6 @@ const bind = (fields: Fields = {}) =>
 const bound = (fields: Fields = {}) => [bind(fields), until('queue.bind-ok')];
 const unbind = (fields: Fields = {}) =>
   send('queue.unbind', { queue: '$own', exchange: 'vcp', routingKey: '$U.event.alarm', ...fields });
-/** Into the queue through the default exchange, which RabbitMQ lets this user write to. */
 const consume = (consumerTag: string, fields: Fields = {}) => [
   send('basic.consume', { queue: '$own', consumerTag, ...fields }),
   until('basic.consume-ok'),

@@ -1,0 +1,133 @@
+/**
+ * A node of Debian's RabbitMQ for a benchmark or for conformance: its data, cookie, port mapper and ports are private, it
+ * listens on loopback alone, and what it is to hold it reads at its start. No service need run.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { freePort } from './ports.ts';
+
+const SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server';
+const PORT_MAPPER = '/usr/bin/epmd';
+const START_MS = 60_000;
+const STOP_MS = 10_000;
+const LOOK_EVERY_MS = 100;
+const LOOPBACK = '-kernel inet_dist_use_interface {127,0,0,1}';
+
+export interface RabbitMqOptions {
+  /** Lines of its rabbitmq.conf. */
+  settings: Readonly<Record<string, string | number>>;
+  /** Users, vhosts, queues, which it loads at its start. */
+  definitions?: object;
+  /** More arguments of its runtime. */
+  runtime?: string;
+  /** How its process is started: pinned to a core, say. */
+  command?(program: string): [string, string[]];
+}
+
+export interface RabbitMqNode {
+  /** Of its TCP listener. */
+  port: number;
+  stop(): Promise<void>;
+}
+
+export function isRabbitMqInstalled(): boolean {
+  return existsSync(SERVER) && existsSync(PORT_MAPPER);
+}
+
+/** Throws a sentence for a person where the package is missing, and what it said where it does not come up. */
+export async function startRabbitMq(options: RabbitMqOptions): Promise<RabbitMqNode> {
+  if (!isRabbitMqInstalled()) throw new Error("RabbitMQ is not here: install Debian's rabbitmq-server");
+  const folder = mkdtempSync(join(tmpdir(), 'sitewire-rabbitmq-'));
+  const ports = { amqp: await freePort(), distribution: await freePort(), mapper: await freePort() };
+  writeFiles(folder, ports.amqp, options);
+  const env = environment(folder, ports, options.runtime ?? '');
+  // In the foreground, both: they end by their own ids.
+  const mapper = spawn(PORT_MAPPER, ['-port', String(ports.mapper), '-address', '127.0.0.1'], {
+    env,
+    stdio: 'ignore',
+  });
+  const [program, given] = options.command?.(SERVER) ?? [SERVER, []];
+  // With the end of its input it ends, however this process does.
+  const server = spawn(program, given, { env, stdio: 'pipe' });
+  let said = '';
+  for (const stream of [server.stdout, server.stderr]) stream.on('data', (part: Buffer) => (said += part));
+  const stop = async () => {
+    for (const child of [server, mapper]) await end(child);
+    rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    await untilStarted([server, mapper], () => readLog(folder));
+  } catch (error) {
+    const log = readLog(folder);
+    await stop();
+    throw new Error(`RabbitMQ did not come up: ${said}${log}`, { cause: error });
+  }
+  return { port: ports.amqp, stop };
+}
+
+async function untilStarted(children: readonly ChildProcess[], log: () => string): Promise<void> {
+  for (const giveUpAt = Date.now() + START_MS; ; await pause(LOOK_EVERY_MS)) {
+    if (log().includes('Server startup complete')) return;
+    if (children.some(({ exitCode }) => exitCode !== null)) throw new Error('it ended');
+    if (Date.now() > giveUpAt) throw new Error('it took too long');
+  }
+}
+
+function readLog(folder: string): string {
+  const file = join(folder, 'log', 'rabbit.log');
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+  await exited;
+  clearTimeout(timer);
+}
+
+function environment(
+  folder: string,
+  ports: { distribution: number; mapper: number },
+  runtime: string,
+): Record<string, string> {
+  return {
+    PATH: process.env.PATH ?? '',
+    HOME: folder,
+    LANG: 'C.UTF-8',
+    ERL_EPMD_PORT: String(ports.mapper),
+    ERL_EPMD_ADDRESS: '127.0.0.1',
+    RABBITMQ_ALLOW_INPUT: 'true',
+    RABBITMQ_CONF_ENV_FILE: join(folder, 'none'),
+    RABBITMQ_NODENAME: `sitewire-${randomBytes(4).toString('hex')}@localhost`,
+    RABBITMQ_DIST_PORT: String(ports.distribution),
+    RABBITMQ_MNESIA_BASE: join(folder, 'data'),
+    RABBITMQ_LOG_BASE: join(folder, 'log'),
+    RABBITMQ_LOGS: join(folder, 'log', 'rabbit.log'),
+    RABBITMQ_CONFIG_FILE: join(folder, 'rabbitmq.conf'),
+    RABBITMQ_ENABLED_PLUGINS_FILE: join(folder, 'enabled_plugins'),
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `${LOOPBACK} ${runtime}`,
+  };
+}
+
+function writeFiles(folder: string, port: number, { settings, definitions }: RabbitMqOptions): void {
+  for (const name of ['data', 'log']) mkdirSync(join(folder, name));
+  writeFileSync(join(folder, '.erlang.cookie'), randomBytes(16).toString('hex'), { mode: 0o400 });
+  writeFileSync(join(folder, 'enabled_plugins'), '[].\n');
+  const definitionsFile = join(folder, 'definitions.json');
+  if (definitions) writeFileSync(definitionsFile, JSON.stringify(definitions));
+  const all = {
+    'listeners.tcp.1': `127.0.0.1:${port}`,
+    'log.file.level': 'info',
+    ...(definitions ? { load_definitions: definitionsFile } : {}),
+    ...settings,
+  };
+  const lines = Object.entries(all).map(([name, value]) => `${name} = ${value}\n`);
+  writeFileSync(join(folder, 'rabbitmq.conf'), lines.join(''));
+}
