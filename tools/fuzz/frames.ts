@@ -8,7 +8,16 @@ import { longOf, shortOf, table, uint32 } from './table.ts';
 
 export const CHANNELS = [1, 2, 3];
 const FRAME_MAX_PAYLOAD = 131_072;
-const QUEUES = ['vcp.acme.event.alarm', 'vcp.acme.dead-letter', '', 'vcp.beta.event.alarm', 'amq.gen-x'];
+const QUEUES = [
+  'vcp.acme.event.alarm',
+  'vcp.acme.dead-letter',
+  '',
+  'own',
+  'own\r\n',
+  'vcp.beta.event.alarm',
+  'amq.gen-x',
+];
+const PATTERNS = ['acme.event.alarm', 'acme.event.#', '', '#', 'beta.event.*'];
 const KEYS = [
   'acme.command.mode',
   'acme.command.emergency',
@@ -102,6 +111,15 @@ const declare: Action = (chance, channel) => {
   return [methodFrame(METHOD.queueDeclare, channel, ticket, shortOf(chance, QUEUES), bits, table(chance))];
 };
 
+/** queue.bind or queue.unbind, which has no nowait. */
+const bind: Action = (chance, channel) => {
+  const id = chance.pick([METHOD.queueBind, METHOD.queueUnbind]);
+  const exchange = shortOf(chance, chance.isOneIn(8) ? ['', 'amq.topic', 'nope'] : ['vcp']);
+  const names = [shortOf(chance, QUEUES), exchange, shortOf(chance, PATTERNS)];
+  const bits = id === METHOD.queueBind ? [Buffer.from([chance.below(2)])] : [];
+  return [methodFrame(id, channel, ticket, ...names, ...bits, table(chance))];
+};
+
 const consume: Action = (chance, channel) => {
   const names = [shortOf(chance, QUEUES), shortOf(chance, TAGS)];
   const bits = Buffer.from([chance.below(16) & ~1]);
@@ -123,8 +141,16 @@ const USUAL: readonly Action[] = [
   publish,
   publish,
   declare,
+  bind,
   consume,
   settle,
+  method(METHOD.queuePurge, (chance) => ({ queue: chance.pick(QUEUES), nowait: chance.isOneIn(3) })),
+  method(METHOD.queueDelete, (chance) => ({
+    queue: chance.pick(QUEUES),
+    ifUnused: chance.isOneIn(3),
+    ifEmpty: chance.isOneIn(3),
+    nowait: chance.isOneIn(3),
+  })),
   method(METHOD.basicGet, (chance) => ({ queue: chance.pick(QUEUES), noAck: chance.isOneIn(2) })),
   method(METHOD.basicQos, (chance) => ({ prefetchCount: chance.below(65_536), global: chance.isOneIn(2) })),
   method(METHOD.basicCancel, (chance) => ({ consumerTag: chance.pick(TAGS), nowait: chance.isOneIn(3) })),

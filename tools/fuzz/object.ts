@@ -1,6 +1,8 @@
 /** A vhost's object by chance, behind a link without a socket: it answers every request, takes, refuses and delays publishes. */
 import type { Link, LinkHandlers, ObjectLink } from '../../bridge/link.ts';
+import { LINK_VERSION } from '../../protocol/link/proof.ts';
 import {
+  type Death,
   type Delivery,
   type VhostLinkDown,
   type VhostLinkUp,
@@ -9,16 +11,24 @@ import {
 import type { Chance } from './chance.ts';
 import { properties } from './frames.ts';
 
+const DEATH: Death = {
+  reason: 'rejected',
+  queue: 'own',
+  exchange: 'vcp',
+  routingKeys: ['acme.event.alarm'],
+  atMs: 1_800_000_000_000,
+  count: 2,
+};
 /** One refusal in so many answers. */
 const REFUSED = 12;
 
 export class FuzzObject implements ObjectLink<VhostLinkUp> {
-  readonly version = 4;
+  readonly version: number;
   isClosed = false;
   /** What it was sent that an edge could not read. */
   unreadable: string | undefined;
   readonly #chance: Chance;
-  readonly #consumers: { channel: number; tag: string }[] = [];
+  readonly #consumers: { channel: number; tag: string; queue: string }[] = [];
   #handlers: LinkHandlers<VhostLinkDown> | undefined;
   #answers: VhostLinkDown[] = [];
   #lastSeq = 0;
@@ -26,6 +36,8 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
 
   constructor(chance: Chance) {
     this.#chance = chance;
+    // Now and then an edge of before, which knows no queues of the partner's own.
+    this.version = chance.isOneIn(10) ? LINK_VERSION - 1 : LINK_VERSION;
   }
 
   /** As the handshake takes it. */
@@ -50,17 +62,22 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
     const parsed = vhostLinkUp.safeParse(frame);
     if (!parsed.success) this.unreadable ??= `${frame.kind}: ${parsed.error.message}`;
     const answer = this.#answerTo(frame);
-    if (!answer || this.isClosed) return;
+    if (answer) this.#answer(answer);
+  }
+
+  #answer(frame: VhostLinkDown): void {
+    if (this.isClosed) return;
     if (this.#answers.length === 0) setImmediate(() => this.#tell());
-    this.#answers.push(answer);
+    this.#answers.push(frame);
   }
 
   #tell(): void {
     const answers = this.#answers;
     this.#answers = [];
     if (this.isClosed) return;
-    for (const consumer of this.#consumers) {
-      if (this.#chance.isOneIn(3)) answers.push({ kind: 'deliver', ...consumer, delivery: this.#delivery() });
+    for (const { channel, tag } of this.#consumers) {
+      if (this.#chance.isOneIn(3))
+        answers.push({ kind: 'deliver', channel, tag, delivery: this.#delivery() });
     }
     this.#handlers?.frames(answers);
     if (this.#chance.isOneIn(2_000))
@@ -90,10 +107,24 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
         return { kind: 'got', seq, messageCount: chance.below(100), delivery };
       }
       case 'consume':
-        this.#consumers.push({ channel: frame.channel, tag: frame.tag });
+        this.#consumers.push({ channel: frame.channel, tag: frame.tag, queue: frame.queue });
         return { kind: 'ok', seq };
+      case 'declare': {
+        const made = frame.queue === '' ? { queue: `amq.gen-${seq}` } : {};
+        return { kind: 'ok', seq, ...made, messageCount: chance.below(10), consumerCount: chance.below(10) };
+      }
+      case 'delete':
+        this.#cancel(frame.queue);
+        return { kind: 'ok', seq, messageCount: chance.below(10) };
       default:
         return { kind: 'ok', seq, messageCount: chance.below(10), consumerCount: chance.below(10) };
+    }
+  }
+
+  /** The consumers of a queue that goes; some of them, for others may have asked to. */
+  #cancel(gone: string): void {
+    for (const { channel, tag, queue } of this.#consumers) {
+      if (queue === gone && !this.#chance.isOneIn(4)) this.#answer({ kind: 'cancelled', channel, tag });
     }
   }
 
@@ -105,7 +136,10 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
       lease: chance.isOneIn(5) ? 0 : this.#lastLease,
       redelivered: chance.isOneIn(2),
       routingKey: 'acme.event.alarm',
-      properties: chance.isOneIn(2) ? { messageId: 'm' } : { raw: properties(chance).toString('base64') },
+      properties: {
+        ...(chance.isOneIn(2) ? { messageId: 'm' } : { raw: properties(chance).toString('base64') }),
+        ...(chance.isOneIn(10) ? { death: DEATH, headers: { 'x-death-reason': 'rejected' } } : {}),
+      },
       body: 'x'.repeat(chance.pick([0, 1, 255, 5_000])),
       encoding: 'utf8',
     };
