@@ -19,12 +19,22 @@ const ROWS_SETTLE_MS = 8_000;
 const ROUTING_KEY = 'acme.command.device';
 
 export async function benchThroughVhost(rabbitMq: RabbitMq): Promise<Figure[]> {
-  const stack = await startBenchStack();
-  const ours = await sideOf(stack);
-  const theirs = await durableQueue(rabbitMq.tls, ours.bodies);
-  const figures = await compare('through the Vhost', ours, theirs, LOAD);
-  await stack.stop();
-  return [...figures, ...(await countRows({ entry: METERED_ENTRY }))];
+  const figures = await onStack({}, async (stack) => {
+    const ours = await sideOf(stack);
+    const theirs = await durableQueue(rabbitMq.tls, ours.bodies);
+    return await compare('through the Vhost', ours, theirs, LOAD);
+  });
+  return [...figures, ...(await onStack({ entry: METERED_ENTRY }, countRows))];
+}
+
+/** A stack for as long as that takes, whatever comes of it. */
+async function onStack(options: BenchOptions, work: (stack: BenchStack) => Promise<Figure[]>) {
+  const stack = await startBenchStack(options);
+  try {
+    return await work(stack);
+  } finally {
+    await stack.stop();
+  }
 }
 
 async function sideOf(stack: BenchStack): Promise<Side> {
@@ -55,8 +65,7 @@ function signedCommand(siteId: string, signingKey: string): Buffer {
 }
 
 /** Rows of Site and Vhost a publish and its event, counted by meters: not in the run whose time is taken. */
-async function countRows(options: BenchOptions): Promise<Figure[]> {
-  const stack = await startBenchStack(options);
+async function countRows(stack: BenchStack): Promise<Figure[]> {
   const side = await sideOf(stack);
   const client = await LoadClient.connect(side.address);
   const rows = async (): Promise<Record<string, number>> => {
@@ -73,7 +82,6 @@ async function countRows(options: BenchOptions): Promise<Figure[]> {
   await both(ROWS_MESSAGES);
   const after = await rows();
   await client.close();
-  await stack.stop();
   return OBJECT_KINDS.map((kind) => ({
     name: `rows written a publish and its event (${kind})`,
     value: ((after[kind] ?? 0) - (before[kind] ?? 0)) / ROWS_MESSAGES,

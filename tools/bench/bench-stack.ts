@@ -167,6 +167,7 @@ async function startBridge(
 ): Promise<{ bridge: ChildProcess; ports: BenchPorts }> {
   const bridge = fork(join(import.meta.dirname, '..', '..', 'bridge', 'index.ts'), {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    execArgv: ['--expose-gc', '--import', join(import.meta.dirname, 'collect-garbage.ts')],
     env: {
       ...process.env,
       SITEWIRE_EDGE_URL: edgeUrl,
