@@ -1,4 +1,4 @@
-/** API keys (spec: API key management; [C-5]): made, shown, tested, ended. By an ORG_ADMIN, with x-org-id. */
+/** API keys (spec: API key management; [C-5.1] to [C-5.6]): made, shown, tested, ended. By an ORG_ADMIN, with x-org-id. */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import { isRange } from '../../protocol/address-range.ts';

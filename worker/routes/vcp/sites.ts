@@ -1,4 +1,4 @@
-/** The sites that a partner sees, and the configuration of one (spec: Partner read surface; [C-4]). */
+/** The sites that a partner sees, and the configuration of one (spec: Partner read surface; [C-4.1] to [C-4.4]). */
 import { z } from 'zod';
 import { EAN } from '../../../protocol/ids.ts';
 import { JsonText } from '../../../protocol/json-text.ts';
