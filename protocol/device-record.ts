@@ -3,7 +3,6 @@ import { z } from 'zod';
 import {
   AUTH_METHODS,
   DEVICE_COMMAND_STATUSES,
-  DEVICE_COMMAND_TYPES,
   DEVICE_CONNECTION_STATUSES,
   DEVICE_STATUSES,
   DEVICE_TYPES,
@@ -147,19 +146,6 @@ export const secretRotation = z.strictObject({
 export const reasonRequest = z.strictObject({
   reason: z.string().max(LIMIT.commandReasonCharacters).optional(),
 });
-
-/** Actions with limits of their own that only a site's pipeline checks [C-3.4], [C-7.10]. */
-export const SITE_ACTIONS: readonly string[] = [
-  'SITE_SETPOINT',
-  'MODE_CHANGE',
-  'EMERGENCY_STOP',
-  'EMERGENCY_HOLD',
-  'SCHEDULE_SET',
-  'SCHEDULE_CANCEL',
-  'CONFIG_SET',
-  'TOKEN_REFRESH',
-  ...DEVICE_COMMAND_TYPES,
-];
 
 export const ownCommandRequest = z.strictObject({
   action: z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'must be upper-case letters, digits and _, at most 64'),

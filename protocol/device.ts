@@ -15,14 +15,15 @@ const sig = z.string().regex(SIGNATURE, 'must be 64 lower-case hex characters');
 const nonce = z
   .string()
   .min(1)
-  .refine((text) => utf8Length(text) <= LIMIT.nonceBytes, `must be 1-${LIMIT.nonceBytes} bytes`);
+  .refine((text) => utf8Length(text) <= LIMIT.nonceBytes, `must be 1-${LIMIT.nonceBytes} bytes`)
+  .meta({ maxLength: LIMIT.nonceBytes });
 /** Characters that print: nothing of Unicode's category "other" (control, format, surrogate, private, unassigned). */
 const SIGNAL_NAME = new RegExp(`^\\P{C}{1,${LIMIT.signalNameCharacters}}$`, 'u');
 const signalName = z
   .string()
   .regex(SIGNAL_NAME, `must be a name of 1-${LIMIT.signalNameCharacters} printable characters`);
 const signalValue = z.number().min(-LIMIT.signalMagnitude).max(LIMIT.signalMagnitude);
-const data = z.record(signalName, signalValue);
+const data = z.record(signalName, signalValue).meta({ maxProperties: LIMIT.signalsPerMessage });
 
 const telemetryFields = z.object({ ts, nonce, data, sig });
 const statusFields = z.object({ ts, nonce, status: z.enum(DEVICE_REPORTED_STATUSES), sig });
@@ -32,6 +33,13 @@ const ackFields = z.object({
   status: z.enum(DEVICE_ACK_STATUSES),
   sig,
 });
+
+/** The messages as they travel: fields beside these are ignored. */
+export const DEVICE_MESSAGES = {
+  telemetry: telemetryFields.extend({ ts: z.int() }),
+  status: statusFields.extend({ ts: z.int() }),
+  ack: ackFields.extend({ ts: z.int() }),
+} satisfies Record<DevicePublishTopic, z.ZodType>;
 
 /** A parsed message with the exact text that its `sig` must cover. */
 export type DeviceMessage = { signingString: string } & (

@@ -10,9 +10,9 @@ export const VCP_VERSION = '1.1';
 /** `source` of everything that we send. */
 export const SOURCE = 'sitewire';
 
-const envelopeFields = z.object({
+export const envelopeFields = z.object({
   version: z.string().regex(/^1\.\d{1,4}$/, 'must be 1.x'),
-  messageId: z.string().pipe(uuid),
+  messageId: z.string().pipe(uuid).meta({ format: 'uuid' }),
   correlationId: z.string().max(LIMIT.envelopeTextCharacters).optional(),
   timestamp: instant,
   source: z.string().max(LIMIT.envelopeTextCharacters),

@@ -1,4 +1,4 @@
-/** Event payloads (spec: Events; [C-7.5], [C-8.3]). */
+/** Events: their envelope and payloads (spec: Events; [C-7.5], [C-8.3]). */
 import { z } from 'zod';
 import {
   ACKNOWLEDGEMENT_STATUSES,
@@ -7,6 +7,11 @@ import {
   EXECUTION_STATUSES,
   REJECTION_CODES,
 } from './enums.ts';
+import { SOURCE, VCP_VERSION } from './envelope.ts';
+import { instant } from './ids.ts';
+import type { EventKind } from './routing-keys.ts';
+import { SIGNATURE } from './signing.ts';
+import { canonicalTelemetry } from './telemetry.ts';
 
 export const commandResult = z.strictObject({
   index: z.int().min(0),
@@ -65,7 +70,28 @@ export const alarm = z.strictObject({
   limit: z.number().optional(),
   value: z.number().optional(),
   unit: z.string().optional(),
-  raisedAt: z.string(),
-  clearedAt: z.string().optional(),
+  raisedAt: instant,
+  clearedAt: instant.optional(),
 });
 export type Alarm = z.infer<typeof alarm>;
+
+export const EVENT_PAYLOADS = {
+  telemetry: canonicalTelemetry,
+  alarm,
+  ack: acknowledgement,
+  execution,
+} satisfies Record<EventKind, z.ZodType>;
+
+/** An event as a partner gets it; `payload` by its kind. */
+export const eventEnvelope = z.strictObject({
+  version: z.literal(VCP_VERSION),
+  messageId: z.string().meta({ format: 'uuid' }),
+  correlationId: z.string().optional(),
+  timestamp: instant,
+  source: z.literal(SOURCE),
+  /** What a command named, where there is no such site. */
+  siteId: z.string(),
+  payload: z.record(z.string(), z.unknown()),
+  /** Absent where a correlationId with `|` made it impossible. */
+  signature: z.string().regex(SIGNATURE).optional(),
+});

@@ -71,4 +71,5 @@ export function formatInstant(epochMs: number): string {
 export const instant = z
   .string()
   .max(40)
-  .refine((text) => parseInstant(text) !== undefined, 'must be an ISO 8601 instant with a time zone');
+  .refine((text) => parseInstant(text) !== undefined, 'must be an ISO 8601 instant with a time zone')
+  .meta({ format: 'date-time' });

@@ -2,18 +2,17 @@
 import { z } from 'zod';
 import { LIMIT } from './limits.ts';
 
-/** kW or kWh; -0 is read as 0. */
-export const quantity = z
-  .number()
-  .min(-LIMIT.commandMagnitude)
-  .max(LIMIT.commandMagnitude)
-  .transform((value) => value + 0);
+/** -0 is read as 0. */
+const number = (least: number, most: number) =>
+  z
+    .number()
+    .min(least)
+    .max(most)
+    .transform((value) => value + 0);
 
-export const positiveQuantity = z
-  .number()
-  .min(0)
-  .max(LIMIT.commandMagnitude)
-  .transform((value) => value + 0);
+/** kW or kWh. */
+export const quantity = number(-LIMIT.commandMagnitude, LIMIT.commandMagnitude);
+export const positiveQuantity = number(0, LIMIT.commandMagnitude);
 
 /** Characters, not UTF-16 units. */
 export const reason = z
@@ -21,4 +20,5 @@ export const reason = z
   .refine(
     (text) => [...text].length <= LIMIT.commandReasonCharacters,
     `at most ${LIMIT.commandReasonCharacters} characters`,
-  );
+  )
+  .meta({ maxLength: LIMIT.commandReasonCharacters });

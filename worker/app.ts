@@ -3,6 +3,7 @@ import { Hono } from 'hono';
 import { requestId } from 'hono/request-id';
 import { secureHeaders } from 'hono/secure-headers';
 import { LINK_PATHS, READY_PATH } from '../protocol/link/proof.ts';
+import { readAsyncApi } from './asyncapi/route.ts';
 import { doorOf } from './auth/door.ts';
 import type { AppContext } from './env.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
@@ -84,6 +85,7 @@ import { readLatestTelemetry, readTelemetry } from './routes/vcp/telemetry.ts';
 export const ROUTES: readonly AnyRoute[] = [
   readHealth,
   openApiRoute(() => ROUTES),
+  readAsyncApi,
   register,
   login,
   refresh,

@@ -12,6 +12,7 @@ import {
   envelopeSigningString,
   telemetrySigningString,
 } from '../../../protocol/signing.ts';
+import { checkCommand, checkEvent } from './told.ts';
 import { type Key, type Organization, type Plant, siteOf, vhostOf } from './world.ts';
 
 /** One open link. `received` holds every frame so far; `next` waits for the first that fits. */
@@ -26,7 +27,9 @@ export class TestLink<Up, Down extends { kind: string }> {
     socket.accept();
     socket.addEventListener('message', (event) => {
       if (typeof event.data !== 'string' || event.data === 'pong') return;
-      this.received.push(...(JSON.parse(event.data) as Down[]));
+      const frames = JSON.parse(event.data) as Down[];
+      for (const frame of frames) checkFrame(frame as unknown as DeviceLinkDown | VhostLinkDown);
+      this.received.push(...frames);
       for (const listener of this.#listeners) listener();
     });
     socket.addEventListener('close', (event) => {
@@ -61,6 +64,11 @@ export class TestLink<Up, Down extends { kind: string }> {
       this.#listeners.add(listener);
     });
   }
+}
+
+function checkFrame(frame: DeviceLinkDown | VhostLinkDown): void {
+  if (frame.kind === 'command') checkCommand(frame.payload);
+  else if ((frame.kind === 'deliver' || frame.kind === 'got') && frame.delivery) checkEvent(frame.delivery);
 }
 
 export type DeviceTestLink = TestLink<DeviceLinkUp, DeviceLinkDown>;

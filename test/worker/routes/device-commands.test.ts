@@ -1,7 +1,8 @@
 /** Commands to a device by members: taken, signed, delivered, and shown as they go [C-3.4]. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
-import { type OwnCommand, SITE_ACTIONS } from '../../../protocol/device-record.ts';
+import { SITE_ACTIONS } from '../../../protocol/action.ts';
+import type { OwnCommand } from '../../../protocol/device-record.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { commandSigningString } from '../../../protocol/signing.ts';
 import {

@@ -1,11 +1,7 @@
 /** Commands to a device by members [C-3.4]: no partner sees them, and what a site's pipeline checks is refused. */
 import { z } from 'zod';
-import {
-  type OwnCommand,
-  ownCommand,
-  ownCommandRequest,
-  SITE_ACTIONS,
-} from '../../../protocol/device-record.ts';
+import { SITE_ACTIONS } from '../../../protocol/action.ts';
+import { type OwnCommand, ownCommand, ownCommandRequest } from '../../../protocol/device-record.ts';
 import { parseInstant, uuid } from '../../../protocol/ids.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';

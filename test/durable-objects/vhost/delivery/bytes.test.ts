@@ -57,7 +57,7 @@ async function deadLetters(partner: Partner, count: number): Promise<void> {
 async function wideAlarms(key: Key, siteId: string, count: number, chars: number): Promise<void> {
   const events = outboxEvents(1, count, { kind: 'alarm' }).map((event) => ({
     ...event,
-    payloadText: JSON.stringify({ message: '€'.repeat(chars) }),
+    payloadText: JSON.stringify({ filler: '€'.repeat(chars) }),
   }));
   await vhostOf(key.id).receive(siteId, events);
 }

@@ -239,7 +239,7 @@ describe('the signature of an event', () => {
     const event = { kind: 'telemetry', correlationId: null, atMs: Date.now() } as const;
     const messageId = crypto.randomUUID();
     await vhostOf(key.id).receivePassing(plant.id, [
-      { ...event, messageId, payloadText: '{"gridPowerKw":1.5}' },
+      { ...event, messageId, payloadText: '{"gridPowerKw":1.5,"filler":""}' },
     ]);
     const [delivery] = await partner.delivered(1, 'event.telemetry');
     expect(delivery && verifies(delivery, key.signingKey)).toBe(true);

@@ -1,0 +1,38 @@
+/**
+ * The AsyncAPI 3 document of both message surfaces, made from the schemas that the platform itself reads and writes by. Its
+ * actions are the platform's: what it receives you send, what it sends you receive.
+ */
+import { VCP_VERSION } from '../../protocol/envelope.ts';
+import { SLUG } from '../../protocol/ids.ts';
+import { AMQP_SECURITY, AMQP_SERVERS, amqpChannels, amqpMessages, amqpOperations } from './amqp.ts';
+import { MQTT_SECURITY, MQTT_SERVERS, mqttChannels, mqttMessages, mqttOperations } from './mqtt.ts';
+import { type Json, SCHEMAS } from './schema.ts';
+
+export function asyncApiDocument(): Json {
+  return {
+    asyncapi: '3.0.0',
+    info: {
+      title: 'Sitewire messages',
+      version: VCP_VERSION,
+      description:
+        `Partners speak AMQP 0-9-1, devices MQTT 3.1.1. Actions are the platform's: what it receives you send. The signatures
+of all examples are by the key 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff.`.replace(
+          '\n',
+          ' ',
+        ),
+    },
+    defaultContentType: 'application/json',
+    servers: { ...AMQP_SERVERS, ...MQTT_SERVERS },
+    channels: { ...amqpChannels(), ...mqttChannels() },
+    operations: { ...amqpOperations(), ...mqttOperations() },
+    components: {
+      schemas: SCHEMAS,
+      messages: { ...amqpMessages(), ...mqttMessages() },
+      parameters: {
+        slug: { description: `The organization's slug: ${SLUG.source}` },
+        deviceId: { description: "The device's id, a UUID" },
+      },
+      securitySchemes: { ...AMQP_SECURITY, ...MQTT_SECURITY },
+    },
+  };
+}

@@ -1,0 +1,278 @@
+/**
+ * Whole messages as they travel, signed with keys that everybody knows: the documentation shows these, and whoever writes
+ * a client can check its signatures with them. The keys are those of docs/signature-vectors.json.
+ */
+import { hmacHex } from '../../durable-objects/secrets/hmac.ts';
+import {
+  ackSigningString,
+  commandSigningString,
+  envelopeSigningString,
+  statusSigningString,
+  telemetrySigningString,
+} from '../../protocol/signing.ts';
+
+const KEY = '00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff';
+const SLUG = 'acme';
+const SITE_ID = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
+const DEVICE_ID = '3f2b8c1e-5d47-4a90-9b1a-6c0f2d7e4a11';
+const SCHEDULE_ID = '7d0c6f5e-2b1a-4c3d-8e9f-a0b1c2d3e4f5';
+const AT = '2026-01-15T10:00:00.000Z';
+const TS = Date.parse(AT);
+
+/** Ids that tell the examples apart; the last digits count. */
+function id(number: number): string {
+  return `6f1c2f0a-3f0e-4a57-9d0b-${String(number).padStart(12, '0')}`;
+}
+
+let published = 0;
+
+/** A publish, with the key that it goes under. */
+function publish(key: string, payload: object) {
+  published += 1;
+  const fields = envelope(id(published), `order-${published}`, 'acme-trader');
+  return { routingKey: `${SLUG}.${key}`, message: signed(fields, `${SLUG}.${key}`, payload) };
+}
+
+/** An event; `correlationId` of the publish that it answers. */
+function event(number: number, key: string, payload: object, correlationId?: string) {
+  const routingKey = `${SLUG}.event.${key}`;
+  return {
+    routingKey,
+    message: signed(envelope(id(100 + number), correlationId, 'sitewire'), routingKey, payload),
+  };
+}
+
+function envelope(messageId: string, correlationId: string | undefined, source: string) {
+  const correlated = correlationId === undefined ? {} : { correlationId };
+  return { version: '1.1', messageId, ...correlated, timestamp: AT, source, siteId: SITE_ID };
+}
+
+function signed(fields: ReturnType<typeof envelope>, routingKey: string, payload: object) {
+  const text = envelopeSigningString(fields, routingKey, JSON.stringify(payload)) ?? '';
+  return { ...fields, payload, signature: hmacHex(KEY, text) };
+}
+
+export const PUBLISHES = {
+  SiteSetpoint: publish('command.site-setpoint', {
+    type: 'POWER',
+    targetValueKw: 42.5,
+    direction: 'IMPORT',
+    includeConsumption: true,
+    priority: 'HIGH',
+    validFrom: '2026-01-15T10:00:00Z',
+    validUntil: '2026-01-15T10:15:00Z',
+  }),
+  EnergySetpoint: publish('command.site-setpoint', {
+    type: 'ENERGY',
+    targetValueKwh: 10,
+    intervalMinutes: 15,
+    direction: 'EXPORT',
+    includeConsumption: true,
+    priority: 'NORMAL',
+    validFrom: '2026-01-15T10:00:00Z',
+  }),
+  DeviceCommand: publish('command.device', {
+    commands: [
+      { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 12.5 } },
+      { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_REDUCE_PERCENT', params: { percent: 60 } },
+    ],
+  }),
+  Emergency: publish('command.emergency', { type: 'STOP', reason: 'grid operator asked for it' }),
+  ModeChange: publish('command.mode', { mode: 'PEAK_SHAVING', validUntil: '2026-01-15T18:00:00Z' }),
+  ScheduleSet: publish('schedule.set', {
+    scheduleId: SCHEDULE_ID,
+    startTime: '2026-01-16T00:00:00Z',
+    slotDurationMinutes: 15,
+    slots: [
+      { slotIndex: 0, mode: 'STANDARD', setpoint: { value: 40 } },
+      { slotIndex: 1, mode: 'PEAK_SHAVING' },
+    ],
+  }),
+  ScheduleCancel: publish('schedule.cancel', { scheduleId: SCHEDULE_ID, reason: 'price changed' }),
+  ConfigPatch: publish('config.set', {
+    constraints: { maxImportKw: 100, maxChargeKw: null },
+    fallback: { mode: 'STANDARD', afterSeconds: 600, action: 'HOLD' },
+  }),
+};
+
+const CHARGE = { deviceId: 'BESS-1', command: 'BESS_CHARGE' };
+const REDUCE = { deviceId: 'FVE-1', command: 'FVE_REDUCE_PERCENT' };
+
+/** What becomes of the publishes above. */
+export const EVENTS = {
+  Accepted: event(1, 'command.ack', { status: 'ACCEPTED', commandType: 'SITE_SETPOINT' }, 'order-1'),
+  Partial: event(
+    2,
+    'command.ack',
+    {
+      status: 'PARTIAL',
+      commandType: 'DEVICE_COMMAND',
+      results: [
+        { index: 0, ...CHARGE, status: 'ACCEPTED' },
+        {
+          index: 1,
+          ...REDUCE,
+          status: 'REJECTED',
+          rejectionCode: 'DEVICE_FAULT',
+          message: 'FVE-1 reports a fault',
+        },
+      ],
+    },
+    'order-3',
+  ),
+  Rejected: event(
+    3,
+    'command.ack',
+    {
+      status: 'REJECTED',
+      commandType: 'SITE_SETPOINT',
+      message: '42.5 kW exceeds maxImportKw 40 kW',
+      rejectionCode: 'CONSTRAINT_VIOLATION',
+    },
+    'order-1',
+  ),
+  Executing: event(
+    4,
+    'execution',
+    { commandType: 'SITE_SETPOINT', status: 'EXECUTING', targetValueKw: 42.5 },
+    'order-1',
+  ),
+  Deviated: event(
+    5,
+    'execution',
+    {
+      commandType: 'SITE_SETPOINT',
+      status: 'DEVIATED',
+      actualValueKw: 30.1,
+      targetValueKw: 42.5,
+      deviationKw: -12.4,
+    },
+    'order-1',
+  ),
+  Failed: event(
+    6,
+    'execution',
+    { commandType: 'DEVICE_COMMAND', status: 'FAILED', reason: 'NO_ACK: BESS-1' },
+    'order-3',
+  ),
+  Violation: event(
+    7,
+    'alarm',
+    {
+      alarmId: id(107),
+      type: 'CONSTRAINT_VIOLATION',
+      severity: 'WARNING',
+      status: 'RAISED',
+      message: 'SITE_SETPOINT rejected: 42.5 kW exceeds maxImportKw 40 kW',
+      commandType: 'SITE_SETPOINT',
+      constraint: 'maxImportKw',
+      limit: 40,
+      value: 42.5,
+      unit: 'kW',
+      raisedAt: AT,
+    },
+    'order-1',
+  ),
+  Telemetry: event(8, 'telemetry', {
+    gridPowerKw: 41.8,
+    fvePowerKw: 12.2,
+    batteryPowerKw: 12.5,
+    consumptionPowerKw: 41.5,
+    socPercent: 61,
+    availableBatteryEnergyKwh: 61,
+    batteryTemperatureCelsius: 24.5,
+    currentOperatingMode: 'STANDARD',
+    dataQuality: 'GOOD',
+    devices: [{ deviceId: 'BESS-1', assetType: 'BESS', powerKw: 12.5, socPercent: 61 }],
+  }),
+};
+
+/** What a device says. */
+export const SAYS = {
+  DeviceTelemetry: says(10, { gridPowerKw: 41.8, 'BESS-1/powerKw': 12.5, 'BESS-1/socPercent': 61 }),
+  DeviceStatus: {
+    ts: TS,
+    nonce: id(11),
+    status: 'ONLINE',
+    sig: hmacHex(KEY, statusSigningString(DEVICE_ID, TS, id(11), 'ONLINE')),
+  },
+  DeviceAck: {
+    cmdId: id(20),
+    status: 'COMPLETED',
+    ts: TS,
+    sig: hmacHex(KEY, ackSigningString(DEVICE_ID, id(20), TS, 'COMPLETED')),
+  },
+};
+
+function says(number: number, data: object) {
+  const text = telemetrySigningString(DEVICE_ID, TS, id(number), JSON.stringify(data));
+  return { ts: TS, nonce: id(number), data, sig: hmacHex(KEY, text) };
+}
+
+let toldCount = 19;
+
+/** What a device is told; the first is what `DeviceAck` answers. */
+function told(action: string, payload: object) {
+  toldCount += 1;
+  const cmdId = id(toldCount);
+  const sig = hmacHex(KEY, commandSigningString(DEVICE_ID, cmdId, TS, action, JSON.stringify(payload)));
+  return { cmdId, ts: TS, action, payload, sig };
+}
+
+export const TOLD = {
+  BESS_CHARGE: told('BESS_CHARGE', {
+    targets: [{ deviceId: 'BESS-1', assetType: 'BESS', params: { powerKw: 12.5, respectLimits: true } }],
+    validUntil: null,
+  }),
+  SITE_SETPOINT: told('SITE_SETPOINT', {
+    ...PUBLISHES.SiteSetpoint.message.payload,
+    targetSignedKw: 42.5,
+    maxRampKwPerMinute: 30,
+  }),
+  SLOT_SETPOINT: told('SITE_SETPOINT', {
+    scheduleId: SCHEDULE_ID,
+    slotIndex: 0,
+    mode: 'STANDARD',
+    targetSignedKw: 40,
+    validUntil: '2026-01-16T00:15:00.000Z',
+  }),
+  MODE_CHANGE: told('MODE_CHANGE', { mode: 'PEAK_SHAVING', validUntil: '2026-01-15T18:00:00Z' }),
+  SLOT_MODE: told('MODE_CHANGE', {
+    scheduleId: SCHEDULE_ID,
+    slotIndex: 1,
+    mode: 'PEAK_SHAVING',
+    validUntil: '2026-01-16T00:30:00.000Z',
+  }),
+  EMERGENCY_STOP: told('EMERGENCY_STOP', { type: 'STOP', reason: 'grid operator asked for it' }),
+  EMERGENCY_HOLD: told('EMERGENCY_HOLD', { type: 'HOLD' }),
+  SCHEDULE_SET: told('SCHEDULE_SET', {
+    scheduleId: SCHEDULE_ID,
+    sequence: 6,
+    startTime: '2026-01-16T00:00:00.000Z',
+    endTime: '2026-01-16T00:30:00.000Z',
+    slotDurationMinutes: 15,
+    slots: [
+      { slotIndex: 0, mode: 'STANDARD', setpoint: { value: 40 } },
+      { slotIndex: 1, mode: 'PEAK_SHAVING', setpoint: null },
+    ],
+  }),
+  SCHEDULE_CANCEL: told('SCHEDULE_CANCEL', { scheduleId: SCHEDULE_ID, reason: 'price changed' }),
+  CONFIG_SET: told('CONFIG_SET', {
+    constraints: {
+      maxImportKw: 100,
+      maxExportKw: 90,
+      maxChargeKw: null,
+      maxDischargeKw: 50,
+      minSocPercent: 10,
+      maxSocPercent: 95,
+      maxRampKwPerMinute: null,
+    },
+    fallback: { mode: 'STANDARD', afterSeconds: 600, action: 'HOLD', setpointKw: null },
+    operatingMode: 'STANDARD',
+  }),
+  TOKEN_REFRESH: told('TOKEN_REFRESH', {
+    token: 'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiIzZjJiIn0.c2lnbmF0dXJl',
+    expiresAt: '2026-01-15T11:00:00.000Z',
+  }),
+  REBOOT: told('REBOOT', { delaySeconds: 5 }),
+};

@@ -1,0 +1,203 @@
+/** The MQTT side: the three topics that a device publishes to and the one that it reads, with a message for each action. */
+import { DEVICE_COMMAND_TYPES } from '../../protocol/enums.ts';
+import { LIMIT } from '../../protocol/limits.ts';
+import { DEVICE_PUBLISH_TOPICS, type DevicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
+import { SAYS, TOLD } from './examples.ts';
+import { type Json, refTo, type SchemaName, withPayload } from './schema.ts';
+
+const SERVERS = [{ $ref: '#/servers/mqttToken' }, { $ref: '#/servers/mqttMtls' }];
+const BINDING = { bindingVersion: '0.2.0' };
+/** PUBACK means stored. */
+const QOS = { mqtt: { qos: 1, retain: false, ...BINDING } };
+
+const SAYS_ON: Record<DevicePublishTopic, { summary: string; schema: SchemaName; signed: string }> = {
+  telemetry: {
+    summary: 'Signals: what the device measured',
+    schema: 'DeviceTelemetry',
+    signed: 'deviceId|ts|nonce|compact(data)',
+  },
+  status: {
+    summary: 'What the device says of itself',
+    schema: 'DeviceStatus',
+    signed: 'deviceId|ts|nonce|{"status":"…"}',
+  },
+  ack: {
+    summary: 'What became of a command',
+    schema: 'DeviceAck',
+    signed: 'deviceId|cmdId|ts|status',
+  },
+};
+
+/** An ack names its command. */
+const BY_CMD_ID = { correlationId: { location: '$message.payload#/cmdId' } };
+
+interface Told {
+  /** One word, or those that share a form; absent: any other. */
+  action?: readonly string[];
+  summary: string;
+  payload: Json;
+  examples: (keyof typeof TOLD)[];
+}
+
+const COMMANDS: Record<string, Told> = {
+  toldSetpoint: {
+    action: ['SITE_SETPOINT'],
+    summary: 'Hold this power at the grid until something else is said',
+    payload: refTo('ToldSetpoint'),
+    examples: ['SITE_SETPOINT', 'SLOT_SETPOINT'],
+  },
+  toldMode: {
+    action: ['MODE_CHANGE'],
+    summary: 'Run by this mode',
+    payload: refTo('ToldMode'),
+    examples: ['MODE_CHANGE', 'SLOT_MODE'],
+  },
+  toldEmergency: {
+    action: ['EMERGENCY_STOP', 'EMERGENCY_HOLD'],
+    summary: 'Stop all, or hold what is done, until a mode comes',
+    payload: refTo('Emergency'),
+    examples: ['EMERGENCY_STOP', 'EMERGENCY_HOLD'],
+  },
+  toldSchedule: {
+    action: ['SCHEDULE_SET'],
+    summary: 'Keep this plan for when nobody reaches you',
+    payload: refTo('ToldSchedule'),
+    examples: ['SCHEDULE_SET'],
+  },
+  toldCancel: {
+    action: ['SCHEDULE_CANCEL'],
+    summary: 'Forget that plan',
+    payload: refTo('ScheduleCancel'),
+    examples: ['SCHEDULE_CANCEL'],
+  },
+  toldConfig: {
+    action: ['CONFIG_SET'],
+    summary: 'Keep these limits and this fallback in the place of those you had',
+    payload: refTo('ToldConfig'),
+    examples: ['CONFIG_SET'],
+  },
+  toldToken: {
+    action: ['TOKEN_REFRESH'],
+    summary: 'Keep this token for the next connect',
+    payload: refTo('ToldToken'),
+    examples: ['TOKEN_REFRESH'],
+  },
+  toldTargets: {
+    action: DEVICE_COMMAND_TYPES,
+    summary: 'Do it at each of these sub-devices',
+    payload: refTo('ToldTargets'),
+    examples: ['BESS_CHARGE'],
+  },
+  toldOwn: {
+    summary: 'What an admin sent over REST: what it means is between the two of you',
+    payload: { type: 'object' },
+    examples: ['REBOOT'],
+  },
+};
+
+export const MQTT_SERVERS: Json = {
+  mqttToken: {
+    ...server('8885', 'Devices with authMethod TOKEN.'),
+    security: [{ $ref: '#/components/securitySchemes/deviceToken' }],
+  },
+  mqttMtls: {
+    ...server('8883', 'Devices with authMethod MTLS.'),
+    security: [{ $ref: '#/components/securitySchemes/deviceCertificate' }],
+  },
+};
+
+export const MQTT_SECURITY: Json = {
+  deviceToken: {
+    type: 'userPassword',
+    description: "User name: the device's id. Password: its MQTT token, a JWT.",
+  },
+  deviceCertificate: {
+    type: 'X509',
+    description:
+      "A client certificate whose common name is the device's id; the user name is left out, or that id.",
+  },
+};
+
+function server(port: string, description: string): Json {
+  return {
+    host: `{mqttHost}:${port}`,
+    protocol: 'secure-mqtt',
+    protocolVersion: '3.1.1',
+    description,
+    variables: { mqttHost: { description: 'The listener, as the provisioning package names it' } },
+    bindings: { mqtt: { cleanSession: true, keepAlive: 60, ...BINDING } },
+  };
+}
+
+export function mqttChannels(): Json {
+  const says = DEVICE_PUBLISH_TOPICS.map((topic) => [channelOf(topic), channel(topic, [channelOf(topic)])]);
+  return { ...Object.fromEntries(says), commands: channel('commands', Object.keys(COMMANDS)) };
+}
+
+function channel(topic: DevicePublishTopic | 'commands', names: readonly string[]): Json {
+  const messages = names.map((name) => [name, { $ref: `#/components/messages/${name}` }]);
+  return {
+    address: deviceTopic('{deviceId}', topic),
+    servers: SERVERS,
+    parameters: { deviceId: { $ref: '#/components/parameters/deviceId' } },
+    messages: Object.fromEntries(messages),
+  };
+}
+
+export function mqttOperations(): Json {
+  const receives = DEVICE_PUBLISH_TOPICS.map((topic) => [
+    `take${channelOf(topic)[0]?.toUpperCase()}${channelOf(topic).slice(1)}`,
+    {
+      action: 'receive',
+      channel: { $ref: `#/channels/${channelOf(topic)}` },
+      summary: SAYS_ON[topic].summary,
+      messages: [{ $ref: `#/channels/${channelOf(topic)}/messages/${channelOf(topic)}` }],
+      bindings: QOS,
+      'x-signature': {
+        required: true,
+        covers: SAYS_ON[topic].signed,
+        toleranceMs: LIMIT.timestampToleranceMs,
+      },
+    },
+  ]);
+  const tellDevice = {
+    action: 'send',
+    channel: { $ref: '#/channels/commands' },
+    summary: 'A command, again with a fresh ts where it is not answered',
+    messages: Object.keys(COMMANDS).map((name) => ({ $ref: `#/channels/commands/messages/${name}` })),
+    reply: {
+      channel: { $ref: '#/channels/deviceAck' },
+      messages: [{ $ref: '#/channels/deviceAck/messages/deviceAck' }],
+    },
+    bindings: QOS,
+    'x-signature': { required: true, covers: 'deviceId|cmdId|ts|action|compact(payload)' },
+    'x-ack-within-ms': LIMIT.ackTimeoutMs,
+    'x-tries': LIMIT.dispatchTries,
+  };
+  return { ...Object.fromEntries(receives), tellDevice };
+}
+
+export function mqttMessages(): Json {
+  const shown = { telemetry: SAYS.DeviceTelemetry, status: SAYS.DeviceStatus, ack: SAYS.DeviceAck };
+  const says = DEVICE_PUBLISH_TOPICS.map((topic) => {
+    const { summary, schema } = SAYS_ON[topic];
+    const examples = [{ name: schema, payload: shown[topic] }];
+    const said = message(channelOf(topic), summary, refTo(schema), examples);
+    return [channelOf(topic), topic === 'ack' ? { ...said, ...BY_CMD_ID } : said];
+  });
+  const tells = Object.entries(COMMANDS).map(([name, { action, summary, payload, examples }]) => {
+    const schema = withPayload('Command', payload, action ? { action: { enum: action } } : {});
+    const shown = examples.map((one) => ({ name: one, payload: TOLD[one] }));
+    return [name, { ...message(name, summary, schema, shown), ...BY_CMD_ID }];
+  });
+  return Object.fromEntries([...says, ...tells]);
+}
+
+function message(name: string, summary: string, payload: Json, examples: Json[]): Json {
+  return { name, summary, contentType: 'application/json', payload, examples };
+}
+
+/** `deviceTelemetry`: what partners get is another `telemetry`. */
+function channelOf(topic: DevicePublishTopic): string {
+  return `device${topic[0]?.toUpperCase()}${topic.slice(1)}`;
+}

@@ -1,0 +1,80 @@
+/** The schemas of all that travels over AMQP and MQTT, by name: JSON Schema draft 7, of which AsyncAPI 3 is made. */
+import { z } from 'zod';
+import { ACTION_PAYLOADS, toldCommand } from '../../protocol/action.ts';
+import { deviceCommand, emergency, modeChange, siteSetpoint } from '../../protocol/command.ts';
+import { DEVICE_MESSAGES } from '../../protocol/device.ts';
+import { DEVICE_COMMAND_TYPES } from '../../protocol/enums.ts';
+import { envelopeFields } from '../../protocol/envelope.ts';
+import { EVENT_PAYLOADS, eventEnvelope } from '../../protocol/event.ts';
+import { scheduleCancel, scheduleSet } from '../../protocol/schedule.ts';
+import { SIGNATURE } from '../../protocol/signing.ts';
+import { configPatch } from '../../protocol/site-config.ts';
+
+export type Json = Record<string, unknown>;
+
+const signature = { type: 'string', pattern: SIGNATURE.source };
+
+const envelope = schemaOf(envelopeFields);
+
+/** Payloads alone, and messages whose payload differs: see `withPayload`. */
+export const SCHEMAS = {
+  Envelope: {
+    ...envelope,
+    properties: { ...(envelope.properties as Json), payload: { type: 'object' }, signature },
+    required: [...(envelope.required as string[]).filter((name) => name !== 'signature'), 'payload'],
+  },
+  SiteSetpoint: {
+    ...schemaOf(siteSetpoint),
+    // What a zod refinement asks for has no words of its own in JSON Schema.
+    if: { properties: { type: { const: 'POWER' } } },
+    // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word.
+    then: { required: ['targetValueKw'] },
+    else: { required: ['targetValueKwh', 'intervalMinutes'] },
+  },
+  DeviceCommand: schemaOf(deviceCommand),
+  Emergency: schemaOf(emergency),
+  ModeChange: schemaOf(modeChange),
+  ScheduleSet: schemaOf(scheduleSet),
+  ScheduleCancel: schemaOf(scheduleCancel),
+  ConfigPatch: { ...schemaOf(configPatch), minProperties: 1 },
+  Event: schemaOf(eventEnvelope),
+  Acknowledgement: schemaOf(EVENT_PAYLOADS.ack),
+  Execution: schemaOf(EVENT_PAYLOADS.execution),
+  Alarm: schemaOf(EVENT_PAYLOADS.alarm),
+  Telemetry: schemaOf(EVENT_PAYLOADS.telemetry),
+  DeviceTelemetry: schemaOf(DEVICE_MESSAGES.telemetry),
+  DeviceStatus: schemaOf(DEVICE_MESSAGES.status),
+  DeviceAck: schemaOf(DEVICE_MESSAGES.ack),
+  Command: schemaOf(toldCommand),
+  ToldSetpoint: schemaOf(ACTION_PAYLOADS.SITE_SETPOINT),
+  ToldMode: schemaOf(ACTION_PAYLOADS.MODE_CHANGE),
+  ToldSchedule: schemaOf(ACTION_PAYLOADS.SCHEDULE_SET),
+  ToldConfig: schemaOf(ACTION_PAYLOADS.CONFIG_SET),
+  ToldTargets: schemaOf(ACTION_PAYLOADS[DEVICE_COMMAND_TYPES[0]]),
+  ToldToken: schemaOf(ACTION_PAYLOADS.TOKEN_REFRESH),
+} satisfies Record<string, Json>;
+export type SchemaName = keyof typeof SCHEMAS;
+
+export function refTo(name: SchemaName): Json {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** A message of a form whose `payload` is of a schema; `fixed`: what its other fields are. */
+export function withPayload(form: 'Envelope' | 'Event' | 'Command', payload: Json, fixed: Json = {}): Json {
+  const { properties, ...rest } = SCHEMAS[form] as Json & { properties: Json };
+  return { ...rest, properties: { ...properties, ...fixed, payload } };
+}
+
+/** What may be sent: defaults may be left out, transforms are behind it. */
+function schemaOf(schema: z.ZodType): Json {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {
+    target: 'draft-7',
+    io: 'input',
+    override: ({ jsonSchema }) => {
+      // Zod says of every integer that it is a safe one.
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  });
+  return rest;
+}
