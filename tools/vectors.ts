@@ -1,12 +1,15 @@
 /**
- * Signature vectors for device makers, as JSON: messages as they travel, what of each is signed, and its signature in both
- * forms of the key; the hard cases of JSON among them. `npm run vectors` writes docs/signature-vectors.json.
+ * Signature vectors for device makers and partners, as JSON: messages as they travel, what of each is signed, and its
+ * signature (of devices' in both forms of the key); the hard cases of JSON among them. `npm run vectors` writes
+ * docs/signature-vectors.json.
  */
 import { createHmac } from 'node:crypto';
 import {
   ackSigningString,
   commandSigningString,
+  envelopeSigningString,
   renewalSigningString,
+  type SignedEnvelopeFields,
   statusSigningString,
   telemetrySigningString,
 } from '../protocol/signing.ts';
@@ -39,6 +42,31 @@ const PAYLOADS: Record<string, string> = {
     '{"targets":[{"deviceId":"BESS-1","assetType":"BESS","params":{"powerKw":12.5}}],"validUntil":null}',
 };
 
+const ROUTING_KEY = 'acme.command.device';
+const ENVELOPE: SignedEnvelopeFields = {
+  version: '1.1',
+  messageId: NONCE,
+  correlationId: 'corr-42',
+  timestamp: '2026-01-15T10:00:00.000Z',
+  source: 'acme-trader',
+  siteId: CMD,
+};
+/** Envelopes of partners: what differs from `ENVELOPE`, and the payload as it is sent. */
+const ENVELOPES: Record<string, [changes: Partial<SignedEnvelopeFields>, payload: string]> = {
+  'a float as Python prints it': [{}, charge('5.0')],
+  'a whole number': [{}, charge('5')],
+  'whitespace outside strings goes': [{}, charge('5.0').replaceAll(':', ': ').replaceAll(',', ',\n  ')],
+  'no correlationId: its place is empty': [{ correlationId: undefined }, charge('5.0')],
+  'a messageId in upper case, as it is sent': [{ messageId: NONCE.toUpperCase() }, charge('5.0')],
+  'an offset for a zone, as it is sent': [{ timestamp: '2026-01-15T11:00:00.123456+01:00' }, charge('5.0')],
+  'an escape for a letter, kept as an escape': [{}, '{"type":"STOP","reason":"\\u010dek"}'],
+  'the same letter as it is': [{}, '{"type":"STOP","reason":"ček"}'],
+};
+
+function charge(powerKw: string): string {
+  return `{"commands":[{"deviceId":"BESS-1","assetType":"BESS","command":"BESS_CHARGE","params":{"powerKw":${powerKw}}}]}`;
+}
+
 export interface Vector {
   name: string;
   topic: string;
@@ -54,7 +82,25 @@ export interface Vector {
 }
 
 export function vectors() {
-  return { deviceId: DEVICE, hmacSecret: SECRET, algorithm: 'HMAC-SHA256', vectors: [...all()] };
+  return {
+    deviceId: DEVICE,
+    hmacSecret: SECRET,
+    algorithm: 'HMAC-SHA256',
+    vectors: [...all()],
+    envelopes: {
+      signingKey: SECRET,
+      routingKey: ROUTING_KEY,
+      vectors: Object.entries(ENVELOPES).map(envelope),
+    },
+  };
+}
+
+function envelope([name, [changes, payload]]: [string, (typeof ENVELOPES)[string]]) {
+  const fields = { ...ENVELOPE, ...changes };
+  const signed = envelopeSigningString(fields, ROUTING_KEY, payload) ?? '';
+  const signature = createHmac('sha256', SECRET).update(signed).digest('hex');
+  const message = `${JSON.stringify({ ...fields, signature }).slice(0, -1)},"payload":${payload}}`;
+  return { name, message, signed, signedHex: Buffer.from(signed).toString('hex'), signature };
 }
 
 function* all(): Generator<Vector> {

@@ -1,0 +1,180 @@
+/**
+ * The parts of docs/amqp.md and docs/mqtt.md that the schemas, the examples and the limits say, each behind its marker:
+ *
+ *   <!-- example: SiteSetpoint -->   a block of JSON: an example of the AsyncAPI document
+ *   <!-- fields: SiteSetpoint -->    a table: a row for each field of a schema; what stands in its last column is kept
+ *   <!-- limits -->                  a table: `name` in its last column, the value before it
+ *
+ * `npm run docs` writes them; a test holds the documents to it.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { LIMITS, type LimitName } from '../protocol/limits.ts';
+import { EVENTS, PUBLISHES, SAYS, TOLD } from '../worker/asyncapi/examples.ts';
+import { SCHEMAS, type SchemaName } from '../worker/asyncapi/schema.ts';
+
+const DOCS = join(import.meta.dirname, '..', 'docs');
+export const FILLED = ['amqp.md', 'mqtt.md'];
+const WIDTH = 110;
+
+interface Field {
+  $ref?: string;
+  type?: string;
+  const?: unknown;
+  enum?: unknown[];
+  format?: string;
+  pattern?: string;
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+  items?: Field;
+  anyOf?: Field[];
+  properties?: Record<string, Field>;
+  required?: string[];
+}
+
+/** A document with all that stands behind its markers as it is now. Throws for a marker that means nothing. */
+export function fill(text: string): string {
+  return text
+    .replace(/(<!-- example: (\w+) -->\n```json\n)[\s\S]*?^```$/gm, (_all, before, name) => {
+      return `${before}${show(exampleOf(name))}\n\`\`\``;
+    })
+    .replace(/(<!-- fields: (\w+) -->\n)((?:\|.*\n)*)/g, (_all, before, name, table) => {
+      return `${before}${fieldsTable(name, table)}`;
+    })
+    .replace(/(<!-- limits -->\n)((?:\|.*\n)*)/g, (_all, before, table) => `${before}${limitsTable(table)}`);
+}
+
+function exampleOf(name: string): unknown {
+  const published = PUBLISHES[name as keyof typeof PUBLISHES] ?? EVENTS[name as keyof typeof EVENTS];
+  const found = published?.message ?? SAYS[name as keyof typeof SAYS] ?? TOLD[name as keyof typeof TOLD];
+  if (!found) throw new Error(`no example ${name}`);
+  return found;
+}
+
+/** JSON in as few lines as a reader likes. */
+function show(value: unknown, indent = ''): string {
+  const inOneLine = JSON.stringify(value, null, 1).replace(/\n\s*/g, ' ');
+  if (indent !== '' && indent.length + inOneLine.length <= WIDTH) return inOneLine;
+  if (typeof value !== 'object' || value === null) return inOneLine;
+  const deeper = `${indent}  `;
+  const members = Array.isArray(value)
+    ? value.map((item) => show(item, deeper))
+    : Object.entries(value).map(([name, member]) => `${JSON.stringify(name)}: ${show(member, deeper)}`);
+  const [open, close] = Array.isArray(value) ? '[]' : '{}';
+  return `${open}\n${deeper}${members.join(`,\n${deeper}`)}\n${indent}${close}`;
+}
+
+function fieldsTable(name: string, table: string): string {
+  const schema = SCHEMAS[name as SchemaName] as Field | undefined;
+  if (!schema) throw new Error(`no schema ${name}`);
+  const meanings = new Map(rowsOf(table).map((cells) => [cells[0], cells[3] ?? '']));
+  const rows = fieldsOf(schema).map(([path, type, required]) => {
+    const cell = `\`${path}\``;
+    return `| ${cell} | ${type} | ${required ? 'yes' : 'no'} | ${meanings.get(cell) ?? ''} |\n`;
+  });
+  return `| field | what it is | required | what it means |\n|---|---|---|---|\n${rows.join('')}`;
+}
+
+/** The cells of a table's rows, without its head. */
+function rowsOf(table: string): string[][] {
+  const lines = table.trimEnd().split('\n').slice(2);
+  return lines.map((line) =>
+    line
+      .split(/(?<!\\)\|/)
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+
+/** Each field by its path, lists with `[]`; of alternatives the fields of each, required where all have it. */
+function fieldsOf(schema: Field, path = ''): [path: string, type: string, required: boolean][] {
+  const forms = (schema.anyOf ?? [schema]).filter(({ properties }) => properties);
+  const names = [...new Set(forms.flatMap(({ properties = {} }) => Object.keys(properties)))];
+  return names.flatMap((name) => {
+    const field = forms.find(({ properties }) => properties?.[name])?.properties?.[name] ?? {};
+    const required = forms.every((form) => form.required?.includes(name) ?? false);
+    const own = `${path}${name}`;
+    const below = field.items ? fieldsOf(field.items, `${own}[].`) : fieldsOf(field, `${own}.`);
+    return [[own, typeOf(field), required] as [string, string, boolean], ...below];
+  });
+}
+
+function typeOf(field: Field): string {
+  if (field.anyOf) return field.anyOf.map(typeOf).join(' or ');
+  if (field.const !== undefined) return `\`${field.const}\``;
+  if (field.enum) return field.enum.map((word) => `\`${word}\``).join(', ');
+  if (field.format === 'date-time') return 'time';
+  if (field.format === 'uuid') return 'UUID';
+  if (field.pattern?.includes('{64}')) return '64 lower-case hex characters';
+  return [wordOf(field), boundsOf(field), defaultOf(field)].filter((part) => part !== '').join(', ');
+}
+
+function wordOf({ type, items }: Field): string {
+  if (type === 'array') return items?.type === 'object' ? 'list of objects' : 'list';
+  return type === 'string' ? 'text' : type === 'boolean' ? 'true or false' : (type ?? 'anything');
+}
+
+function boundsOf(field: Field): string {
+  const { minimum: least = field.minLength ?? field.minItems } = field;
+  const { maximum: most = field.maxLength ?? field.maxItems } = field;
+  const unit = field.type === 'string' ? ' characters' : '';
+  if (least === undefined && most === undefined) return '';
+  if (least === undefined || most === undefined)
+    return least === undefined ? `at most ${plain(most)}${unit}` : `at least ${plain(least)}${unit}`;
+  return `${plain(least)} to ${plain(most)}${unit}`;
+}
+
+function defaultOf(field: Field): string {
+  return field.default === undefined ? '' : `${field.default} when left out`;
+}
+
+function limitsTable(table: string): string {
+  const rows = rowsOf(table).map(([what = '', , name = '']) => {
+    const known = name.replaceAll('`', '');
+    if (!Object.hasOwn(LIMITS, known)) throw new Error(`no limit ${name}`);
+    return `| ${what} | ${amountOf(known as LimitName)} | \`${known}\` |\n`;
+  });
+  return `| what | how much | name |\n|---|---|---|\n${rows.join('')}`;
+}
+
+const STEPS: Record<string, readonly [each: number, unit: string][]> = {
+  ms: [
+    [86_400_000, 'd'],
+    [3_600_000, 'h'],
+    [60_000, 'min'],
+    [1_000, 's'],
+    [1, 'ms'],
+  ],
+  bytes: [
+    [1_048_576, 'MiB'],
+    [1_024, 'KiB'],
+    [1, 'bytes'],
+  ],
+};
+
+/** In the largest unit that it is a whole number of; what an organization may set otherwise says so. */
+function amountOf(name: LimitName): string {
+  const [value, unit, , setting] = LIMITS[name] as readonly [number, string, string, string?];
+  const [each, word] = STEPS[unit]?.find(([size]) => value % size === 0) ?? [1, unit];
+  const shown = word === 'any' ? plain(value) : `${plain(value / each)} ${word}`;
+  return setting === undefined ? shown : `${shown} (setting \`${setting}\`)`;
+}
+
+/** `131 072`; powers of ten from a million on as such. */
+function plain(value: number | undefined = 0): string {
+  const exponent = Math.log10(Math.abs(value));
+  if (exponent >= 6 && Number.isInteger(exponent)) return `${value < 0 ? '-' : ''}1e${exponent}`;
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ' ');
+}
+
+if (import.meta.main) {
+  for (const name of FILLED) {
+    const file = join(DOCS, name);
+    writeFileSync(file, fill(readFileSync(file, 'utf8')));
+  }
+}
