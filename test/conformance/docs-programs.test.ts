@@ -92,5 +92,5 @@ describe.skipIf(missing.length > 0)(`the programs of the documentation${skipped}
     expect(
       gateway.lines.some((line) => line.startsWith('BESS_CHARGE {"targets": [{"deviceId": "BESS-1"')),
     ).toBe(true);
-  });
+  }, 60_000);
 });
