@@ -9,6 +9,7 @@ import {
   eventRoutingKey,
   FAMILY_RULES,
   fullQueueName,
+  type QueueName,
 } from '../../protocol/routing-keys.ts';
 import { EVENTS, PUBLISHES } from './examples.ts';
 import { type Json, refTo, type SchemaName, withPayload } from './schema.ts';
@@ -108,6 +109,8 @@ const READS: Record<string, Read> = {
   },
 };
 
+const DEAD_LETTER = 'What you published malformed, rejected without requeue, or requeued twenty times';
+
 export const AMQP_SERVERS: Json = {
   amqp: {
     host: '{amqpHost}:5671',
@@ -145,22 +148,26 @@ export function amqpChannels(): Json {
   const reads = Object.entries(READS).map(([name, { kind, summary }]) => [
     name,
     {
-      address: fullQueueName(SLUG, EVENT_QUEUES[kind]),
-      title: summary,
-      servers: SERVERS,
-      parameters: { slug: refToSlug() },
-      messages: { [name]: { $ref: `#/components/messages/${name}` } },
-      bindings: {
-        amqp: {
-          is: 'queue',
-          queue: { name: fullQueueName(SLUG, EVENT_QUEUES[kind]), ...DURABLE, exclusive: false },
-          ...BINDING,
-        },
-      },
+      ...queueChannel(name, summary, EVENT_QUEUES[kind]),
       'x-routing-key': eventRoutingKey(SLUG, kind),
     },
   ]);
-  return Object.fromEntries([...commands, ...reads]);
+  const deadLetter = queueChannel('deadLetter', DEAD_LETTER, 'dead-letter');
+  return { ...Object.fromEntries([...commands, ...reads]), deadLetter };
+}
+
+function queueChannel(name: string, title: string, queue: QueueName): Json {
+  const address = fullQueueName(SLUG, queue);
+  return {
+    address,
+    title,
+    servers: SERVERS,
+    parameters: { slug: refToSlug() },
+    messages: { [name]: { $ref: `#/components/messages/${name}` } },
+    bindings: {
+      amqp: { is: 'queue', queue: { name: address, ...DURABLE, exclusive: false }, ...BINDING },
+    },
+  };
 }
 
 export function amqpOperations(): Json {
@@ -183,7 +190,8 @@ export function amqpOperations(): Json {
       },
     ];
   });
-  const sends = Object.entries(READS).map(([name, { summary }]) => [
+  const summaries = Object.entries(READS).map(([name, { summary }]) => [name, summary] as const);
+  const sends = [...summaries, ['deadLetter', DEAD_LETTER] as const].map(([name, summary]) => [
     `send${name[0]?.toUpperCase()}${name.slice(1)}`,
     {
       action: 'send',
@@ -215,7 +223,17 @@ export function amqpMessages(): Json {
       examples: examples.map((one) => ({ name: one, payload: EVENTS[one].message })),
     }),
   ]);
-  return Object.fromEntries([...commands, ...events]);
+  const deadLetter = {
+    name: 'deadLetter',
+    summary: DEAD_LETTER,
+    headers: {
+      type: 'object',
+      properties: { 'x-death-reason': { type: 'string', description: 'What is wrong, in words' } },
+    },
+    payload: {},
+    examples: [{ name: 'NotJson', headers: { 'x-death-reason': 'not JSON' }, payload: 'nonsense' }],
+  };
+  return { ...Object.fromEntries([...commands, ...events]), deadLetter };
 }
 
 function messageOf(name: string, summary: string, content: { payload: Json; examples: Json[] }): Json {
