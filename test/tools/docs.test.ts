@@ -1,10 +1,13 @@
 /** docs/amqp.md and docs/mqtt.md say what schemas, examples and limits say, and leave nothing of them out. */
+import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { REJECTION_CODES } from '../../protocol/enums.ts';
 import { ALARM_TYPES } from '../../protocol/event.ts';
 import { FILLED, fill } from '../../tools/docs.ts';
+import { vectors } from '../../tools/vectors.ts';
+import { SAYS } from '../../worker/asyncapi/examples.ts';
 
 const DOCS = join(import.meta.dirname, '..', '..', 'docs');
 const { asyncApiDocument } = await import(new URL('../../worker/asyncapi/document.ts', import.meta.url).href);
@@ -36,6 +39,14 @@ describe('both of them', () => {
   it('have every rejection code and every type of alarm', () => {
     const missing = [...REJECTION_CODES, ...ALARM_TYPES].filter((word) => !all.includes(`\`${word}\``));
     expect(missing).toEqual([]);
+  });
+});
+
+describe('docs/mqtt.md', () => {
+  it('spells out what the example of telemetry signs [C-3.7]', () => {
+    const { deviceId, hmacSecret } = vectors();
+    const [line] = new RegExp(`^${deviceId}\\|.*$`, 'm').exec(texts['mqtt.md'] ?? '') ?? [''];
+    expect(createHmac('sha256', hmacSecret).update(line).digest('hex')).toBe(SAYS.DeviceTelemetry.sig);
   });
 });
 
