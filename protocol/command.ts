@@ -14,7 +14,7 @@ import {
 import { instant } from './ids.ts';
 import { firstIssue } from './issue.ts';
 import { LIMIT } from './limits.ts';
-import { positiveQuantity, quantity, reason } from './payload-fields.ts';
+import { percentage, positiveQuantity, reason } from './payload-fields.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { type CommandFamily, FAMILY_RULES } from './routing-keys.ts';
 import { scheduleCancel, scheduleSet } from './schedule.ts';
@@ -60,7 +60,7 @@ export const deviceCommandItem = z.strictObject({
   params: z
     .strictObject({
       powerKw: positiveQuantity.optional(),
-      percent: quantity.pipe(z.number().min(0).max(100)).optional(),
+      percent: percentage.optional(),
       respectLimits: z.boolean().optional(),
     })
     .optional(),

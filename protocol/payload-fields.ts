@@ -13,6 +13,7 @@ const number = (least: number, most: number) =>
 /** kW or kWh. */
 export const quantity = number(-LIMIT.commandMagnitude, LIMIT.commandMagnitude);
 export const positiveQuantity = number(0, LIMIT.commandMagnitude);
+export const percentage = number(0, 100);
 
 /** Characters, not UTF-16 units. */
 export const reason = z
