@@ -1,17 +1,19 @@
 /** docs/amqp.md and docs/mqtt.md say what schemas, examples and limits say, and leave nothing of them out. */
 import { createHmac } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { SITE_ACTIONS } from '../../protocol/action.ts';
 import { REJECTION_CODES } from '../../protocol/enums.ts';
 import { ALARM_TYPES } from '../../protocol/event.ts';
+import { VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { FILLED, fill } from '../../tools/docs.ts';
 import { vectors } from '../../tools/vectors.ts';
-import { SAYS } from '../../worker/asyncapi/examples.ts';
+import { EVENTS, PUBLISHES, SAYS, TOLD } from '../../worker/asyncapi/examples.ts';
+import { SCHEMAS } from '../../worker/asyncapi/schema.ts';
 
-const DOCS = join(import.meta.dirname, '..', '..', 'docs');
-const { asyncApiDocument } = await import(new URL('../../worker/asyncapi/document.ts', import.meta.url).href);
-const { schemas } = asyncApiDocument().components as { schemas: Record<string, object> };
+const ROOT = join(import.meta.dirname, '..', '..');
+const DOCS = join(ROOT, 'docs');
 const texts = Object.fromEntries(FILLED.map((name) => [name, readFileSync(join(DOCS, name), 'utf8')]));
 const all = Object.values(texts).join('\n');
 
@@ -19,25 +21,42 @@ describe.each(FILLED)('docs/%s', (name) => {
   it('is what `npm run docs` writes', () => {
     expect(fill(texts[name] ?? '')).toBe(texts[name]);
   });
+});
 
-  it('has a meaning for each field that its name does not tell', () => {
-    expect(texts[name]).not.toMatch(/<!-- (example|fields|limits)[^>]*$/m);
-    const headings = [...(texts[name] ?? '').matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
-      anchorOf(title),
-    );
-    const links = [...(texts[name] ?? '').matchAll(/\]\(\s*#([^)]*)\)/g)].map(([, anchor]) => anchor);
-    expect(links.filter((anchor) => !headings.includes(anchor ?? ''))).toEqual([]);
-  });
+describe('the links of the documentation', () => {
+  const pages = ['README.md', 'CONTRIBUTING.md', ...readdirSync(DOCS).map((name) => `docs/${name}`)];
+
+  it.each(pages.filter((page) => page.endsWith('.md')))(
+    'of %s lead to files and headings that are there',
+    (page) => {
+      const text = readFileSync(join(ROOT, page), 'utf8');
+      const links = [...text.matchAll(/\]\(\s*([^)\s]*)\)/g)].map(([, link = '']) => link);
+      const isBroken = (link: string) => {
+        const [path = '', anchor] = link.split('#');
+        const file = path === '' ? join(ROOT, page) : join(ROOT, dirname(page), path);
+        if (!existsSync(file)) return true;
+        return anchor !== undefined && !headingsOf(readFileSync(file, 'utf8')).includes(anchor);
+      };
+      expect(links.filter((link) => !link.startsWith('http') && isBroken(link))).toEqual([]);
+    },
+  );
 });
 
 describe('both of them', () => {
   it('have a table of fields for each schema', () => {
     const shown = [...all.matchAll(/<!-- fields: (\w+) -->/g)].map(([, schema]) => schema);
-    expect(shown.sort()).toEqual(Object.keys(schemas).sort());
+    expect(shown.sort()).toEqual(Object.keys(SCHEMAS).sort());
   });
 
-  it('have every rejection code and every type of alarm', () => {
-    const missing = [...REJECTION_CODES, ...ALARM_TYPES].filter((word) => !all.includes(`\`${word}\``));
+  it('show each example', () => {
+    const shown = [...all.matchAll(/<!-- example: (\w+) -->/g)].map(([, example]) => example);
+    const examples = [PUBLISHES, EVENTS, SAYS, TOLD].flatMap((some) => Object.keys(some));
+    expect(shown.sort()).toEqual(examples.sort());
+  });
+
+  it('have every rejection code, type of alarm, action and scope to publish', () => {
+    const words = [...REJECTION_CODES, ...ALARM_TYPES, ...SITE_ACTIONS, ...VCP_WRITE_SCOPES];
+    const missing = words.filter((word) => !all.includes(`\`${word}\``));
     expect(missing).toEqual([]);
   });
 });
@@ -83,10 +102,12 @@ describe('filling', () => {
   });
 });
 
-/** As a reader of Markdown makes it of a heading. */
-function anchorOf(title: string): string {
-  return title
-    .toLowerCase()
-    .replace(/[^\w\- ]/g, '')
-    .replaceAll(' ', '-');
+/** Headings as links name them. */
+function headingsOf(text: string): string[] {
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  );
 }
