@@ -96,6 +96,16 @@ export function isOfSchedule({ action }: Pick<DispatchRow, 'action'>): boolean {
 
 const FOR_THE_SITE = ['SITE_SETPOINT', 'MODE_CHANGE', 'CONFIG_SET', 'SCHEDULE_SET', 'SCHEDULE_CANCEL'];
 
+/** The reason of what a device itself has failed: its ack says no more. */
+export const DEVICE_FAILED = 'device answered FAILED';
+
+/** As many as a batch may name; an emergency may be for more devices. */
+const MAX_NAMES = LIMIT.commandsPerBatch;
+/** Rows come in any order, an answer in one: BESS-2 before BESS-10. */
+const BY_NUMBER = new Intl.Collator('en', { numeric: true });
+
+type Cause = readonly [reason: string | null, names: readonly string[]];
+
 /** How a command ends once all its dispatches have: COMPLETED if all are, else FAILED naming the devices [C-7.8]. */
 export function outcomeOf(rows: readonly DispatchRow[]): {
   status: 'COMPLETED' | 'FAILED';
@@ -103,11 +113,31 @@ export function outcomeOf(rows: readonly DispatchRow[]): {
 } {
   const failed = rows.filter((row) => row.state === 'FAILED');
   if (failed.length === 0) return { status: 'COMPLETED', reason: null };
-  const subjects = failed.map(({ reason, payload, action, device_id: deviceId }) => {
-    // What is for the whole site has no other name than its reason.
-    if (reason && FOR_THE_SITE.includes(action)) return reason;
-    const names = targetsOf({ payload }).join(', ') || deviceId;
-    return reason ? `${reason}: ${names}` : names;
-  });
-  return { status: 'FAILED', reason: [...new Set(subjects)].join('; ') };
+  const namesBy = new Map<string | null, string[]>();
+  for (const row of failed) {
+    const names = namesBy.get(row.reason) ?? [];
+    namesBy.set(row.reason, [...names, ...namesOf(row)]);
+  }
+  return { status: 'FAILED', reason: [...namesBy].sort(wordsFirst).map(causeText).join('; ') };
+}
+
+/** What is for the whole site has no other name than its reason. */
+function namesOf({ reason, payload, action, device_id: deviceId }: DispatchRow): string[] {
+  if (reason && FOR_THE_SITE.includes(action)) return [];
+  const targets = targetsOf({ payload });
+  return targets.length > 0 ? targets : [deviceId];
+}
+
+/** A word is for programs: it stands at the beginning, of several causes too. */
+function wordsFirst([one]: Cause, [other]: Cause): number {
+  if (one === null || other === null) return one === null ? 1 : -1;
+  return one < other ? -1 : 1;
+}
+
+function causeText([reason, all]: Cause): string {
+  const names = [...new Set(all)].sort(BY_NUMBER.compare);
+  const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : '';
+  const told = `${names.slice(0, MAX_NAMES).join(', ')}${more}`;
+  if (reason === null) return `${told}: ${DEVICE_FAILED}`;
+  return told === '' ? reason : `${reason}: ${told}`;
 }

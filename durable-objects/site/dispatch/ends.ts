@@ -10,7 +10,7 @@ import {
   violationAlarms,
 } from '../event/events.ts';
 import type { SiteParts } from '../parts.ts';
-import { hasEnded, outcomeOf, targetsOf, wasTold } from './dispatch.ts';
+import { DEVICE_FAILED, hasEnded, outcomeOf, targetsOf, wasTold } from './dispatch.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
 
 /** Its window is over. What was told and not acknowledged is no longer told; what was not, has expired. */
@@ -61,7 +61,7 @@ export function fail(turn: Turn, site: SiteParts, row: DispatchRow, reason: stri
     return;
   }
   if (row.command_sequence === OWN) {
-    endOwn(turn, site, row, 'FAILED', reason);
+    endOwn(turn, site, row, 'FAILED', reason ?? DEVICE_FAILED);
     return;
   }
   endDispatch(turn, site, commandOf(site, row), row, { state: 'FAILED', reason });
@@ -73,7 +73,7 @@ function failSlot(turn: Turn, site: SiteParts, reason: string | null): void {
   if (told?.by !== 'slot' || (reason !== null && reason !== 'NO_ACK')) return;
   const command = site.schedules.openOf(told.sequence) && site.commands.find(told.sequence);
   if (!command) return;
-  const why = reason ?? 'FAILED';
+  const why = reason ?? DEVICE_FAILED;
   site.schedules.skip(turn, told, why);
   const { keyIds } = site.registry;
   site.outbox.emit(turn, ...droppedAlarm(subjectOf(command), why, keyIds, turn.now, told.slotIndex));

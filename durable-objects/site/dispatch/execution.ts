@@ -66,7 +66,8 @@ export function applyAck(turn: Turn, site: SiteParts, ack: DeviceAck): void {
     return;
   }
   if (row.command_sequence === OWN) {
-    if (state === 'COMPLETED' || state === 'FAILED') endOwn(turn, site, row, state, null);
+    if (state === 'FAILED') fail(turn, site, row, null);
+    else if (state === 'COMPLETED') endOwn(turn, site, row, state, null);
     else site.dispatches.update(turn, row, { state, due_at_ms: turn.now + LIMIT.noResultMs });
     return;
   }

@@ -551,7 +551,7 @@ export class PlanWorld {
 
   #isByChance({ reason, command_type }: LogRow): boolean {
     if (command_type === 'SCHEDULE' && reason === 'QUEUE_FULL') return true;
-    return reason === 'NO_ACK' || reason === this.#plant.gateway.id;
+    return reason === 'NO_ACK' || reason === `${this.#plant.gateway.id}: device answered FAILED`;
   }
 
   #checkSetpoint(row: LogRow, messageIds: ReadonlyMap<string, string>): void {

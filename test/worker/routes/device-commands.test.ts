@@ -118,7 +118,7 @@ describe('POST /devices/{id}/commands', () => {
     expect(await show(made)).toEqual({ ...made, status: 'COMPLETED' });
     const failed = await command(device.id);
     await sendAck(link, device, failed.cmdId, 'FAILED');
-    expect((await show(failed)).status).toBe('FAILED');
+    expect(await show(failed)).toEqual({ ...failed, status: 'FAILED', reason: 'device answered FAILED' });
   });
 
   it('takes no ack of another device [C-3.9]', async () => {

@@ -130,7 +130,7 @@ describe('a gateway in the place of another', () => {
     const { plant, set, other } = await handedOver();
     const link = await connectListening(other);
     await obey({ link, plant: other }, 2, 'FAILED');
-    expect(await endOf(plant, set)).toBe(`FAILED ${other.gateway.id}`);
+    expect(await endOf(plant, set)).toBe(`FAILED ${other.gateway.id}: device answered FAILED`);
     expect((await told(link, other)).at(-1)).toBe('STANDARD');
   });
 

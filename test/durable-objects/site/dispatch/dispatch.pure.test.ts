@@ -170,11 +170,29 @@ describe('a command whose dispatches have ended', () => {
   });
 
   it.each<[string, DispatchRow[], string]>([
-    ['its device', [ended('FAILED')], 'BESS-1'],
+    ['its device', [ended('FAILED')], 'BESS-1: device answered FAILED'],
     [
       'all devices of a dispatch',
       [ended('FAILED', { payload: targets('BESS-1', 'BESS-2') })],
-      'BESS-1, BESS-2',
+      'BESS-1, BESS-2: device answered FAILED',
+    ],
+    [
+      'the devices of all that failed alike, each once',
+      [
+        ended('FAILED', { payload: targets('BESS-10', 'FVE-1') }),
+        ended('FAILED', { payload: targets('BESS-2', 'BESS-10') }),
+      ],
+      'BESS-2, BESS-10, FVE-1: device answered FAILED',
+    ],
+    [
+      'the gateway of what is for the whole plant',
+      [ended('FAILED', { payload: '{"mode":"STANDARD"}', action: 'MODE_CHANGE', device_id: 'gateway-1' })],
+      'gateway-1: device answered FAILED',
+    ],
+    [
+      'its word alone where it is for the whole plant and has one',
+      [ended('FAILED', { payload: '{"mode":"STANDARD"}', action: 'MODE_CHANGE', reason: 'NO_ACK' })],
+      'NO_ACK',
     ],
     ['why', [ended('FAILED', { reason: 'NO_ACK' })], 'NO_ACK: BESS-1'],
     [
@@ -183,13 +201,13 @@ describe('a command whose dispatches have ended', () => {
       'EXPIRED: FVE-1',
     ],
     [
-      'each with its own reason, in their order',
+      'each with its own reason, our words first',
       [
-        ended('FAILED', { reason: 'NO_ACK' }),
-        ended('COMPLETED', { payload: targets('BESS-2') }),
         ended('FAILED', { payload: targets('FVE-1') }),
+        ended('COMPLETED', { payload: targets('BESS-2') }),
+        ended('FAILED', { reason: 'NO_ACK' }),
       ],
-      'NO_ACK: BESS-1; FVE-1',
+      'NO_ACK: BESS-1; FVE-1: device answered FAILED',
     ],
     [
       'the MQTT device where the command is for whole devices',
@@ -198,5 +216,17 @@ describe('a command whose dispatches have ended', () => {
     ],
   ])('is FAILED when one has, and its reason names %s [C-7.8]', (_what, rows, reason) => {
     expect(outcomeOf(rows)).toEqual({ status: 'FAILED', reason });
+  });
+
+  it('names a whole batch of the longest names, and of an emergency as many [C-7.8]', () => {
+    const longest = (count: number) =>
+      Array.from({ length: count }, (_none, n) => `B-${`${n}`.padStart(62, '0')}`);
+    const names = longest(32).join(', ');
+    const batch = ended('FAILED', { payload: targets(...longest(32)) });
+    expect(outcomeOf([batch]).reason).toBe(`${names}: device answered FAILED`);
+    const stops = longest(500).map((device_id) =>
+      ended('FAILED', { payload: '{"type":"STOP"}', action: 'EMERGENCY_STOP', device_id, reason: 'NO_ACK' }),
+    );
+    expect(outcomeOf(stops).reason).toBe(`NO_ACK: ${names} and 468 more`);
   });
 });

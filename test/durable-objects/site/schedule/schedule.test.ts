@@ -148,14 +148,14 @@ describe('a schedule that its plant does not take', () => {
     const [refused, dropped] = [schedule([1]), schedule([2, 3])];
     await partner.submit(refused);
     await obey(scene, 1, 'FAILED');
-    expect(await endOf(plant, refused)).toBe(`FAILED ${plant.gateway.id}`);
+    expect(await endOf(plant, refused)).toBe(`FAILED ${plant.gateway.id}: device answered FAILED`);
     await partner.submit(dropped);
     const { cmdId } = await obey(scene, 2, 'RECEIVED');
     expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2]);
     expect(cmdId).not.toBe('');
     await obey(scene, 2, 'FAILED');
     expect(await told(link, plant)).toEqual(['SCHEDULE_SET', 'SCHEDULE_SET', 2, 'STANDARD']);
-    expect(await endOf(plant, dropped)).toBe(`FAILED ${plant.gateway.id}`);
+    expect(await endOf(plant, dropped)).toBe(`FAILED ${plant.gateway.id}: device answered FAILED`);
     expect(await statuses(plant.id)).toEqual(['FAILED', 'FAILED']);
   });
 
@@ -215,11 +215,13 @@ describe('a slot that its plant does not take', () => {
     await passTime(plant.id, 5 * MINUTE - 90 * SECOND);
     await obey(scene, 8, 'COMPLETED');
     await passTime(plant.id, 5 * MINUTE);
-    expect(await endOf(plant, set)).toBe('COMPLETED slot 0 skipped: FAILED; slot 1 skipped: NO_ACK');
+    expect(await endOf(plant, set)).toBe(
+      'COMPLETED slot 0 skipped: device answered FAILED; slot 1 skipped: NO_ACK',
+    );
     await heard(scene);
     const alarms = listener.events('alarm').map(({ payload }) => payload);
     expect(alarms).toMatchObject([
-      { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 0 stands no longer: FAILED' },
+      { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 0 stands no longer: device answered FAILED' },
       { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 1 stands no longer: NO_ACK' },
     ]);
   });
@@ -232,7 +234,7 @@ describe('a slot that its plant does not take', () => {
     await obey(scene, 1, 'COMPLETED');
     await obey(scene, 2, 'FAILED');
     await passTime(plant.id, 5 * MINUTE);
-    expect(await endOf(plant, set)).toBe('FAILED slot 0 skipped: FAILED');
+    expect(await endOf(plant, set)).toBe('FAILED slot 0 skipped: device answered FAILED');
     expect(await statuses(plant.id)).toEqual(['FAILED']);
   });
 });
