@@ -1,6 +1,7 @@
 /** Alerts [C-9]: rules that an organization makes about what its plants send, and what fired of them. One path, two kinds. */
 import { z } from 'zod';
 import { uuid } from './ids.ts';
+import { ACROSS_FIELDS } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { displayName } from './user.ts';
 
@@ -42,9 +43,12 @@ export const alertRuleRequest = z
     cooldownSeconds: RULE.cooldownSeconds.default(LIMIT.alertCooldownSeconds),
     enabled: z.boolean().default(true),
   })
-  .refine(({ plantId, deviceId }) => !(plantId && deviceId), 'plantId, deviceId: one of them at most')
-  .refine(isWhole, { path: ['threshold'], message: 'needed, but for ABSENT' })
-  .refine(waitsForAbsence, { path: ['forSeconds'], message: 'at least 1 for ABSENT' });
+  .refine(({ plantId, deviceId }) => !(plantId && deviceId), {
+    message: 'plantId, deviceId: one of them at most',
+    ...ACROSS_FIELDS,
+  })
+  .refine(isWhole, { path: ['threshold'], message: 'needed, but for ABSENT', ...ACROSS_FIELDS })
+  .refine(waitsForAbsence, { path: ['forSeconds'], message: 'at least 1 for ABSENT', ...ACROSS_FIELDS });
 export type AlertRuleRequest = z.infer<typeof alertRuleRequest>;
 
 /** Of a rule its fields; of an alert `severity` and `note`. What it leaves out stays. */
@@ -61,7 +65,7 @@ export function isWhole({
   operator: AlertOperator;
   threshold?: number | null | undefined;
 }) {
-  return operator === 'ABSENT' || typeof against === 'number';
+  return operator === 'ABSENT' || (against !== undefined && against !== null);
 }
 
 /** Whether a rule waits for what it calls absent: without, it always is. */

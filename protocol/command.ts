@@ -11,8 +11,8 @@ import {
   PRIORITIES,
   SETPOINT_TYPES,
 } from './enums.ts';
-import { instant } from './ids.ts';
-import { firstIssue } from './issue.ts';
+import { instant, parseInstant } from './ids.ts';
+import { ACROSS_FIELDS, allIssues } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { percentage, positiveQuantity, reason } from './payload-fields.ts';
 import { ok, type Result, refuse } from './result.ts';
@@ -33,16 +33,17 @@ export const siteSetpoint = z
     validUntil: instant.optional(),
   })
   .superRefine((setpoint, context) => {
-    const required =
-      setpoint.type === 'POWER'
-        ? (['targetValueKw'] as const)
-        : (['targetValueKwh', 'intervalMinutes'] as const);
-    for (const field of required) {
+    for (const field of requiredFor(setpoint.type)) {
       if (setpoint[field] !== undefined) continue;
       context.addIssue({ code: 'custom', path: [field], message: `required when type is ${setpoint.type}` });
     }
-  });
+  }, ACROSS_FIELDS);
 export type SiteSetpoint = z.infer<typeof siteSetpoint>;
+
+function requiredFor(type: SiteSetpoint['type']) {
+  if (type === 'POWER') return ['targetValueKw'] as const;
+  return type === 'ENERGY' ? (['targetValueKwh', 'intervalMinutes'] as const) : [];
+}
 
 /** The grid power that a setpoint asks for, kW, + = import. An energy quantum counts as its mean power [C-7.8]. */
 export function targetSignedKw(setpoint: SiteSetpoint): number {
@@ -53,33 +54,29 @@ export function targetSignedKw(setpoint: SiteSetpoint): number {
   return setpoint.direction === 'EXPORT' ? 0 - magnitude : magnitude;
 }
 
-export const deviceCommandItem = z.strictObject({
-  deviceId: z.string().min(1).max(64),
-  assetType: z.enum(ASSET_TYPES),
-  command: z.enum(DEVICE_COMMAND_TYPES),
-  params: z
-    .strictObject({
-      powerKw: positiveQuantity.optional(),
-      percent: percentage.optional(),
-      respectLimits: z.boolean().optional(),
-    })
-    .optional(),
-});
+export const deviceCommandItem = z
+  .strictObject({
+    deviceId: z.string().min(1).max(64),
+    assetType: z.enum(ASSET_TYPES),
+    command: z.enum(DEVICE_COMMAND_TYPES),
+    params: z
+      .strictObject({
+        powerKw: positiveQuantity.optional(),
+        percent: percentage.optional(),
+        respectLimits: z.boolean().optional(),
+      })
+      .optional(),
+  })
+  .superRefine(({ command, params }, context) => {
+    const field = DEVICE_COMMAND_TYPES.includes(command) ? deviceCommandRule(command).required : undefined;
+    if (!field || params?.[field] !== undefined) return;
+    context.addIssue({ code: 'custom', path: ['params', field], message: `required for ${command}` });
+  }, ACROSS_FIELDS);
 export type DeviceCommandItem = z.infer<typeof deviceCommandItem>;
 
-export const deviceCommand = z
-  .strictObject({ commands: z.array(deviceCommandItem).min(1).max(LIMIT.commandsPerBatch) })
-  .superRefine((batch, context) => {
-    batch.commands.forEach((item, index) => {
-      const field = deviceCommandRule(item.command).required;
-      if (!field || item.params?.[field] !== undefined) return;
-      context.addIssue({
-        code: 'custom',
-        path: ['commands', index, 'params', field],
-        message: `required for ${item.command}`,
-      });
-    });
-  });
+export const deviceCommand = z.strictObject({
+  commands: z.array(deviceCommandItem).min(1).max(LIMIT.commandsPerBatch),
+});
 export type DeviceCommand = z.infer<typeof deviceCommand>;
 
 export const emergency = z.strictObject({ type: z.enum(EMERGENCY_TYPES), reason: reason.optional() });
@@ -112,12 +109,12 @@ const WORDS: Partial<Record<CommandFamily, Readonly<Record<string, z.ZodType>>>>
   config: { set: configPatch },
 };
 
-/** Reads what was published under a key of a family. The refusal says which field is wrong and how. */
+/** Reads what was published under a key of a family. The refusal says which fields are wrong and how, all of them. */
 export function parsePublish(
   family: CommandFamily,
   routingKey: string,
   payloadText: string,
-): Result<Command, string> {
+): Result<Command, string[]> {
   const { commandType } = FAMILY_RULES[family];
   const words = WORDS[family];
   if (!words) return parseCommand(commandType, payloadText);
@@ -125,9 +122,8 @@ export function parsePublish(
   const schema = Object.hasOwn(words, word) ? words[word] : undefined;
   if (schema) return parseCommand(commandType, payloadText, schema);
   const known = Object.keys(words).map((name) => `${family}.${name}`);
-  return refuse(
-    `routing key: ${family}.${word} is none, ${known.join(' and ')} ${known.length > 1 ? 'are' : 'is'}`,
-  );
+  const those = `${known.join(' and ')} ${known.length > 1 ? 'are' : 'is'}`;
+  return refuse([`routing key: ${family}.${word} is none, ${those}`]);
 }
 
 /** Reads the payload of a command; null counts as absent [C-7.1], but in a merge patch. */
@@ -135,11 +131,24 @@ export function parseCommand(
   commandType: CommandType,
   payloadText: string,
   schema: z.ZodType = COMMAND_PAYLOADS[commandType],
-): Result<Command, string> {
+): Result<Command, string[]> {
   const value: unknown = JSON.parse(payloadText);
   const parsed = schema.safeParse(commandType === 'CONFIG' ? value : withoutNulls(value));
-  if (!parsed.success) return refuse(firstIssue(parsed.error));
+  if (!parsed.success) return refuse(allIssues(parsed.error));
   return ok({ commandType, payload: parsed.data } as Command);
+}
+
+/** The window of a payload that is wrong elsewhere, in epoch milliseconds, as far as it says one that can be read. */
+export function statedWindow(
+  commandType: CommandType,
+  payloadText: string,
+): { fromMs?: number | undefined; untilMs?: number | undefined } {
+  const fields = JSON.parse(payloadText) as Record<string, unknown>;
+  const at = (field: unknown) => (typeof field === 'string' ? parseInstant(field) : undefined);
+  const untilMs = at(fields.validUntil);
+  if (commandType === 'SITE_SETPOINT') return { fromMs: at(fields.validFrom), untilMs };
+  // The end of a schedule is reckoned from all of it; no other kind has a window.
+  return commandType === 'MODE_CHANGE' ? { untilMs } : {};
 }
 
 /** A payload, its list of commands or slots, one of them, its params or setpoint: no field of ours lies deeper. */

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { compact, signableJson, sliceMembers } from './compact-json.ts';
 import { DEVICE_ACK_STATUSES, DEVICE_REPORTED_STATUSES } from './enums.ts';
-import { firstIssue } from './issue.ts';
+import { allIssues, faultsText } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { ackSigningString, SIGNATURE, statusSigningString, telemetrySigningString } from './signing.ts';
@@ -60,7 +60,7 @@ export function parseDeviceMessage(
   switch (topic) {
     case 'telemetry': {
       const parsed = telemetryFields.safeParse(raw);
-      if (!parsed.success) return refuse(firstIssue(parsed.error));
+      if (!parsed.success) return refuse(faultsText(allIssues(parsed.error)));
       const fields = parsed.data;
       if (Object.keys(fields.data).length > LIMIT.signalsPerMessage)
         return refuse(`data: more than ${LIMIT.signalsPerMessage} signals`);
@@ -70,14 +70,14 @@ export function parseDeviceMessage(
     }
     case 'status': {
       const parsed = statusFields.safeParse(raw);
-      if (!parsed.success) return refuse(firstIssue(parsed.error));
+      if (!parsed.success) return refuse(faultsText(allIssues(parsed.error)));
       const fields = parsed.data;
       const signingString = statusSigningString(deviceId, fields.ts, fields.nonce, fields.status);
       return ok({ topic, ...fields, signingString });
     }
     case 'ack': {
       const parsed = ackFields.safeParse(raw);
-      if (!parsed.success) return refuse(firstIssue(parsed.error));
+      if (!parsed.success) return refuse(faultsText(allIssues(parsed.error)));
       const fields = parsed.data;
       return ok({
         topic,

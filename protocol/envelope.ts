@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { isDeeperThan, sliceMembers } from './compact-json.ts';
 import { instant, uuid } from './ids.ts';
-import { firstIssue } from './issue.ts';
+import { allIssues, faultsText } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
 
@@ -32,7 +32,7 @@ export interface Envelope extends z.infer<typeof envelopeFields> {
 }
 
 /**
- * Reads an envelope out of a message body. The refusal is the reason why it is malformed. Fields that the
+ * Reads an envelope out of a message body. The refusal says all that is wrong with it. Fields that the
  * version 1.x may add are ignored; the payload is not looked at beyond being an object.
  */
 export function parseEnvelope(body: string): Result<Envelope, string> {
@@ -40,13 +40,17 @@ export function parseEnvelope(body: string): Result<Envelope, string> {
   const members = sliceMembers(body);
   if (!members.ok) return members;
   const payloadText = members.value.get('payload');
-  if (!payloadText?.startsWith('{')) return refuse('payload: must be an object');
   const raw: Record<string, unknown> = {};
   for (const name of Object.keys(envelopeFields.shape)) {
     const text = members.value.get(name);
     if (text !== undefined && text !== 'null') raw[name] = JSON.parse(text);
   }
   const parsed = envelopeFields.safeParse(raw);
-  if (!parsed.success) return refuse(firstIssue(parsed.error));
-  return ok({ ...parsed.data, messageIdText: String(raw.messageId), payloadText });
+  if (parsed.success && payloadText?.startsWith('{')) {
+    return ok({ ...parsed.data, messageIdText: String(raw.messageId), payloadText });
+  }
+  const faults = parsed.success ? [] : allIssues(parsed.error);
+  return refuse(
+    faultsText(payloadText?.startsWith('{') ? faults : [...faults, 'payload: must be an object']),
+  );
 }

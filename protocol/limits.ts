@@ -71,6 +71,10 @@ export const LIMITS = {
   openSchedules: [100, 'schedules', 'ours'],
   schedulesKept: [4_000, 'schedules', 'ours'],
 
+  // Of a payload, a body or an envelope that is wrong in several ways.
+  faultsTold: [20, 'faults', 'ours'],
+  faultCharacters: [200, 'characters', 'ours'],
+
   // commands on their way
   messageIdMemoryMs: [7 * DAY, 'ms', 'C-7.3'],
   deviceCommandWaitMs: [15 * MINUTE, 'ms', 'C-7.6'],

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { OPERATING_MODES, SCHEDULE_STATUSES } from './enums.ts';
 import { instant, parseInstant, uuid } from './ids.ts';
+import { ACROSS_FIELDS } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { quantity, reason } from './payload-fields.ts';
 
@@ -14,30 +15,43 @@ const publishedSlot = z.strictObject({
   setpoint: z.strictObject({ value: quantity }).optional(),
 });
 
+/** What a window is reckoned from: its end can be judged though slots are wrong. */
+const windowFields = z.object({
+  startTime: instant,
+  endTime: instant.optional(),
+  slotDurationMinutes: z.int().min(LIMIT.scheduleSlotMinutesMin).max(LIMIT.scheduleSlotMinutesMax),
+  slots: z.array(z.unknown()).min(1),
+});
+
+/** What is no number is another fault. */
+function isOutOfPlace(slot: { slotIndex: number } | null, index: number): boolean {
+  return Number.isInteger(slot?.slotIndex) && slot?.slotIndex !== index;
+}
+
 /** The payload of `{slug}.schedule.set`. */
 export const scheduleSet = z
   .strictObject({
     scheduleId: uuid.optional(),
-    startTime: instant,
-    endTime: instant.optional(),
-    slotDurationMinutes: z
-      .int()
-      .min(LIMIT.scheduleSlotMinutesMin)
-      .max(LIMIT.scheduleSlotMinutesMax)
-      .default(LIMIT.scheduleSlotMinutes),
+    ...windowFields.shape,
+    slotDurationMinutes: windowFields.shape.slotDurationMinutes.default(LIMIT.scheduleSlotMinutes),
     slots: z.array(publishedSlot).min(1).max(LIMIT.scheduleSlots),
   })
-  .superRefine((schedule, context) => {
-    const place = schedule.slots.findIndex(({ slotIndex }, index) => slotIndex !== index);
-    if (place >= 0) {
-      const message = `must be ${place}: slots are contiguous from 0`;
-      context.addIssue({ code: 'custom', path: ['slots', place, 'slotIndex'], message });
-    }
-    const { endsAtMs } = scheduleWindow(schedule);
-    if (schedule.endTime === undefined || parseInstant(schedule.endTime) === endsAtMs) return;
-    const message = 'must be startTime and as many slots, or be left out';
-    context.addIssue({ code: 'custom', path: ['endTime'], message });
-  });
+  .superRefine(({ slots }, context) => {
+    // All behind the first that is out of place are, too.
+    const place = Array.isArray(slots) ? slots.findIndex(isOutOfPlace) : -1;
+    if (place < 0) return;
+    const message = `must be ${place}: slots are contiguous from 0`;
+    context.addIssue({ code: 'custom', path: ['slots', place, 'slotIndex'], message });
+  }, ACROSS_FIELDS)
+  .superRefine(
+    (schedule, context) => {
+      const { endsAtMs } = scheduleWindow(schedule);
+      if (schedule.endTime === undefined || parseInstant(schedule.endTime) === endsAtMs) return;
+      const message = 'must be startTime and as many slots, or be left out';
+      context.addIssue({ code: 'custom', path: ['endTime'], message });
+    },
+    { when: ({ value }) => windowFields.safeParse(value).success },
+  );
 export type ScheduleSet = z.infer<typeof scheduleSet>;
 
 /** The payload of `{slug}.schedule.cancel`. */

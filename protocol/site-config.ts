@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { commandLogEntry } from './command-log.ts';
 import { OPERATING_MODES } from './enums.ts';
-import { firstIssue } from './issue.ts';
+import { allIssues } from './issue.ts';
 import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { scheduleSummary } from './schedule.ts';
@@ -77,11 +77,11 @@ export const siteConfig = z.strictObject({
 });
 export type SiteConfig = z.infer<typeof siteConfig>;
 
-/** What a merge patch leaves of a configuration, or which field it then lacks [C-7.9]. */
+/** What a merge patch leaves of a configuration, or what is wrong with it then [C-7.9]. */
 export function mergeConfig(
   config: SiteConfig,
   { constraints: limits, fallback: alone, operatingMode = config.operatingMode }: ConfigPatch,
-): Result<SiteConfig, string> {
+): Result<SiteConfig, string[]> {
   const merged = {
     hardLimits: config.hardLimits,
     constraints:
@@ -92,7 +92,7 @@ export function mergeConfig(
     operatingMode,
   };
   const parsed = siteConfig.safeParse(merged);
-  return parsed.success ? ok(parsed.data) : refuse(firstIssue(parsed.error));
+  return parsed.success ? ok(parsed.data) : refuse(allIssues(parsed.error));
 }
 
 function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> {

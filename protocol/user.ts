@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { ROLES } from './enums.ts';
 import { SLUG } from './ids.ts';
+import { ACROSS_FIELDS } from './issue.ts';
 import { LIMIT } from './limits.ts';
 
 export const displayName = z.string().max(LIMIT.nameCharacters).regex(/\S/, 'must not be blank');
@@ -31,7 +32,11 @@ export const registration = z
   .refine(
     ({ organizationName, organizationSlug }) =>
       (organizationName === undefined) === (organizationSlug === undefined),
-    { path: ['organizationSlug'], message: 'organizationName and organizationSlug come together' },
+    {
+      path: ['organizationSlug'],
+      message: 'organizationName and organizationSlug come together',
+      ...ACROSS_FIELDS,
+    },
   );
 
 export const login = z.strictObject({ email, password: givenPassword });

@@ -1,7 +1,14 @@
 /** Command payloads: every bound from both sides. A refusal here becomes REJECTED INVALID_PAYLOAD. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Command, parsePublish, type SiteSetpoint, targetSignedKw } from '../../protocol/command.ts';
+import {
+  type Command,
+  parsePublish,
+  type SiteSetpoint,
+  statedWindow,
+  targetSignedKw,
+} from '../../protocol/command.ts';
+import { faultsText } from '../../protocol/issue.ts';
 import { COMMAND_FAMILIES, type CommandFamily, commandRoutingKey } from '../../protocol/routing-keys.ts';
 
 const POWER = {
@@ -24,12 +31,12 @@ const read = (family: CommandFamily, payloadText: string) =>
 
 function refusal(family: CommandFamily, payload: unknown): string | undefined {
   const parsed = read(family, typeof payload === 'string' ? payload : JSON.stringify(payload));
-  return parsed.ok ? undefined : parsed.refusal;
+  return parsed.ok ? undefined : faultsText(parsed.refusal);
 }
 
 function accepted(family: CommandFamily, payload: unknown): Command {
   const parsed = read(family, typeof payload === 'string' ? payload : JSON.stringify(payload));
-  if (!parsed.ok) throw new Error(parsed.refusal);
+  if (!parsed.ok) throw new Error(faultsText(parsed.refusal));
   return parsed.value;
 }
 
@@ -75,6 +82,112 @@ describe('parsePublish', () => {
     expect(refusal('mode', { mode: 'TURBO' })).toMatch(/^mode: /);
     expect(refusal('device', batch({ ...CHARGE, command: 'toString' }))).toMatch(/^commands\.0\.command: /);
     expect(refusal('device', batch({ ...CHARGE, assetType: 'WIND' }))).toMatch(/^commands\.0\.assetType: /);
+  });
+
+  it.each<[CommandFamily, unknown, string[]]>([
+    [
+      'site-setpoint',
+      {
+        type: 'POWER',
+        direction: 'UP',
+        includeConsumption: true,
+        priority: 'NORMAL',
+        validFrom: 'now',
+        watts: 1,
+      },
+      [
+        'direction: Invalid option: expected one of "IMPORT"|"EXPORT"',
+        'validFrom: must be an ISO 8601 instant with a time zone',
+        'Unrecognized key: "watts"',
+        'targetValueKw: required when type is POWER',
+      ],
+    ],
+    [
+      'site-setpoint',
+      { ...WITHOUT_TARGET, type: 'ENERGY', priority: 'URGENT' },
+      [
+        'priority: Invalid option: expected one of "NORMAL"|"HIGH"|"EMERGENCY"',
+        'targetValueKwh: required when type is ENERGY',
+        'intervalMinutes: required when type is ENERGY',
+      ],
+    ],
+    [
+      'site-setpoint',
+      { ...WITHOUT_TARGET, type: 'toString' },
+      ['type: Invalid option: expected one of "POWER"|"ENERGY"'],
+    ],
+    [
+      'device',
+      batch(
+        { ...CHARGE, deviceId: '' },
+        REDUCE_POWER,
+        { ...REDUCE_PERCENT, assetType: 'WIND', params: { kw: 1 } },
+        { ...CHARGE, command: 'toString' },
+      ),
+      [
+        'commands.0.deviceId: Too small: expected string to have >=1 characters',
+        'commands.1.params.powerKw: required for FVE_REDUCE_POWER',
+        expect.stringMatching(/^commands\.2\.assetType: Invalid option/) as string,
+        'commands.2.params: Unrecognized key: "kw"',
+        'commands.2.params.percent: required for FVE_REDUCE_PERCENT',
+        expect.stringMatching(/^commands\.3\.command: Invalid option/) as string,
+      ],
+    ],
+    [
+      'mode',
+      { mode: 'TURBO', reason: 5, validUntil: 'later' },
+      [
+        expect.stringMatching(/^mode: Invalid option/) as string,
+        'reason: Invalid input: expected string, received number',
+        'validUntil: must be an ISO 8601 instant with a time zone',
+      ],
+    ],
+    [
+      'emergency',
+      { reason: 5 },
+      [expect.stringMatching(/^type: /) as string, expect.stringMatching(/^reason: /) as string],
+    ],
+    [
+      'schedule',
+      {
+        scheduleId: 'mine',
+        startTime: '2026-01-15T10:00:00Z',
+        endTime: '2026-01-15T11:00:00Z',
+        slots: [
+          { slotIndex: 0, mode: 'STANDARD', setpoint: { value: '5' } },
+          { slotIndex: 2, mode: 'TURBO' },
+        ],
+      },
+      [
+        'scheduleId: must be a UUID',
+        'slots.0.setpoint.value: Invalid input: expected number, received string',
+        expect.stringMatching(/^slots\.1\.mode: Invalid option/) as string,
+        'slots.1.slotIndex: must be 1: slots are contiguous from 0',
+        'endTime: must be startTime and as many slots, or be left out',
+      ],
+    ],
+    [
+      'schedule',
+      { startTime: 'noon', endTime: '2026-01-15T11:00:00Z', slots: [null, { mode: 'STANDARD' }] },
+      [
+        'startTime: must be an ISO 8601 instant with a time zone',
+        'slots.0: Invalid input: expected object, received null',
+        expect.stringMatching(/^slots\.1\.slotIndex: /) as string,
+      ],
+    ],
+    [
+      'config',
+      { constraints: { maxImportKw: -1, minSocPercent: 101 }, fallback: { mode: 'TURBO' }, hardLimits: {} },
+      [
+        expect.stringMatching(/^constraints\.maxImportKw: /) as string,
+        expect.stringMatching(/^constraints\.minSocPercent: /) as string,
+        expect.stringMatching(/^fallback\.mode: /) as string,
+        'Unrecognized key: "hardLimits"',
+      ],
+    ],
+  ])('tells every fault of a %s payload at once [C-7.4]', (family, payload, faults) => {
+    const parsed = read(family, JSON.stringify(payload));
+    expect(parsed).toEqual({ ok: false, refusal: faults });
   });
 
   it('takes any JSON object to a Result, a deep one included [C-7.4]', () => {
@@ -261,5 +374,20 @@ describe.each([
 
   it.each([[5], [['r']]])('cannot be %j [C-7.4]', (reason) => {
     expect(refusal(family, { ...payload, reason })).toMatch(/^reason: /);
+  });
+});
+
+describe('the window of a payload that is wrong elsewhere', () => {
+  const window = { validFrom: '2026-01-15T10:00:00Z', validUntil: '2026-01-15T11:00:00+01:00' };
+  const atMs = Date.parse(window.validFrom);
+
+  it.each([
+    ['SITE_SETPOINT', window, { fromMs: atMs, untilMs: atMs }],
+    ['SITE_SETPOINT', { validFrom: 5, validUntil: 'later' }, { fromMs: undefined, untilMs: undefined }],
+    ['MODE_CHANGE', window, { untilMs: atMs }],
+    ['DEVICE_COMMAND', window, {}],
+    ['SCHEDULE', window, {}],
+  ] as const)('of %s is what can be read of it [C-7.6]', (commandType, payload, expected) => {
+    expect(statedWindow(commandType, JSON.stringify(payload))).toEqual(expected);
   });
 });

@@ -1,9 +1,7 @@
 /** Envelopes: what is malformed is dead-lettered in silence, so the line between malformed and wrong matters. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
 import { parseEnvelope } from '../../protocol/envelope.ts';
-import { firstIssue } from '../../protocol/issue.ts';
 import { envelopeSigningString } from '../../protocol/signing.ts';
 
 const FIELDS = {
@@ -72,6 +70,15 @@ describe('parseEnvelope', () => {
     expect(read({ [field]: value })).toMatchObject({
       ok: false,
       refusal: expect.stringMatching(new RegExp(`^${field}: `)),
+    });
+  });
+
+  it('tells of all that is wrong at once [C-7.1]', () => {
+    const wrong = { version: '2.0', messageId: 'one', timestamp: 'now', payload: [] };
+    expect(read(wrong)).toEqual({
+      ok: false,
+      refusal:
+        'version: must be 1.x; messageId: must be a UUID; timestamp: must be an ISO 8601 instant with a time zone; payload: must be an object',
     });
   });
 
@@ -180,18 +187,5 @@ describe('parseEnvelope', () => {
         },
       ),
     );
-  });
-});
-
-describe('firstIssue', () => {
-  it('names the path of what is wrong', () => {
-    const parsed = z.object({ a: z.array(z.number()) }).safeParse({ a: [1, 'x'] });
-    expect(parsed.error && firstIssue(parsed.error)).toMatch(/^a\.1: /);
-  });
-
-  it('says what is wrong with the whole where there is no path', () => {
-    const parsed = z.number('must be a number').safeParse('x');
-    expect(parsed.error && firstIssue(parsed.error)).toBe('must be a number');
-    expect(firstIssue(new z.ZodError([]))).toBe('invalid');
   });
 });

@@ -5,7 +5,7 @@
 import type { Context } from 'hono';
 import { z } from 'zod';
 import { parseInstant, uuid } from '../../protocol/ids.ts';
-import { allIssues } from '../../protocol/issue.ts';
+import { allIssues, boundedFaults } from '../../protocol/issue.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
@@ -14,11 +14,13 @@ type Parameters = z.ZodObject<z.ZodRawShape>;
 
 export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
   const raw: Record<string, string> = {};
+  const repeated: string[] = [];
   for (const name of Object.keys(schema.shape)) {
     const values = c.req.queries(name) ?? [];
-    if (values.length > 1) throw invalid([`${name}: must be given once`]);
+    if (values.length > 1) repeated.push(`${name}: must be given once`);
     if (values[0] !== undefined) raw[name] = values[0];
   }
+  if (repeated.length > 0) throw invalid(repeated);
   return parse(schema, raw);
 }
 
@@ -39,7 +41,9 @@ export function readBody(c: Context<AppContext>, schema: z.ZodType, absent?: unk
     throw new ApiError('VALIDATION_ERROR', 'Missing body', { details: ['body: required'] });
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
-  throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: allIssues(parsed.error) });
+  throw new ApiError('VALIDATION_ERROR', 'Invalid body', {
+    details: boundedFaults(allIssues(parsed.error)),
+  });
 }
 
 export const noParameters = z.object({});
@@ -99,5 +103,5 @@ function invalid(
   details: string[],
   code: 'VALIDATION_ERROR' | 'INVALID_UUID' = 'VALIDATION_ERROR',
 ): ApiError {
-  return new ApiError(code, 'Invalid request parameters', { details });
+  return new ApiError(code, 'Invalid request parameters', { details: boundedFaults(details) });
 }

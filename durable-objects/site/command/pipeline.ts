@@ -3,14 +3,20 @@
  * repeat, freshness, payload, then what its kind lists: target, constraint, asset, topology, fault. Pure: what the
  * site is and the time go in, a judgement comes out; nothing is written here.
  */
-import { type Command, type DeviceCommandItem, parsePublish } from '../../../protocol/command.ts';
+import {
+  type Command,
+  type DeviceCommandItem,
+  parsePublish,
+  statedWindow,
+} from '../../../protocol/command.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { Acknowledgement, CommandResult } from '../../../protocol/event.ts';
+import { faultsText } from '../../../protocol/issue.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Submission } from '../../rpc.ts';
 import type { SiteFacts } from '../site-facts.ts';
-import type { JudgedItem, StageName } from './kind/kind.ts';
+import type { JudgedItem, StageName, Window } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
 import { publishDigest } from './message-ids.ts';
 import { type Refusal, refusal, type Violation } from './refusal.ts';
@@ -59,16 +65,20 @@ export function judge(
     if (judgement) return judgement;
   }
   const parsed = parsePublish(submission.family, submission.routingKey, submission.payloadText);
-  if (!parsed.ok) return rejected('payload', refusal('INVALID_PAYLOAD', parsed.refusal));
-  return judgeCommand(parsed.value, facts, now);
+  if (parsed.ok) return judgeCommand(parsed.value, facts, now);
+  const { commandType } = FAMILY_RULES[submission.family];
+  const window = statedWindow(commandType, submission.payloadText);
+  return invalidPayload('payload', [...parsed.refusal, ...windowFaults(window, now)]);
 }
 
 function judgeCommand(command: Command, facts: SiteFacts, now: number): Judgement {
   if (!facts.exists) return rejected('target', refusal('DEVICE_OFFLINE', 'no such site'));
-  const wrongWindow = checkWindow(command, now);
-  if (wrongWindow) return rejected('window', wrongWindow);
+  const kind = kindOf(command);
+  const wrongWindow = windowFaults(kind.window(command.payload), now);
+  const faults = [...wrongWindow, ...(kind.faults?.(command.payload, facts) ?? [])];
+  if (faults.length > 0) return invalidPayload(wrongWindow.length > 0 ? 'window' : 'payload', faults);
   const items: JudgedItem[] = [];
-  for (const [stage, check] of kindOf(command).stages) {
+  for (const [stage, check] of kind.stages) {
     const why = check({ payload: command.payload, facts, items });
     if (!why) continue;
     if (items.length === 0) return rejected(stage, why);
@@ -94,6 +104,10 @@ function rejected(stage: DecidingStage, why: Refusal, binding = true): Judgement
   };
 }
 
+function invalidPayload(stage: 'payload' | 'window', faults: readonly string[]): Judgement {
+  return rejected(stage, refusal('INVALID_PAYLOAD', faultsText(faults)));
+}
+
 function signature({ submission }: Received): Judgement | undefined {
   const verdict = submission.signature;
   if (verdict === 'valid' || verdict === 'not-needed') return undefined;
@@ -116,14 +130,15 @@ function freshness({ submission, now }: Received): Judgement | undefined {
 }
 
 /** [C-7.6] */
-function checkWindow(command: Command, now: number): Refusal | undefined {
-  const { fromMs, untilMs, untilField = 'validUntil' } = kindOf(command).window(command.payload);
-  if (untilMs === undefined) return undefined;
-  if (untilMs <= now) return refusal('INVALID_PAYLOAD', `${untilField}: must be in the future`);
-  if (fromMs !== undefined && untilMs <= fromMs) {
-    return refusal('INVALID_PAYLOAD', 'validUntil: must be after validFrom');
-  }
-  return undefined;
+function windowFaults({ fromMs, untilMs, untilField = 'validUntil' }: Window, now: number): string[] {
+  if (untilMs === undefined) return [];
+  const isOver = untilMs <= now;
+  // Of what began already the end is either over or behind it.
+  const isBackwards = fromMs !== undefined && fromMs > now && untilMs <= fromMs;
+  return [
+    ...(isOver ? [`${untilField}: must be in the future`] : []),
+    ...(isBackwards ? [`${untilField}: must be after validFrom`] : []),
+  ];
 }
 
 function violationsOf(items: readonly JudgedItem[]): Violation[] {

@@ -1,5 +1,6 @@
 /** Why a command is rejected, in the spec's codes (spec: Rejection code meaning; [C-7.4]). */
 import type { RejectionCode } from '../../../protocol/enums.ts';
+import { faultsText } from '../../../protocol/issue.ts';
 
 export interface Refusal {
   rejectionCode: RejectionCode;
@@ -22,6 +23,13 @@ export interface Violation {
 
 export function refusal(rejectionCode: RejectionCode, message: string): Refusal {
   return { rejectionCode, message };
+}
+
+/** Several as one: the code and the limit of the first, and what each says. */
+export function together(refusals: readonly (Refusal | undefined)[]): Refusal | undefined {
+  const found = refusals.filter((one) => one !== undefined);
+  const [first] = found;
+  return first && { ...first, message: faultsText(found.map(({ message }) => message)) };
 }
 
 /** What was broken, in words; a slot by its number. */

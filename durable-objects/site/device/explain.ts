@@ -3,6 +3,7 @@
  * tried here, after the fact: seconds for milliseconds, hex in upper case, JSON signed with its spaces.
  */
 import { sliceMembers } from '../../../protocol/compact-json.ts';
+import { cut } from '../../../protocol/cut.ts';
 import type { DeviceMessage } from '../../../protocol/device.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { DEVICE_PUBLISH_TOPICS, deviceTopic } from '../../../protocol/topics.ts';
@@ -19,12 +20,17 @@ export interface Explanation {
   expected?: string;
 }
 
+/** Each fault of a message, in words that say more where the usual mistake is seen. */
 export function explainMalformed(refusal: string, payload: string): Explanation {
-  const isUpperHex = refusal.startsWith('sig:') && /"sig"\s*:\s*"[0-9a-fA-F]{64}"/.test(payload);
-  if (isUpperHex) return { detail: 'sig: upper-case hex; it must be 64 lower-case hex characters' };
-  const isUnquoted = refusal.startsWith('ts:') && /"ts"\s*:\s*"/.test(payload);
-  if (isUnquoted) return { detail: 'ts: text; it must be an integer, without quotes' };
-  return { detail: cut(refusal) };
+  const isUpperHex = /"sig"\s*:\s*"[0-9a-fA-F]{64}"/.test(payload);
+  const isQuoted = /"ts"\s*:\s*"/.test(payload);
+  const faults = refusal.split('; ').map((fault) => {
+    if (isUpperHex && fault.startsWith('sig:'))
+      return 'sig: upper-case hex; it must be 64 lower-case hex characters';
+    if (isQuoted && fault.startsWith('ts:')) return 'ts: text; it must be an integer, without quotes';
+    return fault;
+  });
+  return { detail: cut(faults.join('; '), MAX_CHARS) };
 }
 
 export function explainTimestamp(ts: number, now: number): Explanation {
@@ -47,15 +53,13 @@ export function explainTopic(
     act === 'publish'
       ? DEVICE_PUBLISH_TOPICS.map((name) => deviceTopic(deviceId, name)).join(', ')
       : deviceTopic(deviceId, 'commands');
-  return { detail: cut(`${act} to ${JSON.stringify(topic)}: this device may ${act} to ${own} alone`) };
+  const detail = `${act} to ${JSON.stringify(topic)}: this device may ${act} to ${own} alone`;
+  return { detail: cut(detail, MAX_CHARS) };
 }
 
 export function explainNonce(nonce: string): Explanation {
-  return {
-    detail: cut(
-      `nonce ${JSON.stringify(nonce)} was used before, with another message; each message needs its own`,
-    ),
-  };
+  const detail = `nonce ${JSON.stringify(nonce)} was used before, with another message; each message needs its own`;
+  return { detail: cut(detail, MAX_CHARS) };
 }
 
 /** `matches`: whether the message's signature is that of a text, by any key of the device. */
@@ -65,7 +69,7 @@ export function explainSignature(
   matches: (text: string) => boolean,
 ): Explanation {
   const { signingString } = message;
-  const expected = cut(signingString);
+  const expected = cut(signingString, MAX_CHARS);
   for (const [text, detail] of likelyMistakes(message, payload)) {
     if (text !== signingString && matches(text)) return { detail, expected };
   }
@@ -121,8 +125,4 @@ function rawData(payload: string): string | undefined {
 
 function sorted(data: Readonly<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(Object.entries(data).sort(([left], [right]) => (left < right ? -1 : 1)));
-}
-
-export function cut(text: string): string {
-  return text.length > MAX_CHARS ? `${text.slice(0, MAX_CHARS)}… (${text.length} characters)` : text;
 }

@@ -190,6 +190,18 @@ describe('a query that cannot be answered', () => {
     expect(details).toEqual([expect.stringMatching(new RegExp(`^${name}: `))]);
   });
 
+  it('is told all that is wrong with it (spec: Envelope)', async () => {
+    const [wrong, twice] = ['metric=&from=x&to=1&granularity=1w', 'from=a&from=b&to=c&to=d'];
+    for (const [query, names] of [
+      [wrong, ['metric', 'from', 'to', 'granularity']],
+      [twice, ['from', 'to']],
+    ] as const) {
+      const refused = await send(pathOf(siteId, query), { key: key.key });
+      const { details } = await expectError(refused, 400, 'VALIDATION_ERROR');
+      expect(details).toEqual(names.map((name) => expect.stringMatching(new RegExp(`^${name}: `))));
+    }
+  });
+
   it.each([
     ['raw', 7, ['5m', '1h', '1d']],
     ['5m', 92, ['1h', '1d']],

@@ -8,7 +8,7 @@ import {
 } from '../../../../protocol/site-config.ts';
 import type { SiteFacts } from '../../site-facts.ts';
 import { checkGateway, checkTopology } from '../checks.ts';
-import { type Refusal, refusal, violated } from '../refusal.ts';
+import { type Refusal, together, violated } from '../refusal.ts';
 import { toDevices } from '../to-devices.ts';
 import type { Kind, PlannedDispatch } from './kind.ts';
 
@@ -42,30 +42,28 @@ function checkHardLimits(
   { constraints }: ConfigPatch,
   { config: { hardLimits } }: SiteFacts,
 ): Refusal | undefined {
-  for (const [name, value] of Object.entries(constraints ?? {})) {
+  const looser = Object.entries(constraints ?? {}).flatMap(([name, value]) => {
     const limit = hardLimits?.[name as keyof Constraints] ?? null;
-    if (limit === null || value === null || value === undefined || !isLooser(name, value, limit)) continue;
-    const unit = name.endsWith('Percent') ? '%' : 'kW';
+    if (limit === null || value === null || value === undefined || !isLooser(name, value, limit)) return [];
+    const unit = name.endsWith('Percent') ? ('%' as const) : ('kW' as const);
     return violated({ constraint: `hardLimits.${name}`, limit, value, unit, how: 'is looser than' });
-  }
-  return undefined;
-}
-
-function checkWhole(patch: ConfigPatch, { config }: SiteFacts): Refusal | undefined {
-  const merged = mergeConfig(config, patch);
-  return merged.ok ? undefined : refusal('INVALID_PAYLOAD', merged.refusal);
+  });
+  return together(looser);
 }
 
 /** What a patch that was judged comes to. */
 export function mergedConfig(patch: ConfigPatch, config: SiteConfig): SiteConfig {
   const merged = mergeConfig(config, patch);
-  if (!merged.ok) throw new Error(`a patch that was not judged: ${merged.refusal}`);
+  if (!merged.ok) throw new Error(`a patch that was not judged: ${merged.refusal.join('; ')}`);
   return merged.value;
 }
 
 export const configKind: Kind<ConfigPatch> = {
+  faults: (patch, { config }) => {
+    const merged = mergeConfig(config, patch);
+    return merged.ok ? [] : merged.refusal;
+  },
   stages: [
-    ['payload', ({ payload, facts }) => checkWhole(payload, facts)],
     ['target', ({ facts }) => checkGateway(facts)],
     ['constraint', ({ payload, facts }) => checkHardLimits(payload, facts)],
     [

@@ -10,7 +10,7 @@ import type { DispatchRow } from '../../dispatch/rows.ts';
 import { findSubDevice, type SiteFacts } from '../../site-facts.ts';
 import { isLimited, limitsOf, overLimit } from '../checks.ts';
 import type { BatteryDemand } from '../commanded.ts';
-import { type Refusal, refusal, violated } from '../refusal.ts';
+import { type Refusal, refusal, together, violated } from '../refusal.ts';
 import type { JudgedItem, Kind, PlannedDispatch, Stage, StageName } from './kind.ts';
 
 type ItemCheck = (item: DeviceCommandItem, facts: SiteFacts) => Refusal | undefined;
@@ -64,7 +64,7 @@ const checkConstraint: ItemCheck = (item, facts) => {
     );
   }
   const { limit } = deviceCommandRule(item.command);
-  if (!limit || !isLimited(facts, limit)) return undefined;
+  if (!limit || !isLimited(facts, limit) || !findSubDevice(facts, item.deviceId)) return undefined;
   return refusal('INVALID_PAYLOAD', `${item.deviceId}: powerKw is needed, its rated power is unknown`);
 };
 
@@ -92,25 +92,26 @@ const ITEM_CHECKS: readonly (readonly [StageName, ItemCheck])[] = [
   ['fault', checkFault],
 ];
 
-function judgeItem(item: DeviceCommandItem, facts: SiteFacts): JudgedItem {
-  for (const [stage, check] of ITEM_CHECKS) {
+/** Every check says what it finds; the code is the first one's [C-7.4]. */
+function judgeItem(item: DeviceCommandItem, facts: SiteFacts, isNamedBefore: boolean): JudgedItem {
+  const found = ITEM_CHECKS.flatMap(([stage, check]) => {
     const why = check(item, facts);
-    if (why) return { item, refusal: why, stage };
+    return why ? [{ stage, why }] : [];
+  });
+  if (isNamedBefore) {
+    const why = refusal('INVALID_COMMAND', `${item.deviceId} is named twice`);
+    found.push({ stage: 'asset', why });
   }
-  return { item, refusal: undefined };
+  const why = together(found.map((one) => one.why));
+  return { item, refusal: why, ...(found[0] && { stage: found[0].stage }) };
 }
 
 /** A deviceId named again makes the later item INVALID_COMMAND. */
 const judgeItems: Stage<DeviceCommand> = ({ payload, facts, items }) => {
   const named = new Set<string>();
   for (const item of payload.commands) {
-    const judged = judgeItem(item, facts);
-    if (!judged.refusal && named.has(item.deviceId)) {
-      judged.refusal = refusal('INVALID_COMMAND', `${item.deviceId} is named twice`);
-      judged.stage = 'asset';
-    }
+    items.push(judgeItem(item, facts, named.has(item.deviceId)));
     named.add(item.deviceId);
-    items.push(judged);
   }
   return undefined;
 };

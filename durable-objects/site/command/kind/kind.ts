@@ -16,7 +16,7 @@ export interface JudgedItem {
 }
 
 /** The stages behind the payload, in the spec's order (spec: Command processing; [C-7.4]). */
-export type StageName = 'payload' | 'target' | 'constraint' | 'asset' | 'topology' | 'fault' | 'items';
+export type StageName = 'target' | 'constraint' | 'asset' | 'topology' | 'fault' | 'items';
 
 /** What a stage sees. A batch's stages judge item by item into `items`; other kinds leave it empty. */
 export interface Judging<Payload> {
@@ -52,6 +52,8 @@ export interface PlannedDispatch {
 export type End = 'ack' | 'plan';
 
 export interface Kind<Payload> {
+  /** What is wrong with a payload in this site, as far as its schema cannot tell: all of it. */
+  faults?(payload: Payload, facts: SiteFacts): string[];
   /** Its own checks, behind signature, repeat, freshness and payload, in the spec's order [C-7.4]. */
   stages: readonly (readonly [StageName, Stage<Payload>])[];
   window(payload: Payload): Window;

@@ -3,7 +3,7 @@ import { EXPORTING, MODE_NEEDS } from '../../../../protocol/asset.ts';
 import { type ScheduleCancel, type ScheduleSet, scheduleWindow } from '../../../../protocol/schedule.ts';
 import type { SiteFacts } from '../../site-facts.ts';
 import { checkGateway, checkPower, checkTopology } from '../checks.ts';
-import { type Refusal, refusal } from '../refusal.ts';
+import { type Refusal, together } from '../refusal.ts';
 import { toDevices } from '../to-devices.ts';
 import type { Kind } from './kind.ts';
 
@@ -14,41 +14,36 @@ export function isScheduleSet(payload: Payload): payload is ScheduleSet {
 }
 
 /** What is set has an id that no other has; what is cancelled is there, and open. */
-function checkId(payload: Payload, facts: SiteFacts): Refusal | undefined {
+function idFaults(payload: Payload, facts: SiteFacts): string[] {
   const { scheduleId } = payload;
   const status = scheduleId === undefined ? undefined : facts.scheduleStatus(scheduleId);
-  if (isScheduleSet(payload)) {
-    return status === undefined
-      ? undefined
-      : refusal('INVALID_PAYLOAD', 'scheduleId: another schedule has it');
-  }
-  if (status === undefined) return refusal('INVALID_PAYLOAD', 'scheduleId: no such schedule');
-  if (status === 'PENDING' || status === 'ACCEPTED' || status === 'ACTIVE') return undefined;
-  return refusal('INVALID_PAYLOAD', `scheduleId: that schedule is ${status}`);
+  if (isScheduleSet(payload)) return status === undefined ? [] : ['scheduleId: another schedule has it'];
+  if (status === undefined) return ['scheduleId: no such schedule'];
+  const isOpen = status === 'PENDING' || status === 'ACCEPTED' || status === 'ACTIVE';
+  return isOpen ? [] : [`scheduleId: that schedule is ${status}`];
 }
 
-/** Each slot as a setpoint of its own; the first that breaks a limit says so for all. */
+/** Each slot as a setpoint of its own; those that break a limit say so for all. */
 function checkLimits({ slots }: ScheduleSet, facts: SiteFacts): Refusal | undefined {
-  for (const { slotIndex, setpoint } of slots) {
-    const why = setpoint && checkPower(facts, setpoint.value, slotIndex);
-    if (why) return why;
-  }
-  return undefined;
+  return together(
+    slots.map(({ slotIndex, setpoint }) => setpoint && checkPower(facts, setpoint.value, slotIndex)),
+  );
 }
 
 function checkTopologies({ slots }: ScheduleSet, facts: SiteFacts): Refusal | undefined {
-  for (const { slotIndex, mode, setpoint } of slots) {
-    const isExport = setpoint !== undefined && setpoint.value < 0;
-    const why =
-      checkTopology(MODE_NEEDS[mode], facts) ?? (isExport ? checkTopology(EXPORTING, facts) : undefined);
-    if (why) return { ...why, message: `slot ${slotIndex}: ${why.message}` };
-  }
-  return undefined;
+  return together(
+    slots.map(({ slotIndex, mode, setpoint }) => {
+      const isExport = setpoint !== undefined && setpoint.value < 0;
+      const why =
+        checkTopology(MODE_NEEDS[mode], facts) ?? (isExport ? checkTopology(EXPORTING, facts) : undefined);
+      return why && { ...why, message: `slot ${slotIndex}: ${why.message}` };
+    }),
+  );
 }
 
 export const scheduleKind: Kind<Payload> = {
+  faults: idFaults,
   stages: [
-    ['payload', ({ payload, facts }) => checkId(payload, facts)],
     ['target', ({ facts }) => checkGateway(facts)],
     [
       'constraint',

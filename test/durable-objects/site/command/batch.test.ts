@@ -120,6 +120,23 @@ describe('the results of a batch', () => {
     });
   });
 
+  it('tell each item all that is wrong with it, by the code of what decided [C-7.5]', async () => {
+    const { plant, partner } = await newSite({ subDevices: SUB_DEVICES });
+    const ack = await partner.acknowledge(
+      submission('device', batch(item(1, 5), item(1, 51, { assetType: 'FVE' }), item(9, 51))),
+    );
+    expect(ack.results?.map(({ rejectionCode, message }) => [rejectionCode, message])).toEqual([
+      [undefined, undefined],
+      [
+        'CONSTRAINT_VIOLATION',
+        'BESS-1: 51 kW exceeds maxChargeKw 50 kW; BESS-1 is a BESS, not a FVE; BESS-1 is named twice',
+      ],
+      ['DEVICE_OFFLINE', "BESS-9 is not in the site's topology; BESS-9: 51 kW exceeds maxChargeKw 50 kW"],
+    ]);
+    expect((await newestCommand(plant.id)).results).toEqual(ack.results);
+    expect(partner.alarms()).toMatchObject([{ deviceId: 'BESS-1', constraint: 'maxChargeKw', value: 51 }]);
+  });
+
   it('a deviceId named again: the later item is INVALID_COMMAND, the first stands [C-7.4]', async () => {
     const { partner } = await newSite({ subDevices: SUB_DEVICES });
     const answer = await codesOf(partner, item(1, 5), item(1, 6, DISCHARGE), item(1, 5), item(2, 5));

@@ -84,4 +84,37 @@ describe('an invalid payload', () => {
       });
     },
   );
+
+  it.each<[CommandFamily, unknown, RegExp]>([
+    [
+      'site-setpoint',
+      {
+        ...powerSetpoint(5, { validFrom: 'now', validUntil: formatInstant(START_MS - 1) }),
+        targetValueKw: undefined,
+        watts: 1,
+      },
+      /^validFrom: .*; Unrecognized key: "watts"; targetValueKw: required when type is POWER; validUntil: must be in the future$/,
+    ],
+    [
+      'device',
+      batch(batteryCommand(-1), batteryCommand(1, { command: 'FVE_REDUCE_PERCENT' })),
+      /^commands\.0\.params\.powerKw: .*; commands\.1\.params\.percent: required for FVE_REDUCE_PERCENT$/,
+    ],
+    [
+      'schedule',
+      { startTime: 'now', slots: Array.from({ length: 672 }, () => ({ slotIndex: 0, mode: 'TURBO' })) },
+      /^startTime: .*(; slots\.\d+\.mode: [^;]*){19}; and 654 more$/,
+    ],
+  ])(
+    'of %s is told all that is wrong with it, and so is its log row [C-7.4]',
+    async (family, payload, told) => {
+      const { plant, partner } = await newSite();
+      const ack = await partner.acknowledge(submission(family, payload));
+      expect(ack).toMatchObject({
+        rejectionCode: 'INVALID_PAYLOAD',
+        message: expect.stringMatching(told),
+      });
+      expect(await newestCommand(plant.id)).toMatchObject({ message: ack.message });
+    },
+  );
 });

@@ -96,6 +96,18 @@ describe('a patch of the configuration', () => {
     ['a mode that it takes away', { operatingMode: null }, 'set', /^operatingMode: /],
     ['a wait of a second', { fallback: { afterSeconds: 1 } }, 'set', /^fallback\.afterSeconds: /],
     ['a fallback without its mode', { fallback: { mode: null } }, 'set', /^fallback\.mode: /],
+    [
+      'several things',
+      { constraints: { maxImportKw: -1 }, fallback: { afterSeconds: 1 }, hardLimits: null },
+      'set',
+      /^constraints\.maxImportKw: .*; fallback\.afterSeconds: .*; Unrecognized key: "hardLimits"$/,
+    ],
+    [
+      'a fallback without two of its fields',
+      { fallback: { mode: null, action: null } },
+      'set',
+      /^fallback\.mode: .*; fallback\.action: /,
+    ],
     ['another word than set', { operatingMode: 'STANDARD' }, 'put', /config\.put/],
   ])('that says %s is INVALID_PAYLOAD, and changes nothing [C-7.9]', async (_what, patch, word, message) => {
     const { plant, partner, link } = await listening();
@@ -145,6 +157,17 @@ describe('hard limits', () => {
       });
     },
   );
+
+  it('that are loosened are told all, the alarm is that of the first [C-2.3]', async () => {
+    const { partner } = await listening({ config });
+    const patch = { constraints: { maxImportKw: 81, minSocPercent: 9, maxChargeKw: 500 } };
+    expect(await partner.acknowledge(set(patch))).toMatchObject({
+      rejectionCode: 'CONSTRAINT_VIOLATION',
+      message:
+        '81 kW is looser than hardLimits.maxImportKw 80 kW; 9 % is looser than hardLimits.minSocPercent 10 %',
+    });
+    expect(partner.alarms()).toMatchObject([{ constraint: 'hardLimits.maxImportKw' }]);
+  });
 
   it('are what the plant is told where nothing stricter is set [C-2.3]', async () => {
     const { partner, link } = await listening({ config });

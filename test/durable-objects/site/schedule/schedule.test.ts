@@ -408,14 +408,14 @@ describe('what cannot be', () => {
     expect(await readSchedules(plant.id)).toHaveLength(1);
   });
 
-  it('a slot over a limit: the whole is CONSTRAINT_VIOLATION, and the slot is named, with its alarm [C-7.9]', async () => {
+  it('a slot over a limit: the whole is CONSTRAINT_VIOLATION, each is named, the first with its alarm [C-7.9]', async () => {
     const scene = await newPlannedSite();
     const { plant, partner, listener, link } = scene;
     const set = schedule([100, -80, 99, -81, 101]);
     expect(await partner.acknowledge(set)).toMatchObject({
       status: 'REJECTED',
       rejectionCode: 'CONSTRAINT_VIOLATION',
-      message: 'slot 3: 81 kW exceeds maxExportKw 80 kW',
+      message: 'slot 3: 81 kW exceeds maxExportKw 80 kW; slot 4: 101 kW exceeds maxImportKw 100 kW',
     });
     expect(await readSchedules(plant.id)).toEqual([]);
     expect(await told(link, plant)).toEqual([]);

@@ -170,7 +170,7 @@ describe('the checks of an item', () => {
     subsetsOf(breaks).map(
       (broken) => [broken.map(([name]) => name).join(', ') || 'nothing', broken] as const,
     ),
-  )('tell of the first alone where %s is wrong [C-7.4]', (_names, broken) => {
+  )('have the code of the first and the words of all where %s is wrong [C-7.4]', (_names, broken) => {
     const isBroken = (name: string) => broken.some(([known]) => known === name);
     const item = chargeItem(isBroken('constraint') ? 51 : 5, isBroken('asset') ? { assetType: 'FVE' } : {});
     const options: FactsOptions = {
@@ -179,6 +179,26 @@ describe('the checks of an item', () => {
       inFault: isBroken('fault') ? ['BESS-1'] : [],
     };
     expect(codesOf([item], options)).toEqual([broken[0]?.[1] ?? 'ok']);
+    const words = {
+      target: 'BESS-1 is offline',
+      constraint: 'BESS-1: 51 kW exceeds maxChargeKw 50 kW',
+      asset: 'BESS-1 is a BESS, not a FVE',
+      fault: 'BESS-1 reports a fault',
+    };
+    expect(textsOf([item], options)).toEqual([broken.map(([name]) => words[name]).join('; ') || 'ok']);
+    const [judged] = judgeItems([item], options).items;
+    // An alarm is raised for what decided, alone.
+    expect(judged?.refusal?.violation !== undefined).toBe(broken[0]?.[0] === 'constraint');
+  });
+
+  it('ask no rated power of what the plant does not have [C-7.4]', () => {
+    const item = chargeItem(undefined, { deviceId: 'BESS-9' });
+    expect(textsOf([item], CHARGE_50)).toEqual(["BESS-9 is not in the site's topology"]);
+  });
+
+  it('say of an item that is wrong that it is named twice, too [C-7.4]', () => {
+    const texts = textsOf([chargeItem(5), chargeItem(51)], CHARGE_50);
+    expect(texts).toEqual(['ok', 'BESS-1: 51 kW exceeds maxChargeKw 50 kW; BESS-1 is named twice']);
   });
 
   it('come before a name said twice, which comes before the sums [C-7.4]', () => {
