@@ -78,6 +78,8 @@ export interface Submission {
   family: CommandFamily;
   payloadText: string;
   signature: SignatureVerdict;
+  /** What a mismatch is told with, where the organization has `signatureHints`. */
+  signatureHint?: string;
   /** Names the publish itself: the same whenever a lane hands it over again. */
   publishId?: string;
 }
@@ -233,8 +235,7 @@ export interface VhostRpc {
   receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;
 }
 
-// the count of REST requests
-
+/** The REST requests of one key or user in its present minute. */
 export interface RequestCount {
   isOver: boolean;
   /** Requests that are left until the count begins anew. */
@@ -260,9 +261,8 @@ export interface DeviceDial {
   /** The version of the link's frames that the bridge speaks. */
   link: number;
   expiresAtMs: number | null;
-  /** Of its token; null for a certificate, absent from older code. */
+  /** Both absent from older code; when its token was issued, null for a certificate. */
   issuedAtMs?: number | null;
-  /** Absent from older code. */
   address?: string;
 }
 

@@ -95,6 +95,7 @@ export const LIMITS = {
   confirmMs: [8 * SECOND, 'ms', 'C-6.4'],
 
   // signatures
+  signatureHintCharacters: [2 * KIB, 'characters', 'ours'],
   timestampToleranceMs: [300 * SECOND, 'ms', 'spec: Limits'],
   nonceWindowMs: [300 * SECOND, 'ms', 'spec: Limits'],
 

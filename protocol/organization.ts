@@ -6,6 +6,8 @@ import { displayName, email, slug } from './user.ts';
 
 const SETTINGS = {
   requireSignedCommands: z.boolean(),
+  /** A signature that does not match is answered with what should have been signed. */
+  signatureHints: z.boolean(),
   authFailurePolicy: z.enum(['any', 'attested']),
   telemetryIntervalSeconds: z
     .int()
@@ -23,6 +25,7 @@ const SETTINGS = {
 /** Every setting, with what holds where it is not set. */
 export const organizationSettings = z.object({
   requireSignedCommands: SETTINGS.requireSignedCommands.default(false),
+  signatureHints: SETTINGS.signatureHints.default(false),
   authFailurePolicy: SETTINGS.authFailurePolicy.default('any'),
   telemetryIntervalSeconds: SETTINGS.telemetryIntervalSeconds.default(LIMIT.telemetryIntervalSeconds),
   publishRatePerSecond: SETTINGS.publishRatePerSecond.default(LIMIT.publishesPerSecond),

@@ -111,7 +111,8 @@ export async function seedOnce(
     // Folders of before have no gateway of this platform's making.
     if (seeded.gatewayId) return seeded;
   }
-  const admin = await seedOrganization(edgeUrl, secrets);
+  // Whoever tries things out here is told why a signature does not match.
+  const admin = await seedOrganization(edgeUrl, secrets, { signatureHints: true });
   const plantId = await makePlant(admin, plant);
   const gateway = await registerDevice(admin, { plantId, type: 'GATEWAY', serialNumber: `GW-${plantId}` });
   const seeded: Seeded = {

@@ -16,8 +16,9 @@ export interface OrganizationRecord {
   /** Absent in a copy that older code stored. */
   version?: number;
   requireSignedCommands: boolean;
-  /** Absent in a copy that older code stored. */
+  /** Both absent in a copy that older code stored. */
   publishRatePerSecond?: number;
+  signatureHints?: boolean;
   plants: { id: string; externalPlantId: string | null }[];
 }
 
@@ -148,7 +149,7 @@ async function readOrganization(database: D1Database, organizationId: string): P
       .where(eq(plants.organizationId, organizationId)),
   ]);
   const settings = organizationSettings.parse(organization?.settings ?? {});
-  const { requireSignedCommands, publishRatePerSecond } = settings;
+  const { requireSignedCommands, publishRatePerSecond, signatureHints } = settings;
   const version = organization?.version ?? 0;
-  return { version, requireSignedCommands, publishRatePerSecond, plants: rows };
+  return { version, requireSignedCommands, publishRatePerSecond, signatureHints, plants: rows };
 }

@@ -4,6 +4,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { AdminClient } from '../../tools/admin-client.ts';
 import type { Stack } from '../../tools/stack-file.ts';
 import {
   cleanUp,
@@ -23,13 +24,16 @@ afterEach(cleanUp);
 const DISPLACED = /grid at 20.* grid at 5.* verdict +COMPLETED: 5 of 5 kW.* grid at 20/s;
 
 describe('npm start', () => {
-  it('brings up a stack that the demo holds on, and takes all of it down at a signal', async () => {
+  it('brings up a stack that the demo holds on and that explains signatures, and takes all of it down at a signal', async () => {
     const folder = newFolder();
     const { stack, described } = await start(folder);
     const demo = run('demo.ts', folder);
     expect(await demo.ended, demo.output()).toBe(0);
     expect(demo.output()).toMatch(DISPLACED);
     expect(demo.output()).toContain('The main loop holds.');
+    const admin = await AdminClient.enter(described.baseUrl, described.admin, 'Acme Admin');
+    const organization = await admin.call('GET', `/organizations/${described.organization.id}`);
+    expect(organization).toMatchObject({ settings: { signatureHints: true } });
 
     stack.process.kill('SIGTERM');
     expect(await stack.ended).toBe(0);

@@ -111,7 +111,8 @@ function invalidPayload(stage: 'payload' | 'window', faults: readonly string[]):
 function signature({ submission }: Received): Judgement | undefined {
   const verdict = submission.signature;
   if (verdict === 'valid' || verdict === 'not-needed') return undefined;
-  return rejected('signature', refusal('INVALID_PAYLOAD', `signature ${verdict}`), false);
+  const hint = submission.signatureHint === undefined ? '' : `; ${submission.signatureHint}`;
+  return rejected('signature', refusal('INVALID_PAYLOAD', `signature ${verdict}${hint}`), false);
 }
 
 /** [C-7.3] Looked up after the HMAC and before freshness: the same routing key, site (the object itself) and payload. */

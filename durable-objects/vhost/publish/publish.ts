@@ -1,11 +1,13 @@
 /** A publish on its way: from a frame to a submission, and from a Site's word to a confirm. Pure. */
 import { signableJson } from '../../../protocol/compact-json.ts';
+import { cut } from '../../../protocol/cut.ts';
 import { type Envelope, parseEnvelope } from '../../../protocol/envelope.ts';
 import { parseInstant } from '../../../protocol/ids.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type Result, refuse } from '../../../protocol/result.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
-import { envelopeSigningString } from '../../../protocol/signing.ts';
+import { envelopeSigningString, SIGNATURE } from '../../../protocol/signing.ts';
 import type { PassingEvent, SignatureVerdict, Submission } from '../../rpc.ts';
 import { derivedUuid, verifyHmac } from '../../secrets/hmac.ts';
 import type { Answers } from '../delivery/outflow.ts';
@@ -42,9 +44,23 @@ export function judgeSignature(
   isRequired: boolean,
 ): SignatureVerdict {
   if (envelope.signature === undefined) return isRequired ? 'missing' : 'not-needed';
-  const signed = { ...envelope, messageId: envelope.messageIdText };
-  const text = envelopeSigningString(signed, routingKey, envelope.payloadText);
+  const text = signedText(envelope, routingKey);
   return text !== undefined && verifyHmac(signingKey, text, envelope.signature) ? 'valid' : 'mismatch';
+}
+
+/** Why a signature does not match, as far as its sender can be told: what it should have signed, never with which key. */
+export function signatureHint(envelope: Envelope, routingKey: string): string {
+  const text = signedText(envelope, routingKey);
+  if (text === undefined) return 'a field with | in it cannot be signed';
+  const form = SIGNATURE.test(envelope.signature ?? '')
+    ? ''
+    : 'a signature is 64 lower-case hex characters; ';
+  return `${form}signed over: ${cut(text, LIMIT.signatureHintCharacters)}`;
+}
+
+function signedText(envelope: Envelope, routingKey: string): string | undefined {
+  const signed = { ...envelope, messageId: envelope.messageIdText };
+  return envelopeSigningString(signed, routingKey, envelope.payloadText);
 }
 
 /** The acknowledgement of a command for no site: unknown, foreign and not allowed in one same text [C-7.1]. */

@@ -17,7 +17,7 @@ import type { EventIntake } from '../event/intake.ts';
 import type { EventStore } from '../event/store.ts';
 import type { Key, KeyRecord } from '../key/key.ts';
 import { type LaneBatch, type LaneHost, Lanes, type Pending } from './lanes.ts';
-import { confirms, judgeSignature, toSubmission, unknownSiteEvent } from './publish.ts';
+import { confirms, judgeSignature, signatureHint, toSubmission, unknownSiteEvent } from './publish.ts';
 
 /** A publish that may go to its Site. */
 export interface Publish {
@@ -140,7 +140,12 @@ export class Publisher implements LaneHost {
     const isRequired = FAMILY_RULES[family].signed || (organization.record?.requireSignedCommands ?? false);
     const verdict = judgeSignature(envelope, frame.routingKey, key.signingKey, isRequired);
     const publishId = `${connectionId}|${frame.seq}`;
-    const submission = { ...toSubmission(envelope, frame.routingKey, family, verdict), publishId };
+    const isHinted = verdict === 'mismatch' && organization.record?.signatureHints === true;
+    const submission = {
+      ...toSubmission(envelope, frame.routingKey, family, verdict),
+      publishId,
+      ...(isHinted && { signatureHint: signatureHint(envelope, frame.routingKey) }),
+    };
     return { submission, acceptedAtMs, connectionId, seq: frame.seq };
   }
 }

@@ -42,7 +42,7 @@ describe('PATCH /organizations/:id', () => {
       [{ name: 'Ácme 2' }, { name: 'Ácme 2' }],
       [{ settings: { requireSignedCommands: true } }, {}],
       [{ settings: { restRatePerMinute: 1_000, authFailurePolicy: 'attested' } }, {}],
-      [{ settings: { requireSignedCommands: false } }, {}],
+      [{ settings: { requireSignedCommands: false, signatureHints: true } }, {}],
       [{ settings: {} }, {}],
       [{}, {}],
     ] as const;
@@ -116,6 +116,7 @@ describe('PATCH /organizations/:id', () => {
       { settings: [] },
       { settings: { requireSignedCommands: 'true' } },
       { settings: { requireSignedCommands: null } },
+      { settings: { signatureHints: 1 } },
       { settings: { authFailurePolicy: 'none' } },
       { settings: { authFailurePolicy: null } },
       { settings: { retentionDays: 30 } },

@@ -12,6 +12,7 @@ type Organizations = Page<OrganizationRecord>;
 
 const DEFAULTS = {
   requireSignedCommands: false,
+  signatureHints: false,
   authFailurePolicy: 'any',
   telemetryIntervalSeconds: 10,
   publishRatePerSecond: 50,

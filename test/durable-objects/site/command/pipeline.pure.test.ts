@@ -100,6 +100,14 @@ describe('the signature of a submission', () => {
     else expect(judgement).toEqual(rejected('INVALID_PAYLOAD', message, { binding: false }));
   });
 
+  it('that does not match is told with the hint of its Vhost, and nothing else is [C-7.2]', () => {
+    const hinted = { signatureHint: 'signed over: 1.1|…' };
+    const one = signedSubmission('mode', PAYLOADS.mode, { signature: 'mismatch', ...hinted });
+    const message = 'signature mismatch; signed over: 1.1|…';
+    expect(judgeNow(one)).toEqual(rejected('INVALID_PAYLOAD', message, { binding: false }));
+    expect(judgeNow({ ...one, signature: 'valid' }).verdict).toBe('valid');
+  });
+
   it('is looked at before the repeat: a stranger does not read an acknowledgement [C-7.3]', () => {
     const one = signedSubmission('mode', PAYLOADS.mode, { signature: 'mismatch' });
     expect(judgeNow(one, {}, earlierOf(one))).toMatchObject({ refusal: { message: 'signature mismatch' } });

@@ -18,6 +18,10 @@ describe('a rejection that binds no messageId, retried by its lane', () => {
   const cases: [string, (publishId: string) => Submission][] = [
     ['a missing signature', (publishId) => charge(5, { signature: 'missing', publishId })],
     ['a wrong signature', (publishId) => charge(5, { signature: 'mismatch', publishId })],
+    [
+      'a wrong signature and its hint',
+      (publishId) => charge(5, { signature: 'mismatch', signatureHint: 'signed over: 1.1|č…', publishId }),
+    ],
     ['a timestamp outside tolerance', (publishId) => charge(5, { timestampMs: OLD_MS, publishId })],
   ];
 

@@ -6,6 +6,7 @@ import {
   confirms,
   judgeSignature,
   readEnvelope,
+  signatureHint,
   toSubmission,
   unknownSiteEvent,
 } from '../../../../durable-objects/vhost/publish/publish.ts';
@@ -248,5 +249,44 @@ describe('the confirms of a batch', () => {
 
   it('of nothing are none [C-6.4]', () => {
     expect(confirms([], () => true).size).toBe(0);
+  });
+});
+
+describe('the hint to a signature that does not match', () => {
+  const SIGNED = [...Object.values(VECTOR.fields), VECTOR.routingKey, VECTOR.payloadText].join('|');
+
+  it('is what should have been signed, as it was sent, and no key is in it [C-7.2]', () => {
+    const spaced = VECTOR.payloadText.replaceAll(':', ' : ');
+    const hint = signatureHint(envelopeOf({ signature: '00'.repeat(32) }, spaced), VECTOR.routingKey);
+    expect(hint).toBe(`signed over: ${SIGNED}`);
+    const [, text = ''] = hint.split('signed over: ');
+    expect(hmacHex(VECTOR.key, text)).toBe(VECTOR.signature);
+    expect(hint).not.toContain(VECTOR.key);
+    const upper = signatureHint(
+      envelopeOf({ messageId: VECTOR.fields.messageId.toUpperCase(), correlationId: undefined }),
+      VECTOR.routingKey,
+    );
+    expect(upper).toContain('signed over: 1.1|6F1C2F0A-3F0E-4A57-9D0B-0F6C0F2F7A11||2026');
+  });
+
+  it.each([[VECTOR.signature.toUpperCase()], [VECTOR.signature.slice(1)], [''], [7]])(
+    'says that %j is in no form that a signature has [C-7.2]',
+    (signature) => {
+      const hint = signatureHint(envelopeOf({ signature }), VECTOR.routingKey);
+      expect(hint).toBe(`a signature is 64 lower-case hex characters; signed over: ${SIGNED}`);
+    },
+  );
+
+  it('says that a separator in a field cannot be signed [C-7.2]', () => {
+    const hint = signatureHint(envelopeOf({ source: 'a|b' }), VECTOR.routingKey);
+    expect(hint).toBe('a field with | in it cannot be signed');
+  });
+
+  it('is cut where the message is long, and says how long it was (rule 9)', () => {
+    const payloadText = JSON.stringify({ reason: '🔋'.repeat(60_000) });
+    const hint = signatureHint(envelopeOf({}, payloadText), VECTOR.routingKey);
+    const characters = SIGNED.length - VECTOR.payloadText.length + payloadText.length;
+    expect(hint.endsWith(`🔋… (${characters} characters)`)).toBe(true);
+    expect(hint.length).toBeLessThan(2_100);
   });
 });

@@ -209,6 +209,46 @@ describe('an organization that requires signed commands', () => {
   });
 });
 
+describe('an organization with signatureHints', () => {
+  const HINT = /^signature mismatch; signed over: (.*)$/s;
+
+  it('is told what should have been signed: signed so, the same is taken [C-7.2]', async () => {
+    const { plant, key, partner } = await openReader({ signatureHints: true });
+    const forged = partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
+    const payload = await payloadOfAck(partner, forged);
+    expect(payload).toMatchObject(rejectedAs(expect.stringMatching(HINT)));
+    expect((await commandLog(plant.id)).items).toMatchObject([
+      { status: 'REJECTED', message: payload.message, decision: { stage: 'signature' } },
+    ]);
+    const [, text = ''] = HINT.exec(String(payload.message)) ?? [];
+    const body = { ...JSON.parse(forged.body), signature: hmacHex(key.signingKey, text) };
+    expect(await payloadOfAck(partner, publishOf(forged.routingKey, JSON.stringify(body)))).toMatchObject({
+      status: 'QUEUED',
+    });
+  });
+
+  it('is told no more where there is no signature, and bounded text of a long message [C-7.2]', async () => {
+    const { plant, partner } = await openReader({ signatureHints: true });
+    const unsigned = partner.command(plant.id, 'mode', { mode: 'STANDARD' }, { signingKey: null });
+    expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
+    const long = { mode: 'STANDARD', reason: 'x'.repeat(200_000) };
+    const forged = partner.command(plant.id, 'mode', long, { signingKey: '00'.repeat(32) });
+    const { message } = await payloadOfAck(partner, forged);
+    expect(message).toMatch(/x… \(200\d\d\d characters\)$/);
+    expect(String(message).length).toBeLessThan(2_200);
+  });
+
+  it('is told so as soon as its vhost is, and no more once it is off [C-1.1]', async () => {
+    const { organization, plant, key, partner } = await openReader();
+    const forged = () => partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
+    expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
+    await changeAndTellVhost(organization, key.id, changeSettings({ signatureHints: true }));
+    expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs(expect.stringMatching(HINT)));
+    await changeAndTellVhost(organization, key.id, changeSettings({ signatureHints: false }));
+    expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
+  });
+});
+
 describe('the signature of an event', () => {
   it('is made with the signing key of the key that gets it, over the event as it is sent [C-7.2]', async () => {
     const { organization, plant, key, partner } = await openReader();
