@@ -1,0 +1,162 @@
+#!/usr/bin/env node
+/**
+ * A partner in Node.js with amqplib (npm install amqplib).
+ *
+ * By hand, from the project's folder, while `npm start` runs in another terminal:
+ *
+ *     node examples/partner/partner.mjs
+ *
+ * It charges a battery with a signed command, holds the plant at 20 kW for eight seconds, stops the battery, and prints what becomes
+ * of each. It ends with 0 if all were COMPLETED, with 1 and a sentence if one was not. For another deployment say what the key's
+ * connectionBundle says: SITEWIRE_AMQP_URI (amqps.uri), SITEWIRE_SIGNING_KEY, SITEWIRE_SITE_ID, SITEWIRE_BATTERY (a sub-device), and
+ * SITEWIRE_CA, a PEM file, where the listener's certificate is not one that systems trust.
+ */
+import { createHmac, randomUUID } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'amqplib';
+
+const PATIENCE_MS = 60_000;
+
+function fail(text) {
+  console.error(text);
+  process.exit(1);
+}
+
+function settings({ SITEWIRE_AMQP_URI: uri, ...env } = process.env) {
+  if (uri) {
+    const { SITEWIRE_SIGNING_KEY: signingKey, SITEWIRE_SITE_ID: siteId, SITEWIRE_BATTERY: battery } = env;
+    return { uri, signingKey, siteId, battery, ca: env.SITEWIRE_CA };
+  }
+  const file = join(env.SITEWIRE_DATA_DIR ?? '.dev', 'stack.json');
+  if (!existsSync(file))
+    fail('no stack is running here: start one with `npm start`, or set SITEWIRE_AMQP_URI');
+  const stack = JSON.parse(readFileSync(file, 'utf8'));
+  const { amqp, apiKey, organization } = stack;
+  const [plant] = stack.plants;
+  return {
+    uri: `amqps://${organization.slug}:${apiKey.key}@${amqp.host}:${amqp.port}/${apiKey.vhost}`,
+    signingKey: apiKey.signingKey,
+    siteId: plant.id,
+    battery: plant.subDevices.find(({ assetType }) => assetType === 'BESS').deviceId,
+    ca: amqp.ca,
+  };
+}
+
+const { uri, signingKey, siteId, battery, ca } = settings();
+/** The user name, and the first word of routing keys and queues. */
+const slug = new URL(uri).username;
+/** messageIds of the last events: one may come twice. */
+const seen = new Set();
+/** By correlationId: who waits for the events of what this program sent. */
+const waiting = new Map();
+
+/** The envelope as it travels. What is signed of the payload are the very characters that are sent. */
+function signed(routingKey, payload) {
+  const fields = {
+    version: '1.1',
+    messageId: randomUUID(),
+    correlationId: randomUUID(),
+    timestamp: new Date().toISOString(),
+    source: 'partner.mjs',
+    siteId,
+  };
+  const text = [...Object.values(fields), routingKey, JSON.stringify(payload)].join('|');
+  const signature = createHmac('sha256', signingKey).update(text).digest('hex');
+  return {
+    correlationId: fields.correlationId,
+    body: Buffer.from(JSON.stringify({ ...fields, payload, signature })),
+  };
+}
+
+function onEvent(message) {
+  if (!message) return; // the queue is gone with its key, and the connection with it
+  const { messageId, correlationId, payload } = JSON.parse(message.content.toString());
+  if (!seen.has(messageId)) {
+    seen.add(messageId);
+    if (seen.size > 10_000) seen.delete(seen.values().next().value);
+    // Else it is of another program with this key: a key has one set of queues.
+    waiting.get(correlationId)?.(message.fields.routingKey, payload);
+  }
+  // Only now: what is not acknowledged comes again, after a crash too.
+  channel.ack(message);
+}
+
+/** Its confirm means that the site has recorded it. A nack means "again": one messageId has one effect. */
+async function publish(routingKey, body) {
+  for (const pause of [1_000, 2_000, 4_000, undefined]) {
+    const refused = await new Promise((resolve) =>
+      channel.publish(
+        'vcp',
+        routingKey,
+        body,
+        { contentType: 'application/json', persistent: true },
+        resolve,
+      ),
+    );
+    if (!refused) return;
+    if (pause === undefined)
+      throw new Error(`${routingKey} was not taken four times: the site is in trouble`);
+    await sleep(pause);
+  }
+}
+
+/** Sends a command and waits for its end. */
+async function command(what, word, payload) {
+  const routingKey = `${slug}.command.${word}`;
+  const { correlationId, body } = signed(routingKey, payload);
+  const statuses = new Set();
+  console.log(what);
+  const ended = new Promise((resolve, reject) => {
+    const giveUp = () => reject(new Error(`${what}: no end within ${PATIENCE_MS / 1_000} s`));
+    const timer = setTimeout(giveUp, PATIENCE_MS);
+    waiting.set(correlationId, (key, { status, ...rest }) => {
+      console.log('   ', key.replace(`${slug}.event.`, ''), status, JSON.stringify(rest));
+      statuses.add(status);
+      const isRefused = ['REJECTED', 'PARTIAL', 'DEVIATED', 'FAILED'].includes(status);
+      // They come by two queues: the end may be told before the acknowledgement.
+      const isAcknowledged = statuses.has('ACCEPTED') || statuses.has('QUEUED');
+      if (!isRefused && !(isAcknowledged && statuses.has('COMPLETED'))) return;
+      clearTimeout(timer);
+      waiting.delete(correlationId);
+      if (isRefused) reject(new Error(`${what}: ${status} ${JSON.stringify(rest)}`));
+      else resolve();
+    });
+  });
+  const confirmed = publish(routingKey, body).then(() => console.log('    confirmed'));
+  await Promise.all([confirmed, ended]);
+}
+
+const toBattery = (name, params) => ({
+  commands: [{ deviceId: battery, assetType: 'BESS', command: name, params }],
+});
+
+// A program that runs on does all from here in a loop, with growing pauses: the service closes connections with 320 when it is
+// deployed. What was not confirmed is then published again with its old messageId; what was not acknowledged comes again.
+const authorities = ca ? { ca: [readFileSync(ca)] } : {};
+const connection = await connect(uri, { noDelay: true, ...authorities }).catch((error) =>
+  fail(error.message),
+);
+connection.on('error', () => {}); // told again at its close
+connection.on('close', (error) => error && fail(`connection: ${error.message}`));
+const channel = await connection.createConfirmChannel();
+await channel.prefetch(100);
+for (const name of ['status', 'execution']) await channel.consume(`vcp.${slug}.event.${name}`, onEvent);
+try {
+  await command('battery: charge with 5 kW', 'device', toBattery('BESS_CHARGE', { powerKw: 5 }));
+  await command('plant: import 20 kW for eight seconds', 'site-setpoint', {
+    type: 'POWER',
+    targetValueKw: 20,
+    direction: 'IMPORT',
+    includeConsumption: true,
+    priority: 'NORMAL',
+    validFrom: new Date().toISOString(),
+    validUntil: new Date(Date.now() + 8_000).toISOString(),
+  });
+  await command('battery: stop', 'device', toBattery('BESS_STOP', {}));
+} catch (error) {
+  console.error(error.message);
+  process.exitCode = 1;
+}
+await connection.close();
