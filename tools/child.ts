@@ -27,6 +27,7 @@ export class Child {
   }
 
   start(): void {
+    this.#stopping = false;
     const { script, env, onStart } = this.#options;
     const child = fork(script, {
       env: { ...process.env, ...env },

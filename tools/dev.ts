@@ -9,8 +9,9 @@ import { startEdge } from './edge.ts';
 import { prepare } from './prepare.ts';
 import { untilOnline } from './readiness.ts';
 import { SUB_DEVICES, seedOnce, VCP_SCOPES } from './seed.ts';
-import { BEHAVIOURS } from './simulator/behaviour.ts';
-import type { SimulatorStart, SimulatorWord } from './simulator/index.ts';
+import { BEHAVIOURS, type SimulatorSetting } from './simulator/behaviour.ts';
+import type { SimulatorChange, SimulatorStart, SimulatorWord } from './simulator/index.ts';
+import { takeWish } from './simulator/wish.ts';
 import { removeStack, type Stack, writeStack } from './stack-file.ts';
 
 const WATCH_MS = 250;
@@ -21,6 +22,9 @@ const PLANT = { name: 'Acme Dairy', eanCons: '859182400000000001', eanProd: '859
 
 const parent = process.ppid;
 const { folder, behaviour, ports, secrets, certificates } = await prepare().catch(refuse);
+/** What the simulated plant is to be, and what it is. */
+const plantIs = { wished: behaviour, now: behaviour };
+let changes = Promise.resolve();
 let isReady = false;
 let stopping = false;
 takeSignals();
@@ -101,10 +105,10 @@ const simulator = new Child({
   script: join(import.meta.dirname, 'simulator', 'index.ts'),
   env: {},
   onStart: (child) => {
-    if (behaviour === 'off') return;
+    if (plantIs.wished === 'off') return;
     const start: SimulatorStart = {
       kind: 'start',
-      behaviour,
+      behaviour: plantIs.wished,
       edgeUrl: edge.url,
       admin: secrets.admin,
       organizationId: organization.id,
@@ -119,6 +123,8 @@ const simulator = new Child({
     child.on('message', ({ kind }: SimulatorWord) => {
       provisioned.resolve();
       if (kind === 'listening') isPlantListening = true;
+      const { wished } = plantIs;
+      if (kind !== 'provisioned' || (wished !== 'off' && !BEHAVIOURS[wished].connects)) plantIs.now = wished;
     });
   },
 });
@@ -172,6 +178,7 @@ function describe(): Stack {
     mqtt: endpoint(listening.mqtts),
     mqttMtls: endpoint(listening.mtls),
     metricsUrl: `http://127.0.0.1:${listening.metrics}/metrics`,
+    simulator: plantIs.now,
     admin: secrets.admin,
     organization,
     apiKey: { ...apiKey, vhost: `partner-${apiKey.id}`, scopes: VCP_SCOPES },
@@ -186,17 +193,34 @@ function describe(): Stack {
   };
 }
 
-/** Four times a second: an edge that was started again has another pid. */
+/** Four times a second: an edge that was started again has another pid, and another plant may be wished for. */
 function look(): void {
   // npm, or the shell that it uses, may be killed without a word to us.
   if (process.env.npm_lifecycle_event !== undefined && process.ppid !== parent) void stop();
-  if (isReady && !stopping) publish();
+  if (!isReady || stopping) return;
+  const wished = takeWish(folder);
+  if (wished) changes = changes.then(() => changePlant(wished));
+  publish();
+}
+
+async function changePlant(wished: SimulatorSetting): Promise<void> {
+  const { wished: before } = plantIs;
+  plantIs.wished = wished;
+  if (wished === 'off') {
+    await simulator.stop();
+    plantIs.now = 'off';
+  } else if (before === 'off') {
+    simulator.start();
+  } else {
+    const change: SimulatorChange = { kind: 'behave', behaviour: wished };
+    simulator.send(change);
+  }
 }
 
 /** Trouble with the file is no reason to end: it is written when the trouble is over. */
 function publish(): void {
   const stack = describe();
-  const text = JSON.stringify(stack.pids);
+  const text = JSON.stringify([stack.pids, stack.simulator]);
   if (text === published) return;
   try {
     writeStack(folder, stack);

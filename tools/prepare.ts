@@ -6,13 +6,14 @@ import { ensureSecrets, type StackSecrets } from './credentials.ts';
 import { lockFolder } from './folder-lock.ts';
 import { endLeftovers, markChildren } from './leftover.ts';
 import { assertFree, freePort, portOf } from './ports.ts';
-import { type BehaviourName, behaviourOf } from './simulator/behaviour.ts';
+import { type SimulatorSetting, settingOf } from './simulator/behaviour.ts';
+import { takeWish } from './simulator/wish.ts';
 import { dataFolder, removeStack } from './stack-file.ts';
 
 export interface Prepared {
   /** Its real path; locked while this process lives. */
   folder: string;
-  behaviour: BehaviourName | 'off';
+  behaviour: SimulatorSetting;
   ports: { http: number; amqps: number; mqtts: number; mtls: number; metrics: number };
   secrets: StackSecrets;
   certificates: CertificateFiles;
@@ -20,7 +21,7 @@ export interface Prepared {
 
 export async function prepare(): Promise<Prepared> {
   // 1. what the environment asks for
-  const behaviour = behaviourOf(process.env.SITEWIRE_SIMULATOR);
+  const behaviour = settingOf('SITEWIRE_SIMULATOR', process.env.SITEWIRE_SIMULATOR || 'on');
   const ports = {
     http: portOf('SITEWIRE_HTTP_PORT', 8787),
     // The edge has to know them before the bridge listens there.
@@ -35,6 +36,7 @@ export async function prepare(): Promise<Prepared> {
   const folder = realpathSync(dataFolder());
   await lockFolder(folder);
   removeStack(folder);
+  takeWish(folder);
   markChildren(folder);
   await endLeftovers(folder);
   await assertFree({

@@ -2,6 +2,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { AssetType } from '../protocol/enums.ts';
+import type { SimulatorSetting } from './simulator/behaviour.ts';
 
 export interface Endpoint {
   host: string;
@@ -18,6 +19,8 @@ export interface Stack {
   /** Where devices log in with a certificate. */
   mqttMtls: Endpoint;
   metricsUrl: string;
+  /** How the simulated plant behaves. */
+  simulator: SimulatorSetting;
   admin: { email: string; password: string };
   organization: { id: string; slug: string };
   apiKey: { id: string; key: string; signingKey: string; vhost: string; scopes: string[] };

@@ -35,8 +35,13 @@ export function newFolder(): string {
 }
 
 /** A script of tools/ under Node. */
-export function run(script: string, folder: string, env: Record<string, string> = {}): Run {
-  return follow(process.execPath, [join(ROOT, 'tools', script)], folder, env);
+export function run(
+  script: string,
+  folder: string,
+  env: Record<string, string> = {},
+  given: readonly string[] = [],
+): Run {
+  return follow(process.execPath, [join(ROOT, 'tools', script), ...given], folder, env);
 }
 
 /** `npm start` itself, in a process group of its own, as a terminal gives it one. */

@@ -1,117 +1,193 @@
-/** The plants of `SITEWIRE_SIMULATOR`, each as its partner sees it. */
-import { afterEach, describe, expect, it } from 'vitest';
-import type { CommandFamily } from '../../protocol/routing-keys.ts';
-import type { Partner } from '../../tools/partner.ts';
+/** The simulated plant's switches and the table of docs/simulator.md, each as a partner sees it, on one stack that goes on. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readOrder } from '../../tools/order.ts';
+import type { Partner, ReceivedEvent } from '../../tools/partner.ts';
 import type { Stack } from '../../tools/stack-file.ts';
-import { cleanUp, newFolder, partnerOf, readSite, start } from '../support/dev-stack.ts';
+import { cleanUp, newFolder, partnerOf, readSite, run, start } from '../support/dev-stack.ts';
 import { eventually } from '../support/stack.ts';
 
-interface Seen {
-  stack: Stack;
-  partner: Partner;
-  /** Publishes a command; resolves with its acknowledgement. */
-  send(family: string, payload: object): Promise<Sent>;
-}
+const DOCUMENT = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'simulator.md'), 'utf8');
+const PATIENCE_MS = 20_000;
+
+let folder: string;
+let stack: Stack;
+let partner: Partner;
+beforeAll(async () => {
+  folder = newFolder();
+  ({ described: stack } = await start(folder, { SITEWIRE_SIMULATOR: 'silent' }));
+  partner = await partnerOf(stack);
+  await partner.consume('event.alarm');
+});
+afterAll(async () => {
+  await partner.close();
+  await cleanUp();
+});
 
 interface Sent {
   correlationId: string;
-  answer: Record<string, unknown>;
-  /** The execution events of it that came so far. */
-  executions(): unknown[];
+  /** What came of it so far, acknowledgement and executions: the status, and why. */
+  outcomes(): string[];
 }
 
-const CHARGE = {
-  commands: [{ deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 20 } }],
-};
-const setpoint = (lastsMs?: number) => ({
+async function behave(word: string): Promise<void> {
+  const told = run('simulator.ts', folder, {}, [word]);
+  expect([await told.ended, told.output()]).toEqual([
+    0,
+    expect.stringContaining(`the simulated plant is ${word}`),
+  ]);
+}
+
+async function send(key: string, payload: object | string): Promise<Sent> {
+  const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
+  const order = readOrder(key, text, Date.now());
+  const options = order.word ? { word: order.word } : {};
+  const siteId = stack.plants[0]?.id ?? '';
+  const { correlationId } = await partner.publish(order.family, siteId, order.payload, options);
+  const isOurs = (event: ReceivedEvent) =>
+    event.correlationId === correlationId && event.queue !== 'event.alarm';
+  const outcomes = () =>
+    partner.events
+      .filter(isOurs)
+      .map(({ payload: { status, rejectionCode, reason } }) =>
+        [status, rejectionCode ?? reason ?? ''].join(' ').trim(),
+      );
+  await partner.waitFor((event) => isOurs(event) && event.queue === 'event.status');
+  return { correlationId, outcomes };
+}
+
+async function expectOutcome({ outcomes }: Sent, wanted: string): Promise<void> {
+  const isThere = () => outcomes().some((outcome) => outcome.startsWith(wanted));
+  await eventually(isThere, PATIENCE_MS).catch(() => {});
+  expect(outcomes()).toContainEqual(expect.stringMatching(new RegExp(`^${wanted}`)));
+}
+
+async function expectAlarm(type: string, status: string, sinceMs: number): Promise<void> {
+  await partner.waitFor(
+    ({ queue, atMs, payload }) =>
+      queue === 'event.alarm' && payload.type === type && payload.status === status && atMs >= sinceMs,
+    PATIENCE_MS,
+  );
+}
+
+async function batteryPowerKw(): Promise<number | null> {
+  type Latest = { payload: { batteryPowerKw: number | null } };
+  return (await readSite<Latest>(stack, 'telemetry/latest')).payload.batteryPowerKw;
+}
+
+const charge = (powerKw: number) => ({
+  commands: [{ deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw } }],
+});
+const setpoint = (lastsSeconds: number) => ({
   type: 'POWER',
   targetValueKw: 20,
   direction: 'IMPORT',
   includeConsumption: true,
   priority: 'NORMAL',
-  validFrom: new Date().toISOString(),
-  ...(lastsMs === undefined ? {} : { validUntil: new Date(Date.now() + lastsMs).toISOString() }),
+  validFrom: 'now',
+  validUntil: `now+${lastsSeconds}s`,
 });
-
-let open: Partner | undefined;
-afterEach(async () => {
-  await open?.close();
-  open = undefined;
-  await cleanUp();
-});
-
-async function see(behaviour: string): Promise<Seen> {
-  const { described: stack } = await start(newFolder(), { SITEWIRE_SIMULATOR: behaviour });
-  const partner = await partnerOf(stack);
-  open = partner;
-  const send = async (family: CommandFamily, payload: object): Promise<Sent> => {
-    const { correlationId } = await partner.publish(family, stack.plants[0]?.id ?? '', payload);
-    const isOf = (queue: string) => (event: { queue: string; correlationId: string | undefined }) =>
-      event.queue === queue && event.correlationId === correlationId;
-    const { payload: answer } = await partner.waitFor(isOf('event.status'));
-    const executions = () =>
-      partner.events.filter(isOf('event.execution')).map((event) => event.payload.status);
-    return { correlationId, answer, executions };
-  };
-  return { stack, partner, send };
-}
-
-async function batteryPowerKw(stack: Stack): Promise<number | null> {
-  const { payload } = await readSite<{ payload: { batteryPowerKw: number | null } }>(
-    stack,
-    'telemetry/latest',
-  );
-  return payload.batteryPowerKw;
-}
 
 describe('the simulated plant', () => {
-  it('that is offline is not there: commands wait for it', async () => {
-    const { send } = await see('offline');
-    expect((await send('site-setpoint', setpoint())).answer.status).toBe('QUEUED');
-  }, 60_000);
-
   it('that is silent is there, and sends neither readings nor acknowledgements', async () => {
-    const { stack, send } = await see('silent');
-    const first = await send('site-setpoint', setpoint());
-    const second = await send('device', CHARGE);
-    expect([first.answer.status, second.answer.status]).toEqual(['ACCEPTED', 'ACCEPTED']);
-    expect(await batteryPowerKw(stack)).toBeNull();
-    expect([...first.executions(), ...second.executions()]).toEqual([]);
-  }, 60_000);
+    const first = await send('command.site-setpoint', setpoint(1));
+    const second = await send('command.device', charge(20));
+    expect([...first.outcomes(), ...second.outcomes()]).toEqual(['ACCEPTED', 'ACCEPTED']);
+    expect(await batteryPowerKw()).toBeNull();
+  });
+
+  it('that is offline is not there: commands wait for it', async () => {
+    await behave('offline');
+    await expectOutcome(await send('command.site-setpoint', setpoint(2)), 'QUEUED');
+  });
 
   it('that is slow does what it is told, and says so later', async () => {
-    const { stack, send } = await see('slow');
-    const { executions } = await send('device', CHARGE);
-    await eventually(async () => (await batteryPowerKw(stack)) === 20);
-    expect(executions()).toEqual([]);
-    await eventually(() => executions().includes('COMPLETED'), 20_000);
-  }, 60_000);
+    await behave('slow');
+    const sent = await send('command.device', charge(15));
+    await eventually(async () => (await batteryPowerKw()) === 15);
+    expect(sent.outcomes()).toEqual(['ACCEPTED']);
+    await expectOutcome(sent, 'COMPLETED');
+  });
 
-  it('that is faulty reports a fault, and fails what it is told all the same', async () => {
-    const { send } = await see('faulty');
-    const { executions } = await send('site-setpoint', setpoint());
-    await eventually(() => executions().includes('FAILED'));
-    expect((await send('device', CHARGE)).answer).toMatchObject({
-      status: 'REJECTED',
-      rejectionCode: 'DEVICE_FAULT',
-    });
-  }, 60_000);
+  it('that is faulty reports a fault until it is not, and fails what it is told all the same', async () => {
+    const sinceMs = performance.now();
+    await behave('faulty');
+    await expectAlarm('DEVICE_FAULT', 'RAISED', sinceMs);
+    await expectOutcome(await send('command.site-setpoint', setpoint(60)), 'FAILED');
+    await expectOutcome(await send('command.device', charge(20)), 'REJECTED DEVICE_FAULT');
+    await behave('on');
+    await expectAlarm('DEVICE_FAULT', 'CLEARED', sinceMs);
+  });
 
-  it('that is short delivers a part of what it is told', async () => {
-    const { stack, send } = await see('short');
-    const { executions } = await send('device', CHARGE);
-    await eventually(() => executions().includes('COMPLETED'));
-    await eventually(async () => (await batteryPowerKw(stack)) === 12);
-  }, 60_000);
-
-  it('that is short deviates from a setpoint, which it holds to its end [C-7.8]', async () => {
-    const { partner, send } = await see('short');
-    const { executions, correlationId } = await send('site-setpoint', setpoint(4_000));
-    await eventually(() => executions().includes('DEVIATED'), 20_000);
-    expect(executions()).toEqual(['EXECUTING', 'DEVIATED']);
+  it('that is short delivers a part of what it is told, and deviates from a setpoint to its end [C-7.8]', async () => {
+    await behave('short');
+    await expectOutcome(await send('command.device', charge(20)), 'COMPLETED');
+    await eventually(async () => (await batteryPowerKw()) === 12);
+    const sent = await send('command.site-setpoint', setpoint(4));
+    await expectOutcome(sent, 'DEVIATED');
+    expect(sent.outcomes()).toEqual(['ACCEPTED', 'EXECUTING', 'DEVIATED']);
     const verdict = partner.events.find(
-      (event) => event.correlationId === correlationId && event.payload.status === 'DEVIATED',
+      ({ correlationId, payload }) =>
+        correlationId === sent.correlationId && payload.targetValueKw === 20 && payload.status === 'DEVIATED',
     );
-    expect(verdict?.payload).toMatchObject({ targetValueKw: 20, actualValueKw: 12, deviationKw: -8 });
-  }, 60_000);
+    expect(verdict?.payload).toMatchObject({ actualValueKw: 12, deviationKw: -8 });
+  });
+
+  it('that is taken away leaves its place, and comes back', async () => {
+    await behave('off');
+    const waiting = await send('command.device', charge(10));
+    expect(waiting.outcomes()).toEqual(['QUEUED']);
+    await behave('on');
+    await expectOutcome(waiting, 'COMPLETED');
+  });
+
+  it('stays as it is at a word that it does not know', async () => {
+    const told = run('simulator.ts', folder, {}, ['quick']);
+    expect(await told.ended).toBe(1);
+    expect(told.output()).toMatch(/^the simulated plant must be one of off, on, .*, not "quick"\n$/);
+  });
+});
+
+/** The rows of `To see X, send Y`: outcome, plant, and the orders that are sent. */
+const ROWS = DOCUMENT.split('## To see X, send Y')[1]
+  ?.split('What takes longer')[0]
+  ?.split('\n')
+  .filter((line) => line.startsWith('| `'))
+  .map((line) => {
+    const [, see = '', plant = '', given = ''] = line.split('|').map((cell) => cell.trim());
+    const spans = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text);
+    const orders = spans(given).map((span) => span.match(/^([a-z.-]+) (\{.*\})$/)?.slice(1) ?? ['', '']);
+    return {
+      see,
+      outcomes: spans(see).map((text) => text.replace(' by …', ' by')),
+      plant: spans(plant)[0],
+      orders,
+    };
+  });
+
+describe('the table of docs/simulator.md', () => {
+  let plantIs: string | undefined;
+
+  it('has its rows', () => {
+    expect(ROWS).toHaveLength(17);
+  });
+
+  it.each(ROWS ?? [])('$see', async ({ outcomes, plant, orders, see }) => {
+    const sinceMs = performance.now();
+    if (plant && plant !== plantIs) await behave(plant);
+    if (plant === 'faulty' && plantIs !== 'faulty') await expectAlarm('DEVICE_FAULT', 'RAISED', sinceMs);
+    plantIs = plant;
+    const [first, ...others] = orders;
+    const sent = await send(first?.[0] ?? '', first?.[1] ?? '');
+    for (const [key = '', payload = ''] of others) await send(key, payload);
+    for (const outcome of outcomes) await expectOutcome(sent, outcome);
+    if (!see.includes('its alarm')) return;
+    await eventually(
+      () =>
+        partner.events.some(
+          ({ queue, correlationId }) => queue === 'event.alarm' && correlationId === sent.correlationId,
+        ) || undefined,
+    );
+  });
 });

@@ -1,4 +1,4 @@
-/** How the simulated plant behaves, for tests and demos: `SITEWIRE_SIMULATOR` names one. */
+/** How the simulated plant behaves, for tests and demos: `SITEWIRE_SIMULATOR` and `npm run simulator` name one. */
 
 export interface Behaviour {
   connects: boolean;
@@ -31,13 +31,12 @@ export const BEHAVIOURS = {
   short: { ...SOUND, share: 0.6 },
 } satisfies Record<string, Behaviour>;
 export type BehaviourName = keyof typeof BEHAVIOURS;
+/** `off`: no plant at all. */
+export type SimulatorSetting = BehaviourName | 'off';
 
-/** What the environment asks for; `off`: no plant at all. Throws a sentence for any other word. */
-export function behaviourOf(text: string | undefined): BehaviourName | 'off' {
-  const names = ['off', ...Object.keys(BEHAVIOURS)] as const;
-  const name = text || 'on';
-  if (!names.includes(name)) {
-    throw new Error(`SITEWIRE_SIMULATOR must be one of ${names.join(', ')}, not "${text}"`);
-  }
-  return name as BehaviourName | 'off';
+/** Throws a sentence for any other word. */
+export function settingOf(source: string, text: string): SimulatorSetting {
+  const names = ['off', ...Object.keys(BEHAVIOURS)];
+  if (!names.includes(text)) throw new Error(`${source} must be one of ${names.join(', ')}, not "${text}"`);
+  return text as SimulatorSetting;
 }

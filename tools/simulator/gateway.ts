@@ -30,11 +30,23 @@ export interface GatewayOptions {
   renew?: () => Promise<string>;
   /** Its subscription stands, and the platform knows. */
   onListening?: () => void;
-  /** false: takes commands without a word. */
-  answers?: boolean;
-  /** How long each acknowledgement waits before it is made and sent. */
-  ackDelayMs?: number;
+  /** How it acknowledges, asked each time; at once unless given. */
+  manners?: () => Manners;
+  /** Told of each verified command, acknowledgement and reading. */
+  watch?: (word: GatewayWord) => void;
 }
+
+export interface Manners {
+  /** false: takes commands without a word. */
+  answers: boolean;
+  /** How long each acknowledgement waits before it is made and sent. */
+  ackDelayMs: number;
+}
+
+export type GatewayWord =
+  | { kind: 'command'; cmdId: string; action: string; payload: Record<string, unknown> }
+  | { kind: 'ack'; cmdId: string; status: DeviceAckStatus }
+  | { kind: 'telemetry'; data: Readonly<Record<string, number>> };
 
 /** Whether the plant obeyed; false makes the command FAILED. */
 export type Obey = (command: SiteCommand) => boolean;
@@ -100,6 +112,7 @@ export class Gateway {
     const nonce = randomUUID();
     const dataText = JSON.stringify(data);
     const sig = this.#sign(telemetrySigningString(this.#options.deviceId, ts, nonce, dataText));
+    this.#options.watch?.({ kind: 'telemetry', data });
     await this.#publish('telemetry', `{"ts":${ts},"nonce":"${nonce}","data":${dataText},"sig":"${sig}"}`);
   }
 
@@ -119,6 +132,7 @@ export class Gateway {
   #onCommand(text: string): void {
     const command = this.#verify(text);
     if (!command) return;
+    this.#options.watch?.({ kind: 'command', ...command });
     const known = this.#outcomes.get(command.cmdId);
     if (known) {
       this.#ack(command.cmdId, known);
@@ -159,13 +173,16 @@ export class Gateway {
   }
 
   #ack(cmdId: string, status: DeviceAckStatus): void {
-    const { answers = true, ackDelayMs = 0 } = this.#options;
+    const { answers, ackDelayMs } = this.#options.manners?.() ?? { answers: true, ackDelayMs: 0 };
     if (!answers) return;
     if (ackDelayMs > 0) setTimeout(() => this.#sendAck(cmdId, status), ackDelayMs).unref();
     else this.#sendAck(cmdId, status);
   }
 
   #sendAck(cmdId: string, status: DeviceAckStatus): void {
+    // It has left meanwhile: what it was told comes again at its next session.
+    if (this.#client.disconnecting) return;
+    this.#options.watch?.({ kind: 'ack', cmdId, status });
     const ts = Date.now();
     const sig = this.#sign(ackSigningString(this.#options.deviceId, cmdId, ts, status));
     this.#publish('ack', JSON.stringify({ cmdId, status, ts, sig })).catch((error: unknown) => {

@@ -1,0 +1,132 @@
+/** The plant behind a simulated gateway: what it was told, what it does by itself, and the readings that come of both. */
+import type { AssetType } from '../../protocol/enums.ts';
+import type { Constraints } from '../../protocol/site-config.ts';
+import type { Behaviour } from './behaviour.ts';
+import { type Alone, alone, obey, type SiteCommand } from './orders.ts';
+import { advance, initialState, NO_ORDERS, type PlantLimits } from './plant.ts';
+
+/** What it has, each with the name that commands and signals call it by. */
+export interface PlantAsset {
+  deviceId: string;
+  assetType: AssetType;
+  ratedPowerKw: number | null;
+  capacityKwh: number | null;
+}
+
+const round = (value: number) => Math.round(value * 1_000) / 1_000;
+
+function limitsOf(assets: readonly PlantAsset[], constraints: Constraints | null): PlantLimits {
+  const first = (assetType: AssetType) => assets.find((asset) => asset.assetType === assetType);
+  return {
+    batteryPowerKw: first('BESS')?.ratedPowerKw ?? 50,
+    batteryCapacityKwh: first('BESS')?.capacityKwh ?? 100,
+    minSocPercent: constraints?.minSocPercent ?? 0,
+    maxSocPercent: constraints?.maxSocPercent ?? 100,
+    pvPeakKw: first('FVE')?.ratedPowerKw ?? 80,
+    maxImportKw: constraints?.maxImportKw ?? 120,
+    maxExportKw: constraints?.maxExportKw ?? 90,
+  };
+}
+
+export class SimulatedPlant {
+  behaviour: Behaviour;
+  readonly #assets: readonly PlantAsset[];
+  readonly #limits: PlantLimits;
+  #state = initialState(Date.now());
+  #orders = NO_ORDERS;
+  /** What it does by itself instead, while nobody reaches it. */
+  #byItself: Alone;
+  #heardAtMs = Date.now();
+
+  constructor(behaviour: Behaviour, assets: readonly PlantAsset[], constraints: Constraints | null) {
+    this.behaviour = behaviour;
+    this.#assets = assets;
+    this.#limits = limitsOf(assets, constraints);
+  }
+
+  /** False: it does not know it, an emergency stands, or it is in fault. */
+  obey(command: SiteCommand): boolean {
+    this.#advance();
+    this.#byItself = undefined;
+    const { inFault, share } = this.behaviour;
+    const told = { limits: this.#limits, state: this.#state, share };
+    const next = inFault ? undefined : obey(this.#orders, command, told);
+    if (next) this.#orders = next;
+    return next !== undefined;
+  }
+
+  /** What its meters say now. In contact it does as it was told; without, by its schedule or its fallback from here on. */
+  read(isReached: boolean): Record<string, number> {
+    this.#advance();
+    const readings = this.#readings();
+    this.#lookAround(isReached);
+    return readings;
+  }
+
+  #advance(): void {
+    this.#state = advance(this.#state, this.#byItself?.orders ?? this.#orders, this.#limits, Date.now());
+  }
+
+  #lookAround(isReached: boolean): void {
+    if (isReached) {
+      this.#byItself = undefined;
+      this.#heardAtMs = Date.now();
+      return;
+    }
+    const before = this.#byItself;
+    this.#byItself = alone(before, this.#orders, this.#state, Date.now() - this.#heardAtMs);
+    if (this.#byItself?.isFallback && !before?.isFallback) {
+      console.error('simulator: heard nothing for as long as was agreed, the fallback is engaged');
+    }
+  }
+
+  #readings(): Record<string, number> {
+    const { gridPowerKw, pvPowerKw, batteryPowerKw, consumptionPowerKw } = this.#state;
+    const ofAssets = this.#assets.flatMap(({ deviceId, assetType }) =>
+      // A fault is told in either case: one of an earlier run would stand.
+      Object.entries({ fault: this.behaviour.inFault ? 1 : 0, ...this.#signals(assetType) }).map(
+        ([signal, value]) => [`${deviceId}/${signal}`, round(value)],
+      ),
+    );
+    return {
+      ...Object.fromEntries(ofAssets),
+      fallbackActive: this.#byItself?.isFallback ? 1 : 0,
+      gridPowerKw: round(gridPowerKw),
+      fvePowerKw: round(pvPowerKw),
+      batteryPowerKw: round(batteryPowerKw),
+      consumptionPowerKw: round(consumptionPowerKw),
+    };
+  }
+
+  #signals(assetType: AssetType): Record<string, number> {
+    const state = this.#state;
+    switch (assetType) {
+      case 'BESS':
+        return {
+          powerKw: state.batteryPowerKw,
+          socPercent: state.socPercent,
+          availableCapacityKwh: (this.#limits.batteryCapacityKwh * state.socPercent) / 100,
+          temperatureCelsius: 24 + Math.abs(state.batteryPowerKw) / 10,
+          chargeRegisterKwh: state.chargeRegisterKwh,
+          dischargeRegisterKwh: state.dischargeRegisterKwh,
+        };
+      case 'FVE':
+        return {
+          powerKw: state.pvPowerKw,
+          regulationPercent: this.#orders.pvFactor * 100,
+          productionRegisterKwh: state.productionRegisterKwh,
+        };
+      case 'METER':
+        return {
+          powerKw: state.gridPowerKw,
+          importRegisterKwh: state.importRegisterKwh,
+          exportRegisterKwh: state.exportRegisterKwh,
+          consumptionRegisterKwh: state.consumptionRegisterKwh,
+        };
+      case 'EV_CHARGER':
+        return { powerKw: state.evPowerKw };
+      default:
+        return {};
+    }
+  }
+}

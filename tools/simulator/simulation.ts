@@ -1,0 +1,79 @@
+/** A simulated plant behind its gateway, which reports at an interval and at each change; its behaviour may change while it runs. */
+import type { Constraints } from '../../protocol/site-config.ts';
+import { BEHAVIOURS, type BehaviourName } from './behaviour.ts';
+import { Gateway, type GatewayOptions } from './gateway.ts';
+import type { SiteCommand } from './orders.ts';
+import { type PlantAsset, SimulatedPlant } from './simulated-plant.ts';
+
+export interface SimulationOptions {
+  behaviour: BehaviourName;
+  assets: readonly PlantAsset[];
+  constraints: Constraints | null;
+  intervalMs: number;
+  /** Its token is the one that is good at each connect. */
+  gateway: Omit<GatewayOptions, 'token' | 'manners'>;
+  token: () => string;
+}
+
+export class Simulation {
+  readonly #options: SimulationOptions;
+  readonly #plant: SimulatedPlant;
+  readonly #clock: NodeJS.Timeout;
+  #gateway: Gateway | undefined;
+
+  constructor(options: SimulationOptions) {
+    this.#options = options;
+    this.#plant = new SimulatedPlant(BEHAVIOURS[options.behaviour], options.assets, options.constraints);
+    this.#clock = setInterval(() => this.#report(), options.intervalMs);
+    void this.#connect();
+  }
+
+  /** Resolves when it is so: commands reach it, or it has left. */
+  async behave(name: BehaviourName): Promise<void> {
+    const behaviour = BEHAVIOURS[name];
+    this.#plant.behaviour = behaviour;
+    if (behaviour.connects) await this.#connect();
+    else await this.#leave();
+    this.#report();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#clock);
+    await this.#leave();
+  }
+
+  async #connect(): Promise<void> {
+    if (this.#gateway || !this.#plant.behaviour.connects) return;
+    const { gateway, token } = this.#options;
+    await new Promise<void>((resolve) => {
+      const onListening = () => {
+        gateway.onListening?.();
+        resolve();
+      };
+      const options = { ...gateway, token: token(), manners: () => this.#plant.behaviour, onListening };
+      this.#gateway = new Gateway(options, (command) => this.#obey(command));
+    });
+  }
+
+  async #leave(): Promise<void> {
+    const gateway = this.#gateway;
+    this.#gateway = undefined;
+    await gateway?.stop();
+  }
+
+  #obey(command: SiteCommand): boolean {
+    const isObeyed = this.#plant.obey(command);
+    // The new powers are told at once, not at the next round.
+    if (isObeyed) setImmediate(() => this.#report());
+    return isObeyed;
+  }
+
+  #report(): void {
+    const gateway = this.#gateway?.connected ? this.#gateway : undefined;
+    const readings = this.#plant.read(gateway !== undefined);
+    if (!this.#plant.behaviour.reports) return;
+    gateway
+      ?.publishTelemetry(readings)
+      .catch((error: unknown) => console.error(`simulator: ${String(error)}`));
+  }
+}
