@@ -5,13 +5,13 @@
 
 PACKAGE.json is the device's provisioning package. Where it is not there yet it is fetched, once, with SITEWIRE_URL,
 SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN. It then sends telemetry each SITEWIRE_INTERVAL seconds, obeys signed commands, takes the
-tokens that it is sent, and asks for one by its secret where it has none that is good. It runs until it is stopped.
+tokens that it is sent, and asks for one by its secret where it has none that is good. It runs until it is stopped. What a device of
+yours measures and does goes where `readings` and `do` are: gateway.py brings those of a gateway.
 """
 import hashlib
 import hmac
 import json
 import os
-import random
 import ssl
 import sys
 import threading
@@ -24,13 +24,11 @@ import paho.mqtt.client as mqtt
 FILE = sys.argv[1]
 URL = os.environ.get("SITEWIRE_URL", "http://127.0.0.1:8787")
 INTERVAL = float(os.environ.get("SITEWIRE_INTERVAL", "5"))
-TOLERANCE_MS = 300_000
 
 
 def say(what, **details):
     # One write: print's line and its end are two, and two threads say something.
-    sys.stdout.write(json.dumps({"event": what, **details}) + "\n")
-    sys.stdout.flush()
+    os.write(1, (json.dumps({"event": what, **details}) + "\n").encode())
 
 
 def post(path, body, headers=None):
@@ -60,6 +58,7 @@ device = package["deviceId"]
 security = package["security"]
 topics = package["mqtt"]["topics"]
 outcomes = {}  # by cmdId, of the last thousand: a command comes at least once and is done once
+changed = threading.Event()
 
 
 def now():
@@ -77,8 +76,7 @@ def compact(value):
 
 def member(text, name):
     """The characters of a member as they came, without the whitespace outside strings: what is signed."""
-    start = text.index(f'"{name}":') + len(name) + 3
-    out, depth, quoted, at = [], 0, False, start
+    out, depth, quoted, at = [], 0, False, text.index(f'"{name}":') + len(name) + 3
     while at < len(text):
         char = text[at]
         if quoted and char == "\\":
@@ -87,10 +85,8 @@ def member(text, name):
             continue
         if char == '"':
             quoted = not quoted
-        if not quoted and char in "{[":
-            depth += 1
-        if not quoted and char in "}]":
-            depth -= 1
+        if not quoted:
+            depth += (char in "{[") - (char in "}]")
         if quoted or not char.isspace():
             out.append(char)
         at += 1
@@ -105,36 +101,52 @@ def publish(name, payload):
 
 
 def acknowledge(command, status):
-    ts = now()
-    message = {"cmdId": command["cmdId"], "status": status, "ts": ts}
-    publish("ack", compact({**message, "sig": sign(device, command["cmdId"], ts, status)}))
+    ts, cmd = now(), command["cmdId"]
+    publish("ack", compact({"cmdId": cmd, "status": status, "ts": ts, "sig": sign(device, cmd, ts, status)}))
 
 
-def obey(command):
+def do(_action, _payload):
     """What this device does; False: it cannot."""
-    if command["action"] == "TOKEN_REFRESH":
-        security["mqttToken"] = command["payload"]["token"]
-        security["tokenExpiresAt"] = command["payload"]["expiresAt"]
-        keep(package)
-        client.username_pw_set(device, security["mqttToken"])  # from the next connect on
-        say("refreshed", expiresAt=security["tokenExpiresAt"])
     return True
+
+
+def readings():
+    return {"powerKw": round(time.time() % 10, 3), "temperatureCelsius": 21.5}
+
+
+def take_token(given):
+    security["mqttToken"] = given["token"]
+    security["tokenExpiresAt"] = given["expiresAt"]
+    keep(package)
+    client.username_pw_set(device, security["mqttToken"])  # from the next connect on
+    say("refreshed", expiresAt=security["tokenExpiresAt"])
+    return True
+
+
+def obey(action, payload):
+    try:
+        return take_token(payload) if action == "TOKEN_REFRESH" else do(action, payload)
+    except (KeyError, TypeError, ValueError) as error:  # it was signed, and is not what we know by that name
+        say("not done", action=action, error=repr(error))
+        return False
 
 
 def on_message(_client, _userdata, message):
     text = message.payload.decode()
     command = json.loads(text)
     expected = sign(device, command["cmdId"], command["ts"], command["action"], member(text, "payload"))
-    is_fresh = abs(now() - command["ts"]) <= TOLERANCE_MS
+    is_fresh = abs(now() - command["ts"]) <= 300_000
     if not (hmac.compare_digest(expected, command["sig"]) and is_fresh):
         say("ignored", cmdId=command["cmdId"])
         return
-    say("command", action=command["action"], cmdId=command["cmdId"])
+    action, payload = command["action"], command["payload"]
+    say("command", action=action, cmdId=command["cmdId"], **({} if action == "TOKEN_REFRESH" else {"payload": payload}))
     if command["cmdId"] not in outcomes:
         acknowledge(command, "RECEIVED")
-        outcomes[command["cmdId"]] = "COMPLETED" if obey(command) else "FAILED"
+        outcomes[command["cmdId"]] = "COMPLETED" if obey(action, payload) else "FAILED"
         if len(outcomes) > 1000:
             del outcomes[next(iter(outcomes))]
+        changed.set()  # what it did is told at once, not at the next round
     acknowledge(command, outcomes[command["cmdId"]])
 
 
@@ -151,15 +163,14 @@ def renew():
     ts, nonce = now(), str(uuid.uuid4())
     body = {"ts": ts, "nonce": nonce, "sig": sign(device, ts, nonce, "RENEW")}
     try:
-        answer = post(f"/devices/{device}/mqtt-token/renew", body)
-        obey({"action": "TOKEN_REFRESH", "payload": answer})
+        take_token(post(f"/devices/{device}/mqtt-token/renew", body))
     except OSError as error:
         say("not renewed", error=str(error))
 
 
 def telemetry():
     ts, nonce = now(), str(uuid.uuid4())
-    data = compact({"powerKw": round(random.uniform(-5, 5), 3), "temperatureCelsius": 21.5})
+    data = compact(readings())
     sig = sign(device, ts, nonce, data)
     # The very characters that were signed.
     return '{"ts":%d,"nonce":"%s","data":%s,"sig":"%s"}' % (ts, nonce, data, sig)
@@ -172,9 +183,18 @@ client.on_connect = on_connect
 client.on_message = on_message
 client.on_publish = lambda _client, _userdata, mid: say("stored", mid=mid)
 client.reconnect_delay_set(1, 30)
-client.connect_async(package["mqtt"]["broker"].split("//")[1].split(":")[0], package["mqtt"]["port"], keepalive=60)
-client.loop_start()
-while True:
-    time.sleep(INTERVAL)
-    if client.is_connected():
-        publish("telemetry", telemetry())
+
+
+def run():
+    client.connect_async(package["mqtt"]["broker"].split("//")[1].split(":")[0], package["mqtt"]["port"], keepalive=60)
+    client.loop_start()
+    while True:
+        changed.wait(INTERVAL)
+        changed.clear()
+        message = telemetry()
+        if client.is_connected():
+            publish("telemetry", message)
+
+
+if __name__ == "__main__":
+    run()

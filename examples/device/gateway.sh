@@ -1,38 +1,43 @@
 #!/usr/bin/env bash
-# A device with Debian's mosquitto, mosquitto-clients, curl and openssl alone: gateway.sh PACKAGE.json
+# A gateway with Debian's mosquitto, mosquitto-clients, curl and openssl alone: gateway.sh PACKAGE.json
 #
 # mosquitto_pub and mosquitto_sub are a connection each, and a device has one session: they would end each other. So a
 # mosquitto of the device's own holds the one connection, as a bridge, and everything on this machine speaks to that.
-# PACKAGE.json is the device's provisioning package. See device.py for what a device does.
+# PACKAGE.json is the device's provisioning package, in one line; see device.py for the settings, gateway.py for what a gateway does.
+# The plant behind it is made up: a load of 12 kW with a battery and PV, in watts, for bash has no fractions.
 # -m: each background job is a process group, which ends as one.
 set -euo pipefail -m
 
 FILE=$1
 URL=${SITEWIRE_URL:-http://127.0.0.1:8787}
 INTERVAL=${SITEWIRE_INTERVAL:-5}
+BATTERY=${SITEWIRE_BATTERY:-BESS-1}
+PV=${SITEWIRE_PV:-FVE-1}
+CHARGER=${SITEWIRE_CHARGER:-EV-1}
 FOLDER=$(mktemp -d)
 LOCAL=${SITEWIRE_LOCAL_PORT:-18830}
 broker=
 trap 'for job in $(jobs -p); do kill -- "-$job" 2>/dev/null; done; rm -rf "$FOLDER"' EXIT
 trap 'exit 143' TERM INT
 
-# A text member of a JSON object in one line, and a PEM with its line ends.
-text_of() { sed -nE "s/.*\"$1\":\"([^\"]*)\".*/\1/p" "$FILE"; }
+# A text or number member of JSON in one line; the empty word where there is none.
+text_of() { sed -nE "s/.*\"$1\":\"([^\"]*)\".*/\1/p"; }
+number_of() { sed -nE "s/.*\"$1\":(-?[0-9.]+).*/\1/p"; }
 if [ ! -e "$FILE" ]; then
   (umask 077 && curl -sf -X POST -H "authorization: Bearer $SITEWIRE_ADMIN_TOKEN" -o "$FILE" \
     "$URL/api/v1/devices/$SITEWIRE_DEVICE_ID/provision")
 fi
-DEVICE=$(text_of deviceId)
-SECRET=$(text_of hmacSecret)
-HOST=$(text_of broker | sed -E 's#mqtts://(.*):.*#\1#')
-PORT=$(sed -nE 's/.*"port":([0-9]+).*/\1/p' "$FILE")
-printf '%b' "$(text_of caCertificate)" >"$FOLDER/ca.pem"
+DEVICE=$(text_of deviceId <"$FILE")
+SECRET=$(text_of hmacSecret <"$FILE")
+HOST=$(text_of broker <"$FILE" | sed -E 's#mqtts://(.*):.*#\1#')
+PORT=$(number_of port <"$FILE")
+printf '%b' "$(text_of caCertificate <"$FILE")" >"$FOLDER/ca.pem"
 
 sign() { printf %s "$1" | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d' ' -f1; }
 now() { date +%s%3N; }
 publish() { mosquitto_pub -h 127.0.0.1 -p "$LOCAL" -q 1 -t "cpi/$DEVICE/$1" -m "$2"; }
 
-# The one connection, with the token that is good now.
+# The one connection, with the token that is good now. Its state, 1 or 0, comes on a topic of this machine.
 connect() {
   cat >"$FOLDER/mosquitto.conf" <<CONF
 listener $LOCAL 127.0.0.1
@@ -47,10 +52,10 @@ remote_username $DEVICE
 remote_password $1
 cleansession true
 try_private false
-notifications false
+notifications_local_only true
+notification_topic state
 restart_timeout 1 30
 topic cpi/$DEVICE/telemetry out 1
-topic cpi/$DEVICE/status out 1
 topic cpi/$DEVICE/ack out 1
 topic cpi/$DEVICE/commands in 1
 CONF
@@ -67,41 +72,144 @@ acknowledge() {
   publish ack "{\"cmdId\":\"$1\",\"status\":\"$2\",\"ts\":$ts,\"sig\":\"$(sign "$DEVICE|$1|$ts|$2")\"}"
 }
 
-# A command as the platform writes it: compact, its members in this order.
+watts() { LC_ALL=C awk -v kw="$1" 'BEGIN { printf "%.0f", 1000 * kw }'; }
+kilowatts() { LC_ALL=C awk -v watts="$1" 'BEGIN { printf "%.3f", watts / 1000 }'; }
+clamp() { if [ "$1" -lt "$2" ]; then echo "$2"; elif [ "$1" -gt "$3" ]; then echo "$3"; else echo "$1"; fi; }
+
+LOAD=12000 SUN=6000 MOST=50000
+# What it was told, in watts; the empty word: nothing of the kind. `held` goes before the setpoint, that before the battery.
+held='' setpoint='' until='' counts=true high='' battery=0 sun=$SUN
+# What it does, when the platform was last there, and whether it is.
+battery_now=0 pv_now=$SUN heard=$(now) state=0 fallback=0
+
+# What an action means; status 1 where this gateway cannot, or an emergency forbids it.
+perform() {
+  local action=$1 payload=$2 kw priority
+  kw=$(number_of powerKw <<<"$payload")
+  priority=$(text_of priority <<<"$payload")
+  case "$held:$action:$priority" in
+    :* | *:EMERGENCY_* | *:MODE_CHANGE:* | *:CONFIG_SET:* | *:SCHEDULE_* | *:SITE_SETPOINT:EMERGENCY | *:TOKEN_REFRESH:*) ;;
+    *) return 1 ;;
+  esac
+  case $action in
+    SITE_SETPOINT)
+      setpoint=$(watts "$(number_of targetSignedKw <<<"$payload")")
+      until=$(text_of validUntil <<<"$payload")
+      until=${until:+$(date -d "$until" +%s%3N)}
+      [[ $payload != *'"includeConsumption":false'* ]] && counts=true || counts=false
+      [[ $priority == HIGH || $priority == EMERGENCY ]] && high=1 || high='' ;;
+    MODE_CHANGE)
+      [ "$(text_of mode <<<"$payload")" = STANDARD ] || return 1 # it can run by no other
+      held='' setpoint='' ;;
+    EMERGENCY_STOP) held=0/0 setpoint='' battery=0 sun=$SUN ;;
+    EMERGENCY_HOLD) held=$battery_now/$pv_now setpoint='' battery=0 sun=$SUN ;;
+    CONFIG_SET) printf '%s\n' "$payload" >"$FILE.config" ;;
+    SCHEDULE_SET | SCHEDULE_CANCEL)
+      local id
+      id=$(text_of scheduleId <<<"$payload")
+      rm -f "$FILE".schedule.*."$id"
+      if [ "$action" = SCHEDULE_CANCEL ]; then return 0; fi
+      printf '%s\n' "$payload" >"$FILE.schedule.$(printf %012d "$(number_of sequence <<<"$payload")").$id" ;;
+    BESS_STOP) battery=0 setpoint='' ;;
+    BESS_*DISCHARGE*) battery=-$(watts "${kw:-50}") setpoint='' ;;
+    BESS_*) battery=$(watts "${kw:-50}") setpoint='' ;;
+    FVE_PRODUCE_MAX) sun=$SUN ;;
+    FVE_STOP) sun=0 ;;
+    FVE_REDUCE_PERCENT) sun=$((SUN * (100 - $(number_of percent <<<"$payload" | cut -d. -f1)) / 100)) ;;
+    FVE_REDUCE_POWER) sun=$(clamp "$(watts "$kw")" 0 $SUN) ;;
+    TOKEN_REFRESH)
+      sed -i -E "s#\"mqttToken\":\"[^\"]*\"#\"mqttToken\":\"$(text_of token <<<"$payload")\"#" "$FILE"
+      refreshed=1 && echo '{"event":"refreshed"}' ;;
+    REBOOT) ;; # what you and your admin agreed on goes here
+    *) return 1 ;;
+  esac
+}
+
+# A command as the platform writes it: compact, its members in this order. Each is done once, of the last hundred.
 COMMAND='^\{"cmdId":"([^"]*)","ts":([0-9]+),"action":"([A-Z0-9_]*)","payload":(.*),"sig":"([0-9a-f]{64})"\}$'
+outcomes=() refreshed=''
 obey() {
   [[ $1 =~ $COMMAND ]] || return 0
   local id=${BASH_REMATCH[1]} ts=${BASH_REMATCH[2]} action=${BASH_REMATCH[3]} payload=${BASH_REMATCH[4]}
-  local sig=${BASH_REMATCH[5]} age
+  local sig=${BASH_REMATCH[5]} age outcome=COMPLETED known
   age=$(($(now) - ts))
   if [ "$(sign "$DEVICE|$id|$ts|$action|$payload")" != "$sig" ] || [ "${age#-}" -gt 300000 ]; then return 0; fi
   echo "{\"event\":\"command\",\"action\":\"$action\",\"cmdId\":\"$id\"}"
+  for known in ${outcomes[@]+"${outcomes[@]}"}; do
+    if [ "${known%:*}" = "$id" ]; then acknowledge "$id" "${known#*:}" && return 0; fi
+  done
   acknowledge "$id" RECEIVED
-  acknowledge "$id" COMPLETED
-  if [ "$action" = TOKEN_REFRESH ]; then
-    local token
-    token=$(sed -nE 's/.*"token":"([^"]*)".*/\1/p' <<<"$payload")
-    sed -i -E "s#\"mqttToken\":\"[^\"]*\"#\"mqttToken\":\"$token\"#" "$FILE"
-    echo '{"event":"refreshed"}'
-    touch "$FOLDER/refreshed"
-  fi
+  perform "$action" "$payload" || outcome=FAILED
+  outcomes=(${outcomes[@]+"${outcomes[@]: -99}"} "$id:$outcome")
+  acknowledge "$id" "$outcome"
+}
+
+# Out of contact: the slot that is due, of the schedule with the highest sequence; else behind `afterSeconds` the fallback.
+alone() {
+  local file ts start index slot found='' after action
+  ts=$(now)
+  if [ -n "$held" ] || { [ -n "$high" ] && [ -n "$setpoint" ]; }; then return 0; fi
+  for file in "$FILE".schedule.*; do
+    [ -e "$file" ] || continue
+    start=$(date -d "$(text_of startTime <"$file")" +%s%3N)
+    index=$(((ts - start) / 60000 / $(number_of slotDurationMinutes <"$file")))
+    if [ "$start" -gt "$ts" ] || ! slot=$(grep -oE "\"slotIndex\":$index,[^}]*" "$file" | number_of value); then continue; fi
+    found=1 setpoint=${slot:+$(watts "$slot")} until='' counts=true
+  done
+  if [ -n "$found" ] || [ $fallback = 1 ] || [ ! -e "$FILE.config" ]; then return 0; fi
+  after=$(number_of afterSeconds <"$FILE.config") action=$(text_of action <"$FILE.config")
+  if [ -z "$after" ] || [ $((ts - heard)) -lt $((after * 1000)) ]; then return 0; fi
+  slot=$(number_of setpointKw <"$FILE.config")
+  fallback=1 setpoint=${slot:+$(watts "$slot")} until='' counts=true battery=0
+  if [ "$action" = STOP ]; then held=0/0; fi
+  if [ "$action:$slot" = HOLD: ]; then held=$battery_now/$pv_now; fi
 }
 
 telemetry() {
-  local ts nonce data
+  local ts nonce data engaged=$fallback before="$battery_now $pv_now"
   ts=$(now)
+  if [ "$state" = 0 ]; then alone; else heard=$ts; fi
+  # Back in contact it is told what stands. That it was on its own is told once more.
+  if [ "$state$fallback" = 11 ]; then fallback=0 held='' setpoint=''; fi
+  battery_now=$battery pv_now=$sun
+  if [ -n "$setpoint" ] && [ "${until:-$((ts + 1))}" -gt "$ts" ]; then
+    battery_now=$((setpoint + sun))
+    if [ $counts = true ]; then battery_now=$((battery_now - LOAD)); fi
+  elif [ -n "$held" ]; then
+    battery_now=${held%/*} pv_now=${held#*/}
+  fi
+  battery_now=$(clamp $battery_now -$MOST $MOST)
+  if [ "$before" != "$battery_now $pv_now" ]; then
+    echo "{\"event\":\"does\",\"batteryWatts\":$battery_now,\"pvWatts\":$pv_now,\"fallback\":$fallback}"
+  fi
+  if [ "$state" = 0 ]; then return 0; fi
   nonce=$(openssl rand -hex 16)
-  data="{\"powerKw\":$((RANDOM % 10)).5,\"temperatureCelsius\":21.5}"
+  data="{\"fallbackActive\":$engaged,\"gridPowerKw\":$(kilowatts $((LOAD + battery_now - pv_now)))"
+  data+=",\"batteryPowerKw\":$(kilowatts $battery_now),\"fvePowerKw\":$(kilowatts $pv_now),\"consumptionPowerKw\":$(kilowatts $LOAD)"
+  data+=",\"$BATTERY/powerKw\":$(kilowatts $battery_now),\"$PV/powerKw\":$(kilowatts $pv_now),\"$CHARGER/powerKw\":0}"
   publish telemetry "{\"ts\":$ts,\"nonce\":\"$nonce\",\"data\":$data,\"sig\":\"$(sign "$DEVICE|$ts|$nonce|$data")\"}"
   echo '{"event":"sent","topic":"telemetry"}'
 }
 
-connect "$(text_of mqttToken)"
-while true; do mosquitto_sub -h 127.0.0.1 -p "$LOCAL" -q 1 -t "cpi/$DEVICE/commands" || sleep 1; done |
-  while read -r line; do obey "$line"; done &
+# Before the connection: what comes with its first subscribe is heard.
+coproc COMMANDS {
+  while true; do
+    mosquitto_sub -h 127.0.0.1 -p "$LOCAL" -q 1 -F '%t %p' -t "cpi/$DEVICE/commands" -t state 2>/dev/null || sleep 0.1
+  done
+}
+connect "$(text_of mqttToken <"$FILE")"
+rest=
 while true; do
-  sleep "$INTERVAL"
+  if read -r -t "$INTERVAL" line <&"${COMMANDS[0]}"; then
+    line=$rest$line rest=
+    case $line in
+      "state "*) state=${line#* } ;;
+      *) obey "${line#* }" ;;
+    esac
+  else
+    rest+=$line
+    # The new token counts from the next connect on: now, between two messages.
+    if [ -n "$refreshed" ]; then refreshed='' && connect "$(text_of mqttToken <"$FILE")"; fi
+  fi
   telemetry
-  # The new token counts from the next connect on: now, between two messages.
-  if [ -e "$FOLDER/refreshed" ]; then rm "$FOLDER/refreshed" && connect "$(text_of mqttToken)"; fi
 done
