@@ -25,6 +25,11 @@ export class AdminClient {
     this.#accessToken = accessToken;
   }
 
+  /** Good for a quarter of an hour from its last login [C-1.4]. */
+  get accessToken(): string {
+    return this.#accessToken;
+  }
+
   /** Registers the user unless that is done already, and logs in. */
   static async enter(baseUrl: string, login: Login, name: string): Promise<AdminClient> {
     await AdminClient.register(baseUrl, { ...login, name });

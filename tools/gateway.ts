@@ -1,0 +1,120 @@
+/**
+ * `npm run gateway`: a gateway of the running stack that prints what it is told and what it says, and obeys; with `--package`
+ * only what such a device is given, so that a client of the maker's own takes its place.
+ */
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import type { DeviceRecord } from '../protocol/device-record.ts';
+import type { SubDeviceRecord } from '../protocol/plant-record.ts';
+import type { SiteConfig } from '../protocol/site-config.ts';
+import type { AdminClient } from './admin-client.ts';
+import { BEHAVIOURS, type BehaviourName } from './simulator/behaviour.ts';
+import type { GatewayWord } from './simulator/gateway.ts';
+import type { Identity } from './simulator/identity.ts';
+import { Simulation } from './simulator/simulation.ts';
+import { ensureGateway, enterStack, findDevice, freshToken, identify, packageOf } from './stack-device.ts';
+import { readStack, type Stack } from './stack-file.ts';
+
+const USAGE = `npm run gateway -- [--device <id|name|serial>] [--plant <id|name>] [--behave <word>] [--package <file>]
+  --device   a device of the organization; without it the gateway of the seeded plant
+  --plant    a gateway of its own for that plant, registered the first time
+  --behave   ${Object.keys(BEHAVIOURS).join(', ')}: as \`npm run simulator\` has them
+  --package  writes its package there (- is standard output) for a client of your own, and ends`;
+const INTERVAL_MS = 2_000;
+/** A day: a package may lie for a while before it is used. */
+const PACKAGE_TOKEN_SECONDS = 86_400;
+
+const options = {
+  device: { type: 'string' },
+  plant: { type: 'string' },
+  behave: { type: 'string', default: 'on' },
+  package: { type: 'string' },
+} as const;
+
+function say(text: string): void {
+  console.log(`${new Date().toISOString()}  ${text}`);
+}
+
+function tell(word: GatewayWord): void {
+  if (word.kind === 'command') say(`told   ${word.action} ${word.cmdId} ${JSON.stringify(hidden(word))}`);
+  else if (word.kind === 'ack') say(`says   ${word.status} ${word.cmdId}`);
+  else say(`says   telemetry ${JSON.stringify(word.data)}`);
+}
+
+/** A token is nobody's to read. */
+function hidden({ action, payload }: Extract<GatewayWord, { kind: 'command' }>): Record<string, unknown> {
+  return action === 'TOKEN_REFRESH' ? { ...payload, token: '…' } : payload;
+}
+
+/** Two clients with one device's credentials would end each other's sessions without an end. */
+function refuseTwins(stack: Stack, id: string): void {
+  if (stack.simulator === 'off' || stack.simulator === 'offline') return;
+  if (!stack.plants.some(({ gatewayId }) => gatewayId === id)) return;
+  throw new Error('the simulated plant is this gateway: take it away first with `npm run simulator -- off`');
+}
+
+async function run(
+  stack: Stack,
+  admin: AdminClient,
+  device: DeviceRecord,
+  identity: Identity,
+  behave: string,
+) {
+  refuseTwins(stack, device.id);
+  const plant = device.plantId === null ? undefined : `/plants/${device.plantId}`;
+  const assets = plant ? await admin.list<SubDeviceRecord>(`${plant}/sub-devices`) : [];
+  const config = plant ? await admin.call<SiteConfig>('GET', `${plant}/config`) : undefined;
+  const simulation = new Simulation({
+    behaviour: behave as BehaviourName,
+    assets: assets.map((asset) => ({ ...asset, deviceId: asset.externalId })),
+    constraints: config?.constraints ?? null,
+    intervalMs: INTERVAL_MS,
+    token: () => identity.token,
+    gateway: {
+      host: stack.mqtt.host,
+      port: stack.mqtt.port,
+      ca: readFileSync(stack.mqtt.ca, 'utf8'),
+      deviceId: device.id,
+      hmacSecret: identity.hmacSecret,
+      onToken: (token, expiresAt) => identity.takeToken(token, expiresAt),
+      renew: () => identity.renew(),
+      onListening: () => say(`${device.name} ${device.id} is connected and listens; Ctrl-C ends it`),
+      watch: tell,
+    },
+  });
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void simulation.stop().finally(() => process.exit(0)));
+  }
+}
+
+async function writePackage(stack: Stack, admin: AdminClient, identity: Identity, id: string, file: string) {
+  const token = await freshToken(admin, id, PACKAGE_TOKEN_SECONDS);
+  // In one line: a shell script reads it with sed.
+  const text = `${JSON.stringify(packageOf(stack, id, identity.hmacSecret, token))}\n`;
+  if (file === '-') {
+    process.stdout.write(text);
+    return;
+  }
+  writeFileSync(`${file}.new`, text, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+  console.log(`${file} is the package of ${id}; its token is good until ${token.expiresAt}`);
+}
+
+try {
+  const { values } = parseArgs({ options });
+  if (!Object.hasOwn(BEHAVIOURS, values.behave))
+    throw new Error(`no plant behaves "${values.behave}"\n\n${USAGE}`);
+  if (values.device && values.plant) throw new Error(`either --device or --plant\n\n${USAGE}`);
+  const stack = readStack();
+  const admin = await enterStack(stack);
+  const device = values.plant
+    ? await ensureGateway(admin, values.plant)
+    : await findDevice(admin, values.device ?? stack.plants[0]?.gatewayId ?? '');
+  const identity = await identify(stack, device);
+  if (values.package !== undefined) await writePackage(stack, admin, identity, device.id, values.package);
+  else await run(stack, admin, device, identity, values.behave);
+} catch (error) {
+  const { message, code } = error as Error & { code?: string };
+  console.error(code?.startsWith('ERR_PARSE_ARGS') ? `${message}\n\n${USAGE}` : message);
+  process.exitCode = 1;
+}

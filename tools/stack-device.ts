@@ -1,0 +1,109 @@
+/** A device of the running stack, as its admin and its maker have it: found by a word, registered, known by its package. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DeviceRecord, ProvisioningPackage, TokenAnswer } from '../protocol/device-record.ts';
+import { LIMIT } from '../protocol/limits.ts';
+import type { PlantRecord } from '../protocol/plant-record.ts';
+import { deviceTopic } from '../protocol/topics.ts';
+import { AdminClient } from './admin-client.ts';
+import { Identity, type IdentityOptions } from './simulator/identity.ts';
+import { dataFolder, type Stack } from './stack-file.ts';
+
+export async function enterStack(stack: Stack): Promise<AdminClient> {
+  const admin = await AdminClient.enter(stack.baseUrl, stack.admin, 'Acme Admin');
+  admin.organizationId = stack.organization.id;
+  return admin;
+}
+
+/** By id, name or serial number; throws a sentence that names those there are. */
+export async function findDevice(admin: AdminClient, word: string): Promise<DeviceRecord> {
+  const all = await admin.list<DeviceRecord>('/devices');
+  const found = all.filter(({ id, name, serialNumber }) => [id, name, serialNumber].includes(word));
+  return onlyOne(found, 'device', word, all);
+}
+
+/** The plant's own gateway of this tool: registered once, by its serial number found again. */
+export async function ensureGateway(admin: AdminClient, word: string): Promise<DeviceRecord> {
+  const plants = await admin.list<PlantRecord>('/plants');
+  const plant = onlyOne(
+    plants.filter(({ id, name, externalPlantId }) => [id, name, externalPlantId].includes(word)),
+    'plant',
+    word,
+    plants,
+  );
+  const serialNumber = `OWN-${plant.id}`;
+  const known = (await admin.list<DeviceRecord>('/devices')).find((one) => one.serialNumber === serialNumber);
+  const fields = { name: `Own gateway of ${plant.name}`.slice(0, 100), serialNumber, plantId: plant.id };
+  return (
+    known ??
+    (await admin.call<DeviceRecord>('POST', '/devices', { ...fields, type: 'GATEWAY', authMethod: 'TOKEN' }))
+  );
+}
+
+function onlyOne<Row extends { id: string; name: string }>(
+  found: readonly Row[],
+  noun: string,
+  word: string,
+  all: readonly Row[],
+): Row {
+  const [first, second] = found;
+  if (first && !second) return first;
+  const list = (second ? found : all).map(({ id, name }) => `\n  ${id}  ${name}`).join('');
+  throw new Error(
+    `${second ? 'more than one' : 'no'} ${noun} is called "${word}"; there are:${list || ' none'}`,
+  );
+}
+
+/** Who it is: provisioned now, or as this folder remembers it; else with another secret. Throws where it may not be. */
+export async function identify(
+  stack: Stack,
+  { id, name, status, authMethod }: DeviceRecord,
+): Promise<Identity> {
+  if (authMethod !== 'TOKEN')
+    throw new Error(`${name} logs in with a certificate: this speaks for tokens alone`);
+  if (status !== 'PENDING' && status !== 'ACTIVE') throw new Error(`${name} is ${status}`);
+  return await Identity.ensure(identityOptions(stack, id));
+}
+
+function identityOptions({ baseUrl, admin, organization, plants }: Stack, deviceId: string): IdentityOptions {
+  // The plant's gateway is the simulator's too: one secret, in its file.
+  const isSimulated = plants.some(({ gatewayId }) => gatewayId === deviceId);
+  const file = join(dataFolder(), isSimulated ? 'gateway.json' : `device-${deviceId}.json`);
+  return { edgeUrl: baseUrl, admin, organizationId: organization.id, deviceId, file };
+}
+
+/** `expiresIn`: seconds. */
+export async function freshToken(admin: AdminClient, id: string, expiresIn: number): Promise<TokenAnswer> {
+  return await admin.call<TokenAnswer>('POST', `/devices/${id}/mqtt-token`, { expiresIn });
+}
+
+/** What provisioning answers, made anew of what is known: for a client of the maker's own. */
+export function packageOf(stack: Stack, id: string, secret: string, token: TokenAnswer): ProvisioningPackage {
+  const { host, port, ca } = stack.mqtt;
+  const topic = (name: 'telemetry' | 'status' | 'commands' | 'ack') => deviceTopic(id, name);
+  return {
+    deviceId: id,
+    authMethod: 'TOKEN',
+    mqtt: {
+      broker: `mqtts://${host}:${port}`,
+      port,
+      topics: {
+        telemetry: topic('telemetry'),
+        status: topic('status'),
+        commands: topic('commands'),
+        ack: topic('ack'),
+      },
+    },
+    security: {
+      hmacSecret: secret,
+      mqttToken: token.token,
+      tokenExpiresAt: token.expiresAt,
+      caCertificate: readFileSync(ca, 'utf8'),
+    },
+    protocol: {
+      version: '1.0',
+      signatureAlgorithm: 'HMAC-SHA256',
+      timestampToleranceMs: LIMIT.timestampToleranceMs,
+    },
+  };
+}
