@@ -14,7 +14,7 @@ const PURE = 'test/**/*.pure.test.ts';
 const APART = 'test/{worker,durable-objects}/**/*.apart.test.ts';
 
 /** What takes longest begins first: at the end it would run alone. */
-const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/(week|amqp\/)|system\//;
+const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/(week|examples|amqp\/)|system\//;
 
 /** An authority for device certificates, new for each run. */
 async function deviceAuthority() {

@@ -1,7 +1,7 @@
 /**
  * `npm run conformance`: the transcripts of test/conformance/amqp on our stack and on a real RabbitMQ of Debian's package
- * `rabbitmq-server`; without that package, on our stack alone. Then the clients of partners, those that are compiled
- * first among them. `-- --record` writes down what RabbitMQ answers.
+ * `rabbitmq-server`; without that package, on our stack alone. Then the clients of partners and the examples, those that
+ * are compiled first among them. `-- --record` writes down what RabbitMQ answers.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +13,8 @@ const ROOT = join(import.meta.dirname, '..');
 const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
 
 const folder = 'test/conformance/amqp/';
-const suites = values.record ? [`${folder}rabbitmq.test.ts`] : [folder, 'test/conformance/clients.test.ts'];
+const clients = ['clients', 'examples'].map((name) => `test/conformance/${name}.test.ts`);
+const suites = values.record ? [`${folder}rabbitmq.test.ts`] : [folder, ...clients];
 const child = spawn(process.execPath, [vitest, 'run', '--project', 'node', ...suites], {
   cwd: ROOT,
   env: { ...process.env, SITEWIRE_CONFORMANCE: values.record ? 'record' : 'compare' },

@@ -153,8 +153,8 @@ export async function seedPlant(
   return { id, gateway: await seedDevice(admin, id, 'GATEWAY'), ...plant };
 }
 
-/** Its id, when it is there with its sub-devices and configuration. */
-async function makePlant(
+/** Its id, when it is there with its sub-devices and configuration; nobody serves it yet. */
+export async function makePlant(
   admin: AdminClient,
   plant: PlantSeed,
   subDevices: readonly SeededSubDevice[] = SUB_DEVICES,

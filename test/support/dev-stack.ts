@@ -49,9 +49,10 @@ export function runNpmStart(folder: string): Run {
   return follow('npm', ['start'], folder, {}, true);
 }
 
-function follow(
+/** Any program, which is told the folder. */
+export function follow(
   command: string,
-  given: string[],
+  given: readonly string[],
   folder: string,
   env: Record<string, string>,
   detached = false,

@@ -24,6 +24,7 @@ export function codeSamples(facts: SampleFacts): ConnectionBundle['codeSamples']
 function nodeSample({ uri, slug, signingKey, siteId = NO_SITE, maySend }: SampleFacts): string {
   return `// npm install amqplib; then: node sample.cjs
 // With a listener whose certificate is your own: NODE_EXTRA_CA_CERTS=ca.pem node sample.cjs
+// All the way to COMPLETED, and what to do when a connection is lost: examples/partner/partner.mjs, Partner.java
 const { createHmac, randomUUID } = require('node:crypto');
 const amqp = require('amqplib');
 
@@ -97,6 +98,7 @@ function nodeReadOnly(): string {
 function pythonSample({ uri, slug, signingKey, siteId = NO_SITE, maySend }: SampleFacts): string {
   return `# pip install pika; then: python sample.py
 # With a listener whose certificate is your own: SSL_CERT_FILE=ca.pem python sample.py
+# All the way to COMPLETED, and what to do when a connection is lost: examples/partner/partner.py
 import hashlib, hmac, json, sys, uuid
 from datetime import datetime, timezone
 import pika
@@ -166,5 +168,6 @@ function pythonReadOnly(): string {
 
 function curlSample({ key, restUrl, mayRead }: SampleFacts): string {
   const remark = mayRead ? '' : '# This key lacks the scope vcp:read: it is answered 403.\n';
-  return `${remark}curl -sS -H 'X-API-Key: ${key}' '${restUrl}'\n`;
+  return `${remark}# Telemetry, registers and the command log too: examples/partner/partner.sh
+curl -sS -H 'X-API-Key: ${key}' '${restUrl}'\n`;
 }

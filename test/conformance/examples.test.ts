@@ -1,0 +1,279 @@
+/**
+ * What people copy, as its head comments say how to run it: each partner of examples/partner and each gateway of examples/device, and
+ * `npm run gateway` and `npm run token`, all at once on one stack of `npm start`, each pair at a plant of its own.
+ */
+import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { connectAsync } from 'mqtt';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { DeviceRecord, ProvisioningPackage } from '../../protocol/device-record.ts';
+import type { CommandFamily } from '../../protocol/routing-keys.ts';
+import type { AdminClient } from '../../tools/admin-client.ts';
+import { Partner } from '../../tools/partner.ts';
+import { freePort } from '../../tools/ports.ts';
+import { makePlant, type SeededKey, seedApiKey } from '../../tools/seed.ts';
+import { enterStack } from '../../tools/stack-device.ts';
+import type { Stack } from '../../tools/stack-file.ts';
+import { cleanUp, follow, newFolder, type Run, run, start } from '../support/dev-stack.ts';
+import { eventually } from '../support/stack.ts';
+
+const ROOT = join(import.meta.dirname, '..', '..');
+const EXAMPLES = join(ROOT, 'examples');
+const PYTHON = '/usr/bin/python3';
+const JARS = ['amqp-client', 'slf4j-api'].map((name) => `/usr/share/java/${name}.jar`);
+
+function succeeds(command: string, ...given: string[]): boolean {
+  return spawnSync(command, given, { stdio: 'ignore' }).status === 0;
+}
+
+type Command = readonly [program: string, ...given: string[]];
+
+interface Example {
+  command: Command;
+  /** What it needs that is not here. */
+  missing: string | undefined;
+}
+
+const missingUnless = (isThere: boolean, needed: string) => (isThere ? undefined : needed);
+const hasPython = (module: string) => succeeds(PYTHON, '-c', `import ${module}`);
+const partnerFile = (name: string) => join(EXAMPLES, 'partner', name);
+const gatewayFile = (name: string) => join(EXAMPLES, 'device', name);
+
+function missingJava(): string | undefined {
+  // It is compiled first, which takes longer than all the others.
+  if (process.env.SITEWIRE_CONFORMANCE === undefined) return 'npm run conformance runs it';
+  const isThere = JARS.every((jar) => existsSync(jar)) && succeeds('javac', '-version');
+  return missingUnless(isThere, 'install librabbitmq-client-java and a JDK');
+}
+
+const PARTNERS: Record<'partner.py' | 'partner.mjs' | 'Partner.java', Example> = {
+  'partner.py': {
+    command: [PYTHON, partnerFile('partner.py')],
+    missing: missingUnless(hasPython('pika'), 'install python3-pika'),
+  },
+  'partner.mjs': { command: [process.execPath, partnerFile('partner.mjs')], missing: undefined },
+  'Partner.java': {
+    command: ['java', '-cp', JARS.join(':'), partnerFile('Partner.java')],
+    missing: missingJava(),
+  },
+};
+const REST: Example = {
+  command: ['bash', partnerFile('partner.sh')],
+  missing: missingUnless(succeeds('curl', '--version'), 'install curl'),
+};
+const GATEWAYS: Record<'gateway.py' | 'gateway.sh' | 'npm run gateway', Example> = {
+  'gateway.py': {
+    command: [PYTHON, gatewayFile('gateway.py')],
+    missing: missingUnless(hasPython('paho.mqtt.client'), 'install python3-paho-mqtt'),
+  },
+  'gateway.sh': {
+    command: ['bash', gatewayFile('gateway.sh')],
+    missing: missingUnless(
+      succeeds('bash', '-c', 'command -v mosquitto mosquitto_sub mosquitto_pub curl openssl'),
+      'install mosquitto, mosquitto-clients, curl and openssl',
+    ),
+  },
+  'npm run gateway': { command: [process.execPath, join(ROOT, 'tools', 'gateway.ts')], missing: undefined },
+};
+
+/** Each at least once, a pair at a plant of its own with a key of its own. */
+const PAIRS: { partner: keyof typeof PARTNERS; gateway: keyof typeof GATEWAYS }[] = [
+  { partner: 'partner.mjs', gateway: 'gateway.py' },
+  { partner: 'partner.py', gateway: 'gateway.sh' },
+  { partner: 'Partner.java', gateway: 'npm run gateway' },
+];
+
+/** What runs at a plant; undefined: what it needs is missing here. */
+interface Scene {
+  plantId: string;
+  key: SeededKey;
+  deviceId: string;
+  gateway: Run | undefined;
+  partner: Run | undefined;
+}
+
+let folder: string;
+let stack: Stack;
+let admin: AdminClient;
+let scenes: Scene[];
+let readmes: { partner: Run; rest: Run };
+
+beforeAll(async () => {
+  folder = newFolder();
+  ({ described: stack } = await start(folder));
+  admin = await enterStack(stack);
+  const here = { SITEWIRE_DATA_DIR: folder };
+  const partner = runExample(PARTNERS[PARTNERS['partner.py'].missing ? 'partner.mjs' : 'partner.py'], here);
+  readmes = { partner, rest: runExample(REST, here) };
+  scenes = await Promise.all(PAIRS.map(async (pair, index) => await setUp(pair, index)));
+}, 90_000);
+afterAll(cleanUp);
+
+function runExample(
+  { command: [program, ...given] }: Example,
+  env: Record<string, string>,
+  ...more: string[]
+): Run {
+  return follow(program, [...given, ...more], folder, env);
+}
+
+async function setUp({ partner, gateway }: (typeof PAIRS)[number], index: number): Promise<Scene> {
+  const eans = { eanCons: `85918240000000010${index}`, eanProd: `85918240000000020${index}` };
+  const plantId = await makePlant(admin, { name: `Plant of ${gateway}`, externalPlantId: null, ...eans });
+  const key = await seedApiKey(admin);
+  const file = join(folder, `package-${index}.json`);
+  const written = run('gateway.ts', folder, {}, ['--plant', plantId, '--package', file]);
+  expect(await written.ended, written.output()).toBe(0);
+  const { deviceId } = JSON.parse(readFileSync(file, 'utf8')) as ProvisioningPackage;
+  const settings = {
+    SITEWIRE_URL: stack.baseUrl,
+    SITEWIRE_INTERVAL: '1',
+    SITEWIRE_LOCAL_PORT: String(await freePort()),
+  };
+  const { missing } = GATEWAYS[gateway];
+  const given = gateway === 'npm run gateway' ? ['--plant', plantId] : [file];
+  const served = runExample(GATEWAYS[missing ? 'npm run gateway' : gateway], settings, ...given);
+  // It is there, and has been told what is agreed: commands that come now are not held up.
+  await eventually(() => served.output().includes('CONFIG_SET') || undefined, 60_000);
+  const ran = PARTNERS[partner].missing ? undefined : runExample(PARTNERS[partner], settingsOf(plantId, key));
+  return { plantId, key, deviceId, gateway: missing ? undefined : served, partner: ran };
+}
+
+/** As the key's connectionBundle has them. */
+function settingsOf(plantId: string, { id, key, signingKey }: SeededKey): Record<string, string> {
+  const { amqp, organization } = stack;
+  return {
+    SITEWIRE_AMQP_URI: `amqps://${organization.slug}:${key}@${amqp.host}:${amqp.port}/partner-${id}`,
+    SITEWIRE_CA: amqp.ca,
+    SITEWIRE_SIGNING_KEY: signingKey,
+    SITEWIRE_SITE_ID: plantId,
+    SITEWIRE_BATTERY: 'BESS-1',
+  };
+}
+
+/** Three commands confirmed, acknowledged and completed, one of them by what was measured. */
+async function expectThreeCompleted({ ended, output }: Run): Promise<void> {
+  expect(await ended, output()).toBe(0);
+  const lines = output().split('\n');
+  const count = (pattern: RegExp) => lines.filter((line) => pattern.test(line)).length;
+  expect([count(/confirmed/), count(/ACCEPTED/), count(/COMPLETED/)], output()).toEqual([3, 3, 3]);
+  expect(output()).toMatch(/"actualValueKw": ?20\b/);
+}
+
+describe.each(PAIRS)('$partner with $gateway', (pair) => {
+  const sceneOf = () => scenes[PAIRS.indexOf(pair)] as Scene;
+  const { missing: missingPartner } = PARTNERS[pair.partner];
+  const { missing: missingGateway } = GATEWAYS[pair.gateway];
+
+  it(`the partner's commands are completed, its setpoint measured [C-7.8] (${pair.partner})`, async ({
+    skip,
+  }) => {
+    if (missingPartner) skip(missingPartner);
+    await expectThreeCompleted(sceneOf().partner as Run);
+  }, 60_000);
+
+  it(`the gateway obeys, and nothing that it says is dropped [C-7.10] (${pair.gateway})`, async ({
+    skip,
+  }) => {
+    if (missingGateway) skip(missingGateway);
+    const { plantId, key, deviceId, partner } = sceneOf();
+    await partner?.ended;
+    const { slug } = stack.organization;
+    const desk = await Partner.connect({ ...stack.amqp, ...key, slug, vhost: `partner-${key.id}` });
+    await desk.consume('event.execution');
+    const tell = async (family: CommandFamily, payload: object, status = 'COMPLETED') => {
+      const { correlationId } = await desk.publish(family, plantId, payload);
+      await desk.waitFor((event) => event.correlationId === correlationId && event.payload.status === status);
+    };
+    const until = async (name: string, kw: number) => {
+      const headers = { 'x-api-key': key.key };
+      const url = `${stack.baseUrl}/api/v1/vcp/sites/${plantId}/telemetry/latest`;
+      await eventually(async () => {
+        const { payload } = (await (await fetch(url, { headers })).json()) as {
+          payload: Record<string, number>;
+        };
+        return payload[name] === kw || undefined;
+      });
+    };
+    const toPv = (command: string) => ({ commands: [{ deviceId: 'FVE-1', assetType: 'FVE', command }] });
+    await tell('device', toPv('FVE_STOP'));
+    await until('fvePowerKw', 0);
+    await tell('device', toPv('FVE_PRODUCE_MAX'));
+    await tell('config', { constraints: { maxImportKw: 60 } });
+    const slots = [{ slotIndex: 0, mode: 'STANDARD', setpoint: { value: 33.5 } }];
+    await tell('schedule', { startTime: new Date(Date.now() - 1_000).toISOString(), slots }, 'EXECUTING');
+    await until('gridPowerKw', 33.5);
+    await tell('emergency', { type: 'HOLD' });
+    await tell('emergency', { type: 'STOP' });
+    await until('batteryPowerKw', 0);
+    await tell('mode', { mode: 'STANDARD' });
+    await until('gridPowerKw', 33.5);
+    await desk.close();
+    const { drops } = await admin.call<{ drops: object }>('GET', `/devices/${deviceId}/diagnostics`);
+    expect(drops).toEqual({});
+  }, 60_000);
+});
+
+describe('on the stack that npm start has brought up', () => {
+  it('a partner finds it, and has its commands completed by the simulated plant', async () => {
+    await expectThreeCompleted(readmes.partner);
+  }, 60_000);
+
+  it('partner.sh reads all that it asks for', async ({ skip }) => {
+    if (REST.missing) skip(REST.missing);
+    expect(await readmes.rest.ended, readmes.rest.output()).toBe(0);
+    const answers = readmes.rest
+      .output()
+      .split('\n')
+      .filter((line) => line.startsWith('{'));
+    expect(answers).toHaveLength(6);
+    expect(answers.join('')).toContain('"batteryPowerKw"');
+  });
+
+  it.for(Object.entries(PARTNERS))('%s says why it is refused, and fails', async ([, example], { skip }) => {
+    if (example.missing) skip(example.missing);
+    const elsewhere = newFolder();
+    const plants = stack.plants.map((plant) => ({ ...plant, id: randomUUID() }));
+    writeFileSync(join(elsewhere, 'stack.json'), JSON.stringify({ ...stack, plants }, null, 2));
+    const ran = runExample(example, { SITEWIRE_DATA_DIR: elsewhere });
+    expect(await ran.ended).toBe(1);
+    expect(ran.output()).toMatch(/REJECTED.*no such site/);
+    expect(ran.output()).not.toMatch(/Traceback| {4}at /);
+  });
+
+  it('npm run gateway leaves the simulated plant its session', async () => {
+    const told = run('gateway.ts', folder);
+    expect(await told.ended).toBe(1);
+    expect(told.output()).toContain('npm run simulator -- off');
+  });
+
+  it('npm run token gives a token that MQTT takes, and one that REST takes', async () => {
+    const fields = { name: 'Probe', serialNumber: randomUUID(), type: 'SENSOR', authMethod: 'TOKEN' };
+    const { id } = await admin.call<DeviceRecord>('POST', '/devices', fields);
+    const tokenOf = async (...given: string[]) => {
+      const told = run('token.ts', folder, {}, given);
+      expect(await told.ended, told.output()).toBe(0);
+      return (
+        told
+          .output()
+          .split('\n')
+          .find((line) => line.startsWith('eyJ')) ?? ''
+      );
+    };
+    const password = await tokenOf('--device', id, '--expires-in', '60');
+    const { host, port, ca } = stack.mqtt;
+    const login = { username: id, clientId: id, password, reconnectPeriod: 0 };
+    const client = await connectAsync({ protocol: 'mqtts', host, port, ca: readFileSync(ca), ...login });
+    await client.endAsync();
+    const headers = { authorization: `Bearer ${await tokenOf('--admin')}` };
+    expect((await fetch(`${stack.baseUrl}/api/v1/auth/me`, { headers })).status).toBe(200);
+  });
+
+  it('npm run token says which devices there are when it is given none of them', async () => {
+    const told = run('token.ts', folder, {}, ['--device', 'nobody']);
+    expect(await told.ended).toBe(1);
+    expect(told.output()).toMatch(/^no device is called "nobody"; there are:\n {2}[0-9a-f-]{36} {2}/);
+  });
+});
