@@ -2,7 +2,7 @@
  * `npm run gateway`: a gateway of the running stack that prints what it is told and what it says, and obeys; with `--package`
  * only what such a device is given, so that a client of the maker's own takes its place.
  */
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import type { DeviceRecord } from '../protocol/device-record.ts';
 import type { SubDeviceRecord } from '../protocol/plant-record.ts';
@@ -94,6 +94,9 @@ async function writePackage(stack: Stack, admin: AdminClient, identity: Identity
   if (file === '-') {
     process.stdout.write(text);
     return;
+  }
+  if (existsSync(file) && !readFileSync(file, 'utf8').includes('"hmacSecret"')) {
+    throw new Error(`${file} is there, and no package: choose another name`);
   }
   writeFileSync(`${file}.new`, text, { mode: 0o600 });
   renameSync(`${file}.new`, file);

@@ -176,6 +176,8 @@ def readings():
             "batteryPowerKw": round(plant["batteryKw"], 3),
             "fvePowerKw": round(plant["pvKw"], 3),
             "consumptionPowerKw": LOAD_KW,
+            # Told though there is none: a fault that was told before stands until it is taken back.
+            **{f"{name}/fault": 0 for name in (BATTERY, PV, METER, CHARGER)},
             f"{BATTERY}/powerKw": round(plant["batteryKw"], 3),
             f"{BATTERY}/socPercent": round(plant["socPercent"], 3),
             f"{PV}/powerKw": round(plant["pvKw"], 3),

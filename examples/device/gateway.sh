@@ -186,7 +186,9 @@ telemetry() {
   nonce=$(openssl rand -hex 16)
   data="{\"fallbackActive\":$engaged,\"gridPowerKw\":$(kilowatts $((LOAD + battery_now - pv_now)))"
   data+=",\"batteryPowerKw\":$(kilowatts $battery_now),\"fvePowerKw\":$(kilowatts $pv_now),\"consumptionPowerKw\":$(kilowatts $LOAD)"
-  data+=",\"$BATTERY/powerKw\":$(kilowatts $battery_now),\"$PV/powerKw\":$(kilowatts $pv_now),\"$CHARGER/powerKw\":0}"
+  data+=",\"$BATTERY/powerKw\":$(kilowatts $battery_now),\"$PV/powerKw\":$(kilowatts $pv_now),\"$CHARGER/powerKw\":0"
+  # Told though there is none: a fault that was told before stands until it is taken back.
+  data+=",\"$BATTERY/fault\":0,\"$PV/fault\":0,\"$CHARGER/fault\":0}"
   publish telemetry "{\"ts\":$ts,\"nonce\":\"$nonce\",\"data\":$data,\"sig\":\"$(sign "$DEVICE|$ts|$nonce|$data")\"}"
   echo '{"event":"sent","topic":"telemetry"}'
 }

@@ -243,6 +243,14 @@ describe('on the stack that npm start has brought up', () => {
     expect(ran.output()).not.toMatch(/Traceback| {4}at /);
   });
 
+  it('npm run gateway writes over no file that is no package', async () => {
+    const file = join(newFolder(), 'package.json');
+    writeFileSync(file, '{"name":"mine"}');
+    const told = run('gateway.ts', folder, {}, ['--package', file]);
+    expect([await told.ended, told.output()]).toEqual([1, expect.stringContaining('choose another name')]);
+    expect(readFileSync(file, 'utf8')).toBe('{"name":"mine"}');
+  });
+
   it('npm run gateway leaves the simulated plant its session', async () => {
     const told = run('gateway.ts', folder);
     expect(await told.ended).toBe(1);
