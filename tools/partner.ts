@@ -57,7 +57,17 @@ export class Partner {
 
   /** Consumes an event queue by the last words of its name, acknowledging each event. */
   async consume(name: string): Promise<void> {
-    const queue = `vcp.${this.#options.slug}.${name}`;
+    await this.#take(`vcp.${this.#options.slug}.${name}`, name);
+  }
+
+  /** Sees from now on what comes under that key behind the slug, by a queue of its own: nothing is taken from others of the key. */
+  async watch(key: string): Promise<void> {
+    const { queue } = await this.channel.assertQueue('', { exclusive: true });
+    await this.channel.bindQueue(queue, EXCHANGE, `${this.#options.slug}.${key}`);
+    await this.#take(queue, key);
+  }
+
+  async #take(queue: string, name: string): Promise<void> {
     await this.channel.consume(queue, (message) => {
       if (!message) return;
       this.channel.ack(message);

@@ -10,21 +10,12 @@ import { readStack } from './stack-file.ts';
 const USAGE = `npm run send -- <key behind the slug> '<payload>' [--unsigned] [--seconds 60]
   a moment in the payload may be "now", "now+8s", "now-30s"`;
 const ENDS = ['REJECTED', 'COMPLETED', 'DEVIATED', 'FAILED'];
-const QUEUES = ['event.status', 'event.execution', 'event.alarm'];
+const KEYS = ['event.command.ack', 'event.execution', 'event.alarm'];
 
 const options = {
   unsigned: { type: 'boolean', default: false },
   seconds: { type: 'string', default: '60' },
 } as const;
-
-function isEnd({ queue, payload }: ReceivedEvent): boolean {
-  return queue !== 'event.alarm' && ENDS.includes(String(payload.status));
-}
-
-/** Not one that waited in the queue. */
-function isNewAlarm({ queue, payload: { raisedAt, clearedAt } }: ReceivedEvent, sinceMs: number): boolean {
-  return queue === 'event.alarm' && Date.parse(String(clearedAt ?? raisedAt)) >= sinceMs;
-}
 
 try {
   const { values, positionals } = parseArgs({ options, allowPositionals: true });
@@ -33,8 +24,8 @@ try {
   const { family, word, payload } = readOrder(key, payloadText, Date.now());
   const { amqp, apiKey, organization, plants } = readStack();
   const partner = await Partner.connect({ ...amqp, ...apiKey, slug: organization.slug });
-  for (const queue of QUEUES) await partner.consume(queue);
-  const [beganMs, sentAtMs] = [performance.now(), Date.now()];
+  for (const event of KEYS) await partner.watch(event);
+  const beganMs = performance.now();
   const show = (text: string) =>
     console.log(`${((performance.now() - beganMs) / 1_000).toFixed(1).padStart(6)} s  ${text}`);
   const { correlationId } = await partner.publish(family, plants[0]?.id ?? '', payload, {
@@ -43,12 +34,17 @@ try {
   });
   show('confirmed');
   const shown = new Set<ReceivedEvent>();
+  // They come by queues of their own: the end may be told before the acknowledgement.
+  const missing = new Set(['acknowledgement', 'end']);
   const look = (event: ReceivedEvent) => {
     const isOurs = event.correlationId === correlationId;
-    if (shown.has(event) || !(isOurs || isNewAlarm(event, sentAtMs))) return false;
+    if (shown.has(event) || !(isOurs || event.queue === 'event.alarm')) return false;
     shown.add(event);
-    show(`${event.queue.replace('event.', '').padEnd(9)} ${JSON.stringify(event.payload)}`);
-    return isOurs && isEnd(event);
+    show(`${event.queue.replace(/^event\./, '').padEnd(11)} ${JSON.stringify(event.payload)}`);
+    if (!isOurs) return false;
+    if (event.queue === 'event.command.ack') missing.delete('acknowledgement');
+    if (ENDS.includes(String(event.payload.status))) missing.delete('end');
+    return missing.size === 0;
   };
   await partner.waitFor(look, 1_000 * Number(values.seconds)).catch(() => show('no end yet'));
   await partner.close();

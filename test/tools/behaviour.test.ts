@@ -142,6 +142,17 @@ describe('the simulated plant', () => {
     await expectOutcome(waiting, 'COMPLETED');
   });
 
+  it('is told by hand, and what becomes of it is shown to its end', async () => {
+    await behave('on');
+    const stop = { commands: [{ deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_STOP' }] };
+    const sent = run('send.ts', folder, {}, ['command.device', JSON.stringify(stop)]);
+    expect(await sent.ended, sent.output()).toBe(0);
+    expect(sent.output()).toMatch(/confirmed\n.*(ACCEPTED.*COMPLETED|COMPLETED.*ACCEPTED)/s);
+    const unsigned = run('send.ts', folder, {}, ['command.mode', '{"mode":"STANDARD"}', '--unsigned']);
+    expect(await unsigned.ended).toBe(0);
+    expect(unsigned.output()).toMatch(/REJECTED.*signature missing/);
+  });
+
   it('stays as it is at a word that it does not know', async () => {
     const told = run('simulator.ts', folder, {}, ['quick']);
     expect(await told.ended).toBe(1);

@@ -1,0 +1,35 @@
+/** What a person sends by hand: keys and moments. */
+import { describe, expect, it } from 'vitest';
+import { readOrder } from '../../tools/order.ts';
+
+const NOON_MS = Date.parse('2026-11-23T12:00:00Z');
+
+describe('an order', () => {
+  it.each([
+    ['command.device', 'device', undefined],
+    ['command.site-setpoint', 'site-setpoint', undefined],
+    ['schedule.cancel', 'schedule', 'cancel'],
+    ['config.set', 'config', 'set'],
+  ])('%s is of the family %s', (key, family, word) => {
+    expect(readOrder(key, '{}', NOON_MS)).toEqual({ family, word, payload: {} });
+  });
+
+  it('has moments by what lies between them and now, however deep, and other words as they are', () => {
+    const text =
+      '{"validFrom":"now","deep":[{"validUntil":"now+8s","from":"now-30s"}],"reason":"now or never"}';
+    expect(readOrder('command.mode', text, NOON_MS).payload).toEqual({
+      validFrom: '2026-11-23T12:00:00.000Z',
+      deep: [{ validUntil: '2026-11-23T12:00:08.000Z', from: '2026-11-23T11:59:30.000Z' }],
+      reason: 'now or never',
+    });
+  });
+
+  it.each([
+    ['event.telemetry', '{}', /is not such as command.device/],
+    ['command', '{}', /is not such as command.device/],
+    ['command.mode', '5', /no JSON object/],
+    ['command.mode', '{', /JSON/],
+  ])('is not %s %s', (key, text, reason) => {
+    expect(() => readOrder(key, text, NOON_MS)).toThrow(reason);
+  });
+});
