@@ -171,7 +171,7 @@ static void load(void) {
 }
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
-  file = argc > 1 ? argv[1] : "package.json";
+  file = argc > 1 ? argv[1] : "device.json";
   url = getenv("SITEWIRE_URL") ? getenv("SITEWIRE_URL") : "http://127.0.0.1:8787";
   double interval = atof(getenv("SITEWIRE_INTERVAL") ? getenv("SITEWIRE_INTERVAL") : "5");
   if (load(), !own) return 1;
