@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeviceRecord, OwnCommand, ProvisioningPackage } from '../../protocol/device-record.ts';
 import type { LoginAnswer } from '../../protocol/user.ts';
+import type { ReceivedEvent } from '../../tools/partner.ts';
 import { freePort } from '../../tools/ports.ts';
 import { eventually, TestStack } from '../support/stack.ts';
 
@@ -97,8 +98,7 @@ async function until(device: Running, event: string, most = 20_000): Promise<voi
 }
 
 /** A gateway, for it may name the plant's sub-devices. */
-async function register(): Promise<string> {
-  const { plantId } = stack.credentials;
+async function register(plantId = stack.credentials.plantId): Promise<string> {
   const serialNumber = randomUUID();
   const fields = { name: 'Reference', serialNumber, type: 'GATEWAY', authMethod: 'TOKEN', plantId };
   return (await stack.admin.call<DeviceRecord>('POST', '/devices', fields)).id;
@@ -188,6 +188,45 @@ describe.concurrent('the reference device in', () => {
       await end(device);
     }, 60_000);
   }
+});
+
+describe('the reference gateways', () => {
+  const python = FOUND.find(({ name }) => name.startsWith('Python'))?.command;
+  const bash = FOUND.find(({ name }) => name.startsWith('bash'))?.command;
+  const gateways = [...(python ? [[PYTHON, join(FOLDER, 'gateway.py')]] : []), ...(bash ? [bash] : [])];
+
+  it('go on by their schedules when nobody reaches them, slot by slot [C-7.9]', async ({ skip }) => {
+    if (gateways.length === 0) skip('neither python3-paho-mqtt nor mosquitto is on this machine');
+    const partner = await stack.partner();
+    await partner.consume('event.execution');
+    const slots = [20, -5].map((value, slotIndex) => ({ slotIndex, mode: 'STANDARD', setpoint: { value } }));
+    const begun = gateways.map(async (command) => {
+      const { id: plantId } = await stack.addPlant();
+      const id = await register(plantId);
+      const device = await run(command, join(folder, `${id}.json`), id);
+      await until(device, 'connected');
+      // The second slot begins in ten seconds.
+      const startTime = new Date(Date.now() - 50_000).toISOString();
+      const plan = { startTime, slotDurationMinutes: 1, slots };
+      const { correlationId } = await partner.publish('schedule', plantId, plan);
+      const isActive = (one: ReceivedEvent) =>
+        one.correlationId === correlationId && one.payload.status === 'EXECUTING';
+      await partner.waitFor(isActive, 40_000);
+      // With a load of 12 kW and 6 kW of PV: what the battery makes of 20 kW, then of -5 kW.
+      await eventually(() => JSON.stringify(device.said()).match(/"battery(Kw|Watts)":14/) ?? undefined);
+      return device;
+    });
+    const devices = await Promise.all(begun);
+    await stack.bridge.stop();
+    for (const device of devices) {
+      await eventually(
+        () => JSON.stringify(device.said()).match(/"battery(Kw|Watts)":-11/) ?? undefined,
+        30_000,
+      );
+    }
+    await stack.restartBridge();
+    await Promise.all(devices.map(end));
+  }, 90_000);
 });
 
 describe('the reference devices', () => {
