@@ -66,7 +66,7 @@ export class Addresses {
     const isThrottled = () => this.#isThrottled(known, credential, device !== undefined);
     if (isThrottled()) return throttled();
     if (known.dials >= DIALS_AT_ONCE) {
-      if (known.line.length >= MAX_IN_LINE) return { outcome: 'trouble', reason: 'too many dials at once' };
+      if (known.line.length >= MAX_IN_LINE) return crowded();
       await new Promise<void>((resolve) => known.line.push(resolve));
       const answer = isThrottled() ? throttled() : isGone() || this.#isStopped ? left() : undefined;
       if (answer) {
@@ -149,11 +149,16 @@ function left(): NoLink {
   return { outcome: 'trouble', reason: 'the client went while it waited in line, or the bridge goes' };
 }
 
+function crowded(): NoLink {
+  return { outcome: 'trouble', reason: 'too many dials at once from this address', unasked: 'crowded' };
+}
+
 function throttled(): NoLink {
   return {
     outcome: 'refused',
     status: 401,
     code: 'UNAUTHORIZED',
     message: 'too many refused logins from this address',
+    unasked: 'throttled',
   };
 }

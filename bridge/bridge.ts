@@ -1,19 +1,22 @@
 /** The bridge as one object: its listeners, its engines, its way to the edge. Stateless; any number of them may run. */
-import { createHmac, randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { Server as HttpServer } from 'node:http';
-import type { Server } from 'node:net';
 import type { Logger } from 'pino';
-import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../protocol/link/device.ts';
-import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../protocol/link/vhost.ts';
-import { Addresses } from './addresses.ts';
-import { AmqpConnection } from './amqp/connection.ts';
 import type { BridgeConfig } from './config.ts';
-import { type DialResult, dial, startPulse } from './link.ts';
-import { createMetricsServer, Metrics } from './metrics.ts';
-import { MqttEngine } from './mqtt/engine.ts';
+import { createDevices } from './devices.ts';
+import { Door } from './door.ts';
+import type { ListenerName } from './handshake-reasons.ts';
+import { startPulse } from './link.ts';
+import { BridgeLog } from './log.ts';
+import { Metrics } from './metrics.ts';
+import { createMetricsServer } from './metrics-server.ts';
+import type { MqttEngine } from './mqtt/engine.ts';
+import { Partners } from './partners.ts';
 import { type Edge, whyNotReady } from './proof.ts';
 import type { Proxies } from './proxied.ts';
-import { createTlsListener, listen } from './tls.ts';
+import { createTlsListener, type HandshakeFailure, listen, type TlsListener } from './tls.ts';
+import { readTlsFiles } from './tls-files.ts';
+import { VERSION } from './version.ts';
 
 /** Where it listens; `mtls`: where it has an authority for device certificates. */
 export interface BridgePorts {
@@ -25,175 +28,102 @@ export interface BridgePorts {
 
 export class Bridge {
   readonly #config: BridgeConfig;
-  readonly #log: Logger;
-  readonly #metrics = new Metrics();
+  readonly #log: BridgeLog;
+  readonly #metrics = new Metrics(VERSION);
   readonly #edge: Edge;
-  readonly #addresses = new Addresses();
-  readonly #digestKey = randomBytes(32);
-  readonly #amqpConnections = new Set<AmqpConnection>();
-  readonly #amqpServer: Server;
-  readonly #mqttServer: Server;
-  readonly #mtlsServer: Server | undefined;
-  readonly #mqtt: MqttEngine;
+  readonly #door: Door;
+  readonly #partners: Partners;
+  readonly #devices: MqttEngine;
+  readonly #amqps: TlsListener;
+  readonly #mqtts: TlsListener;
+  readonly #mtls: TlsListener | undefined;
   readonly #metricsServer: HttpServer;
   #stopPulse = () => {};
   #listening = false;
 
+  /** Throws where its TLS files are not good. */
   constructor(config: BridgeConfig, log: Logger) {
     this.#config = config;
-    this.#log = log;
+    this.#log = new BridgeLog(log);
     this.#edge = { url: config.edgeUrl, secret: config.secret, bridge: config.bridgeId, boot: randomUUID() };
-    const { tls, mtls } = config;
-    const proxies: Proxies = {
-      ranges: config.proxies,
-      refused: (proxy, why) => log.warn({ proxy, why }, 'connection of a proxy without a good PROXY header'),
-    };
-    this.#amqpServer = createTlsListener(
-      tls,
-      (socket, address) => this.#acceptAmqp(socket, address),
-      proxies,
+    this.#door = new Door(this.#edge, this.#metrics, this.#log);
+    this.#partners = new Partners(this.#door, this.#metrics, this.#log);
+    this.#devices = createDevices(this.#door, this.#metrics, this.#log);
+    const paths = { ...config.tls, ...(config.mtls && { clientAuthority: config.mtls.clientAuthority }) };
+    const material = readTlsFiles(paths);
+    this.#amqps = createTlsListener(
+      material,
+      (socket, address) => this.#partners.accept(socket, address),
+      this.#optionsOf('amqps'),
     );
-    this.#mqttServer = createTlsListener(tls, (...client) => this.#mqtt.accept(...client), proxies);
-    this.#mtlsServer =
-      mtls &&
-      createTlsListener(
-        { ...tls, clientAuthority: mtls.clientAuthority },
-        (...client) => this.#mqtt.accept(...client),
-        proxies,
-      );
-    this.#mqtt = this.#createMqtt();
+    const device: Parameters<typeof createTlsListener>[1] = (...client) => this.#devices.accept(...client);
+    this.#mqtts = createTlsListener(material, device, this.#optionsOf('mqtts'));
+    this.#mtls = config.mtls && createTlsListener(material, device, this.#optionsOf('mtls'));
     this.#metricsServer = createMetricsServer(this.#metrics, () => this.#whyNotReady());
   }
 
   /** The ports it listens on, once it does. */
   async start(): Promise<BridgePorts> {
     const { host, amqpsPort, mqttsPort, mtls, metrics } = this.#config;
-    await this.#mqtt.start();
+    await this.#devices.start();
     this.#stopPulse = startPulse();
     const ports = {
-      amqps: await listen(this.#amqpServer, amqpsPort, host),
-      mqtts: await listen(this.#mqttServer, mqttsPort, host),
-      ...(this.#mtlsServer && mtls ? { mtls: await listen(this.#mtlsServer, mtls.port, host) } : {}),
+      amqps: await listen(this.#amqps.server, amqpsPort, host),
+      mqtts: await listen(this.#mqtts.server, mqttsPort, host),
+      ...(this.#mtls && mtls ? { mtls: await listen(this.#mtls.server, mtls.port, host) } : {}),
       metrics: await listen(this.#metricsServer, metrics.port, metrics.host),
     };
     this.#listening = true;
-    this.#log.info({ ...ports, edge: this.#config.edgeUrl }, 'bridge listens');
+    const { bridge, boot, url } = this.#edge;
+    this.#log.tell('bridge listens', {
+      mtls: undefined,
+      ...ports,
+      bridge,
+      boot,
+      version: VERSION,
+      edge: url,
+    });
     return ports;
   }
 
   /** Stops taking clients, tells those there are to come back, and waits for their goodbyes. */
   async stop(): Promise<void> {
     this.#listening = false;
-    this.#addresses.stop();
-    const servers = [this.#amqpServer, this.#mqttServer, this.#mtlsServer].filter(
-      (server) => server !== undefined,
+    this.#door.stop();
+    const closed = this.#listeners().map(
+      ({ server }) => new Promise<void>((resolve) => server.close(() => resolve())),
     );
-    const closed = servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
-    for (const connection of this.#amqpConnections) {
-      connection.shutdown("broker forced connection closure with reason 'shutdown'");
-    }
-    await this.#mqtt.stop();
+    this.#partners.stop();
+    await this.#devices.stop();
     await Promise.all(closed);
     this.#stopPulse();
     this.#metricsServer.close();
-    this.#log.info('bridge stopped');
+    this.#log.stop();
+    this.#log.tell('bridge stopped', {});
   }
 
-  #acceptAmqp(socket: import('node:tls').TLSSocket, address: string): void {
-    const log = this.#log.child({ protocol: 'amqp', address });
-    let isOpen = false;
-    const connection = new AmqpConnection(
-      socket,
-      async (credential) =>
-        this.#count(
-          'amqp',
-          log,
-          await this.#addresses.dial(
-            address,
-            () =>
-              dial<VhostLinkUp, VhostLinkDown>(
-                this.#edge,
-                'amqp',
-                { ...credential, address, fingerprint: '' },
-                vhostLinkDown,
-              ),
-            { isGone: () => socket.destroyed, credential: this.#digest(credential) },
-          ),
-        ),
-      {
-        opened: (details) => {
-          isOpen = true;
-          this.#metrics.opened('amqp');
-          log.info(details, 'connection opened');
-        },
-        closed: (why) => {
-          this.#amqpConnections.delete(connection);
-          if (isOpen) this.#metrics.closed('amqp');
-          else this.#metrics.refusedClients.inc({ protocol: 'amqp' });
-          log.info({ why }, 'connection closed');
-        },
-        published: (count) => this.#metrics.published.inc({ protocol: 'amqp' }, count),
-        delivered: (count) => this.#metrics.delivered.inc({ protocol: 'amqp' }, count),
+  #listeners(): TlsListener[] {
+    return [this.#amqps, this.#mqtts, this.#mtls].filter((listener) => listener !== undefined);
+  }
+
+  #optionsOf(listener: ListenerName) {
+    const proxies: Proxies = {
+      ranges: this.#config.proxies,
+      refused: (proxy, why) => {
+        this.#metrics.proxyRefused();
+        this.#log.tell('connection of a proxy without a good PROXY header', { listener, proxy, why });
       },
-    );
-    this.#amqpConnections.add(connection);
+    };
+    const failed = (failure: HandshakeFailure) => this.#handshakeFailed(listener, failure);
+    return { demandsCertificate: listener === 'mtls', proxies, failed };
   }
 
-  #createMqtt(): MqttEngine {
-    const log = this.#log.child({ protocol: 'mqtt' });
-    return new MqttEngine(
-      async (credential, address, isGone) =>
-        this.#count(
-          'mqtt',
-          log,
-          await this.#addresses.dial(
-            address,
-            (uncounted) =>
-              dial<DeviceLinkUp, DeviceLinkDown>(
-                this.#edge,
-                uncounted ? 'mqttUncounted' : 'mqtt',
-                { ...credential, address },
-                deviceLinkDown,
-              ),
-            { isGone, credential: this.#digest(credential), device: credential.username },
-          ),
-        ),
-      {
-        opened: (deviceId) => {
-          this.#metrics.opened('mqtt');
-          log.info({ deviceId }, 'session opened');
-        },
-        closed: (deviceId, why) => {
-          this.#metrics.closed('mqtt');
-          log.info({ deviceId, why }, 'session closed');
-        },
-        refused: (why) => {
-          this.#metrics.refusedClients.inc({ protocol: 'mqtt' });
-          log.info({ why }, 'client refused');
-        },
-        published: () => this.#metrics.published.inc({ protocol: 'mqtt' }),
-        commanded: () => this.#metrics.delivered.inc({ protocol: 'mqtt' }),
-      },
-    );
-  }
-
-  /** Tells credentials apart without keeping any: keyed anew in each process. */
-  #digest(credential: { username: string; password: string; fingerprint?: string }): string {
-    const { username, password, fingerprint = '' } = credential;
-    return createHmac('sha256', this.#digestKey)
-      .update(JSON.stringify([username, password, fingerprint]))
-      .digest('base64');
-  }
-
-  #count<Up, Down>(
-    protocol: 'amqp' | 'mqtt',
-    log: Logger,
-    result: DialResult<Up, Down>,
-  ): DialResult<Up, Down> {
-    this.#metrics.dials.inc({ protocol, outcome: result.outcome });
-    if (result.outcome === 'trouble') log.warn({ reason: result.reason }, 'edge not reached');
-    if (result.outcome === 'unproven') log.error({ reason: result.reason }, 'edge does not take our proof');
-    return result;
+  /** Who looks whether a port is open, as balancers do all the time, is told to who asks for it alone. */
+  #handshakeFailed(listener: ListenerName, { reason, code, address }: HandshakeFailure): void {
+    this.#metrics.handshakeFailed(listener, reason);
+    if (reason === 'client')
+      this.#log.tell('client left amid its TLS handshake', { listener, address, code });
+    else this.#log.tell('TLS handshake failed', { listener, address, reason, code });
   }
 
   async #whyNotReady(): Promise<string | undefined> {

@@ -2,31 +2,29 @@
 import { pino } from 'pino';
 import { Bridge } from './bridge.ts';
 import { readConfig } from './config.ts';
+import { BridgeLog } from './log.ts';
 
 const STOP_TIMEOUT_MS = 10_000;
 
 const config = readConfig(process.env);
-const log = pino({ level: config.logLevel });
-const bridge = new Bridge(config, log);
-let stopping = false;
-
-async function stop(signal: string): Promise<void> {
-  if (stopping) return;
-  stopping = true;
-  log.info({ signal }, 'bridge stops');
-  setTimeout(() => process.exit(1), STOP_TIMEOUT_MS).unref();
-  await bridge.stop();
-  process.exit(0);
-}
-
-process.on('SIGTERM', () => void stop('SIGTERM'));
-process.on('SIGINT', () => void stop('SIGINT'));
-process.on('disconnect', () => void stop('disconnect'));
+const logger = pino({ level: config.logLevel });
+const log = new BridgeLog(logger);
 
 try {
+  const bridge = new Bridge(config, logger);
+  let stopping = false;
+  const stop = async (signal: string): Promise<void> => {
+    if (stopping) return;
+    stopping = true;
+    log.tell('bridge stops', { signal });
+    setTimeout(() => process.exit(1), STOP_TIMEOUT_MS).unref();
+    await bridge.stop();
+    process.exit(0);
+  };
+  for (const signal of ['SIGTERM', 'SIGINT', 'disconnect']) process.on(signal, () => void stop(signal));
   const ports = await bridge.start();
   process.send?.({ ready: true, ports });
 } catch (error) {
-  log.fatal({ error }, 'bridge did not start');
+  log.tell('bridge did not start', { why: (error as Error).message });
   process.exit(1);
 }

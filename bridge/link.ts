@@ -5,6 +5,7 @@
  * Smart batching: a frame goes at once while nothing is under way; after that frames gather until an answer comes,
  * or for two milliseconds, since one Site's answer may be held while others flow.
  */
+import { randomUUID } from 'node:crypto';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
 import type { z } from 'zod';
 import { MAX_BATCH_CHARS, MAX_BATCH_FRAMES, packFrames, parseFrames } from '../protocol/link/batch.ts';
@@ -24,6 +25,8 @@ const MAX_REFUSAL_CHARS = 4_096;
 export interface LinkCredential {
   username: string;
   password: string;
+  /** What log and edge name the connection by; by default one of its own. */
+  connection?: string;
   address: string;
   /** SHA-256 of the client certificate in hex; empty without one. */
   fingerprint: string;
@@ -34,6 +37,9 @@ export interface LinkCredential {
 export type DialResult<Up, Down> =
   | { outcome: 'accepted'; link: Link<Up, Down>; headers: Record<string, string> }
   | NoLink;
+
+/** How long a publish took from its leaving to its outcome: of each answer's oldest. */
+export type Answered = (seconds: number) => void;
 
 export interface LinkHandlers<Down> {
   frames(frames: Down[]): void;
@@ -65,6 +71,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   readonly version: number;
   readonly #socket: WebSocket;
   readonly #schema: z.ZodType<Down>;
+  readonly #answered: Answered;
   #handlers: LinkHandlers<Down> | undefined;
   #early: Down[] = [];
   #closedWith: { code: number; reason: string } | undefined;
@@ -77,10 +84,16 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   #lastSignMs = Date.now();
   #pingedMs = Date.now();
 
-  constructor(socket: WebSocket, schema: z.ZodType<Down>, version = LINK_VERSION) {
+  constructor(
+    socket: WebSocket,
+    schema: z.ZodType<Down>,
+    version = LINK_VERSION,
+    answered: Answered = () => {},
+  ) {
     this.#socket = socket;
     this.version = version;
     this.#schema = schema;
+    this.#answered = answered;
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
     socket.on('close', (code, reason) => this.#onClose(code, reason.toString()));
     socket.on('error', () => {});
@@ -178,8 +191,14 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   }
 
   #settle(frame: Answerable): void {
+    if (frame.kind === 'stored' || frame.kind === 'unstored') this.#measure(frame.seqs?.[0]);
     if (frame.seq !== undefined) this.#unanswered.delete(frame.seq);
     for (const seq of frame.seqs ?? []) this.#unanswered.delete(seq);
+  }
+
+  #measure(seq: number | undefined): void {
+    const sentAtMs = seq === undefined ? undefined : this.#unanswered.get(seq);
+    if (sentAtMs !== undefined) this.#answered((this.#lastSignMs - sentAtMs) / 1_000);
   }
 
   #onClose(code: number, reason: string): void {
@@ -209,11 +228,12 @@ export function dial<Up, Down>(
   protocol: keyof typeof LINK_PATHS,
   credential: LinkCredential,
   schema: z.ZodType<Down>,
+  answered?: Answered,
 ): Promise<DialResult<Up, Down>> {
   const path = LINK_PATHS[protocol];
   const userinfo = Buffer.from(`${credential.username}:${credential.password}`).toString('base64');
   const authorization = `Basic ${userinfo}`;
-  const { address, fingerprint, probe = '' } = credential;
+  const { connection = randomUUID(), address, fingerprint, probe = '' } = credential;
   const url = `${edge.url.replace(/^http/, 'ws').replace(/\/$/, '')}${path}`;
 
   return new Promise((settle) => {
@@ -221,7 +241,7 @@ export function dial<Up, Down>(
       ...edgeTls(edge.url),
       headers: {
         authorization,
-        ...proofHeaders(edge, path, authorization, { address, fingerprint, probe }),
+        ...proofHeaders(edge, path, authorization, { connection, address, fingerprint, probe }),
         [LINK_VERSION_HEADER]: String(LINK_VERSION),
       },
       perMessageDeflate: false,
@@ -244,7 +264,7 @@ export function dial<Up, Down>(
     socket.on('upgrade', (response) => {
       headers = response.headers as Record<string, string>;
       // An edge of before says nothing, and would close at a frame that it does not know.
-      link = new Link(socket, schema, Number(headers[LINK_VERSION_HEADER] ?? 1));
+      link = new Link(socket, schema, Number(headers[LINK_VERSION_HEADER] ?? 1), answered);
     });
     socket.on('open', () => {
       // What the dial alone listens for would keep the credential, and its memory, as long as the link lives.

@@ -19,7 +19,7 @@ export interface Edge {
 }
 
 /** Whose connection it is. */
-type Client = Pick<BridgeProof, 'address' | 'fingerprint' | 'probe'>;
+type Client = Pick<BridgeProof, 'connection' | 'address' | 'fingerprint' | 'probe'>;
 
 /** Fresh, for one dial of that path with that credential. */
 export function proofHeaders(
@@ -29,7 +29,7 @@ export function proofHeaders(
   client: Client,
 ): Record<string, string> {
   const { bridge, boot } = edge;
-  const proof: BridgeProof = { bridge, boot, connection: randomUUID(), ...client, timeMs: Date.now() };
+  const proof: BridgeProof = { bridge, boot, ...client, timeMs: Date.now() };
   const mac = createHmac('sha256', edge.secret)
     .update(proofSigningString(proof, path, authorization))
     .digest('hex');
@@ -40,7 +40,7 @@ const READY_TIMEOUT_MS = 2_000;
 
 /** Why no client could be let in at present; undefined when the edge answers and takes this bridge's proof. */
 export async function whyNotReady(edge: Edge): Promise<string | undefined> {
-  const client = { address: '127.0.0.1', fingerprint: '', probe: '' };
+  const client = { connection: randomUUID(), address: '127.0.0.1', fingerprint: '', probe: '' };
   try {
     const response = await fetch(new URL(READY_PATH, edge.url), {
       headers: proofHeaders(edge, READY_PATH, '', client),

@@ -1,14 +1,19 @@
 /** What the edge's answer to an upgrade that it did not accept means (rule 7). */
 import { ERROR_STATUS } from '../protocol/errors.ts';
 import { CLOCK_HEADER } from '../protocol/link/proof.ts';
+import type { LoginReason } from './reasons.ts';
 
 /**
  * A dial that gave no link: a refusal is the edge's own word about the client, `unproven` its word about this bridge;
  * everything else that fails is trouble.
  */
-export type NoLink =
+export type NoLink = (
   | { outcome: 'refused'; status: number; code: string; message: string }
-  | { outcome: 'unproven' | 'trouble'; reason: string };
+  | { outcome: 'unproven' | 'trouble'; reason: string }
+) & {
+  /** Nobody was asked: the bridge answers by itself. */
+  unasked?: 'throttled' | 'crowded';
+};
 
 /** What an edge answered, by its header names in lower case. */
 export interface EdgeAnswer {
@@ -27,6 +32,21 @@ export function judgeRefusal({ status, headers, body }: EdgeAnswer): NoLink {
   if (envelope?.code === 'NOT_FOUND' && status === 404)
     return { outcome: 'unproven', reason: whyUnproven(headers) };
   return { outcome: 'trouble', reason: `the edge answered ${status}` };
+}
+
+/** Its reason in the closed list. The edge tells a scope and an address by its words alone. */
+export function loginReason(noLink: NoLink): LoginReason {
+  if (noLink.unasked) return noLink.unasked;
+  if (noLink.outcome !== 'refused') return noLink.outcome;
+  if (noLink.status === 409) return 'limit';
+  if (noLink.status !== 403) return 'credential';
+  if (/scope/.test(noLink.message)) return 'scope';
+  return /address/.test(noLink.message) ? 'address' : 'credential';
+}
+
+/** What it says for a person. */
+export function wordsOf(noLink: NoLink): string {
+  return noLink.outcome === 'refused' ? noLink.message : noLink.reason;
 }
 
 function whyUnproven(headers: EdgeAnswer['headers']): string {

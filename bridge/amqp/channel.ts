@@ -115,6 +115,7 @@ export class Channel implements MethodChannel {
     const { vhost, username: slug, scopes } = this.host;
     const right = scopes && authorizePublish({ slug, vhost }, scopes, exchange, routingKey);
     if (!right || right.ok) return;
+    this.host.refused();
     const { severity, code, text } = right.refusal;
     throw new AmqpError(severity, code, text, METHOD.basicPublish);
   }

@@ -6,6 +6,7 @@
 import type { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { VhostLinkDown } from '../../protocol/link/vhost.ts';
+import { type LinkReason, linkReason, type OwnReason } from '../reasons.ts';
 import { ChannelZero } from './channel-zero.ts';
 import { Channels } from './channels.ts';
 import type { ConnectionEvents } from './connection-events.ts';
@@ -14,7 +15,7 @@ import { Heartbeat } from './heartbeat.ts';
 import { Inflow } from './inflow.ts';
 import type { ChannelHost } from './method/method.ts';
 import { linkEnd, Uplink } from './uplink.ts';
-import { connectionError, SilentClose, toAmqpError } from './wire/amqp-error.ts';
+import { connectionError, INTERNAL_ERROR, SilentClose, toAmqpError } from './wire/amqp-error.ts';
 import { encodeMethod, type Fields, METHOD, readMethod } from './wire/codec.ts';
 import { FRAME, type Frame } from './wire/frame-reader.ts';
 import { unexpectedFrame } from './wire/octets.ts';
@@ -22,12 +23,7 @@ import { Output } from './wire/output.ts';
 
 type State = 'header' | 'handshake' | 'running' | 'closing' | 'closed';
 
-export class AmqpConnection implements ChannelHost {
-  vhost = '';
-  username = '';
-  scopes: Session['scopes'];
-  frameMax: number = LIMIT.amqpFrameBytes;
-  hearsOfCancels = false;
+export class AmqpConnection {
   readonly #stream: Duplex;
   readonly #output: Output;
   readonly #events: ConnectionEvents;
@@ -35,6 +31,8 @@ export class AmqpConnection implements ChannelHost {
   readonly #handshake: Handshake;
   #state: State = 'header';
   #why = 'client closed';
+  #reason: OwnReason = 'client';
+  #linkReason: LinkReason | undefined;
   #isBusy = false;
   #uplink: Uplink | undefined;
   #channels: Channels | undefined;
@@ -59,6 +57,7 @@ export class AmqpConnection implements ChannelHost {
       },
       refuse: () => {
         this.#why = 'another protocol';
+        this.#reason = 'protocol';
         this.#output.write(PROTOCOL_HEADER);
         this.#output.end();
       },
@@ -66,11 +65,11 @@ export class AmqpConnection implements ChannelHost {
     this.#heartbeat = new Heartbeat({
       isPaused: () => stream.isPaused(),
       stuckMs: (now) => this.#output.stuckMs(now),
-      write: (bytes) => this.write(bytes),
-      gone: (why) => this.#destroy(why),
+      write: (bytes) => this.#write(bytes),
+      gone: (why) => this.#destroy(why, 'timeout'),
       beat: (now) => this.#channels?.endOverdue(now),
     });
-    this.#timer = setTimeout(() => this.#destroy('handshake timeout'), LIMIT.amqpHandshakeMs);
+    this.#timer = setTimeout(() => this.#destroy('handshake timeout', 'timeout'), LIMIT.amqpHandshakeMs);
     stream.on('data', (chunk: Buffer) => this.#receive(chunk));
     stream.on('error', (error) => this.#destroy(error.message));
     for (const end of ['end', 'close']) stream.on(end, () => this.#destroy(this.#why));
@@ -78,7 +77,7 @@ export class AmqpConnection implements ChannelHost {
 
   /** 320: a client comes back. */
   shutdown(reason: string): void {
-    this.#fail(connectionError(320, reason));
+    this.#fail(connectionError(320, reason), reason, 'stopping');
   }
 
   // bytes and frames from the client
@@ -160,24 +159,35 @@ export class AmqpConnection implements ChannelHost {
   #run(session: Session): void {
     clearTimeout(this.#timer);
     this.#state = 'running';
-    this.#uplink = new Uplink(session.link, () => this.#output.schedule());
+    this.#uplink = new Uplink(session.link, () => this.#output.schedule(), this.#events);
     this.#zero = new ChannelZero(session, this.#uplink, {
       send: (method, fields) => this.#sendMethod(method, fields),
       leave: () => this.#leave(),
     });
-    this.vhost = session.vhost;
-    this.username = session.username;
-    this.scopes = session.scopes;
-    this.frameMax = session.frameMax;
-    this.hearsOfCancels = session.can('consumer_cancel_notify');
-    this.#channels = new Channels(this, this.#uplink, session.channelMax);
+    this.#channels = new Channels(this.#hostOf(session), this.#uplink, session.channelMax);
     this.#inflow.frameMax = session.frameMax;
     this.#heartbeat.start(session.heartbeatSeconds);
     this.#events.opened({ username: session.username, vhost: session.vhost });
     session.link.attach({
       frames: (frames) => this.#receiveFromLink(frames),
-      closed: (code, reason) => this.#fail(linkEnd(code), `link ${code} ${reason}`),
+      closed: (code, reason) => {
+        if (this.#state === 'running') this.#linkReason = linkReason(code);
+        this.#fail(linkEnd(code), `link ${code} ${reason}`);
+      },
     });
+  }
+
+  /** What its channels ask for. */
+  #hostOf(session: Session): ChannelHost {
+    return {
+      ...session,
+      hearsOfCancels: session.can('consumer_cancel_notify'),
+      write: (bytes, onTaken) => this.#write(bytes, onTaken),
+      schedule: () => this.#output.schedule(),
+      published: () => this.#events.published(1),
+      refused: () => this.#events.settled('refused', 1),
+      closed: (channel) => this.#channels?.closed(channel),
+    };
   }
 
   #takeWhileClosing(frame: Frame): void {
@@ -225,37 +235,25 @@ export class AmqpConnection implements ChannelHost {
     if (frame.kind === 'stored' || frame.kind === 'unstored') this.#channels?.flushConfirms();
   }
 
-  // what channels ask for
-
-  write(bytes: Buffer, onTaken?: () => void): void {
+  #write(bytes: Buffer, onTaken?: () => void): void {
     this.#heartbeat.noteWrite();
     this.#output.write(bytes, onTaken);
   }
 
-  schedule(): void {
-    this.#output.schedule();
-  }
-
-  published(): void {
-    this.#events.published(1);
-  }
-
-  closed(channel: number): void {
-    this.#channels?.closed(channel);
-  }
-
   // ends
 
-  #fail(cause: unknown, why?: string): void {
+  #fail(cause: unknown, why?: string, reason?: OwnReason): void {
     if (this.#state === 'closing' || this.#state === 'closed') return;
     const error = this.#state === 'handshake' ? this.#handshake.endOf(cause) : cause;
     if (error instanceof SilentClose) {
       this.#why = error.message;
+      this.#reason = 'protocol';
       this.#enterClosing(error.delayMs);
       if (error.delayMs === 0) this.#destroy(error.message);
       return;
     }
     const close = toAmqpError(error);
+    this.#reason = reason ?? (close.code === INTERNAL_ERROR ? 'fault' : 'protocol');
     this.#why = why ?? (error instanceof Error ? error.message : String(error));
     if (this.#state === 'header') {
       this.#destroy(this.#why);
@@ -275,14 +273,17 @@ export class AmqpConnection implements ChannelHost {
     this.#timer = setTimeout(() => this.#destroy(this.#why), timeoutMs);
   }
 
-  #destroy(why: string): void {
+  #destroy(why: string, reason = this.#reason): void {
     if (this.#state === 'closed') return;
-    const wasRunning = this.#uplink !== undefined;
     if (this.#state !== 'closing') this.#uplink?.flush();
     this.#state = 'closed';
     this.#letGo();
     this.#stream.destroy();
-    this.#events.closed(wasRunning || this.#why === 'client closed' ? why : this.#why);
+    if (this.#uplink) this.#events.closed(why, this.#linkReason ?? reason);
+    else {
+      const first = this.#why === 'client closed' ? why : this.#why;
+      this.#events.refused({ reason, why: first, ...this.#handshake.refusal });
+    }
   }
 
   #letGo(): void {
@@ -294,6 +295,6 @@ export class AmqpConnection implements ChannelHost {
   }
 
   #sendMethod(method: number, fields: Fields): void {
-    this.write(encodeMethod(method, 0, fields));
+    this.#write(encodeMethod(method, 0, fields));
   }
 }

@@ -12,7 +12,8 @@ import { PROBE_PROPERTY, SCOPES_HEADER, VHOST_HEADER } from '../../protocol/link
 import type { VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
 import { API_KEY_SCOPES, type ApiKeyScope } from '../../protocol/scopes.ts';
 import type { LinkHandlers, ObjectLink } from '../link.ts';
-import type { NoLink } from '../refusal.ts';
+import { loginReason, type NoLink, wordsOf } from '../refusal.ts';
+import type { Refusal } from './connection-events.ts';
 import { MECHANISMS, readSasl, type SaslCredential } from './sasl.ts';
 import { AmqpError, connectionError, SilentClose } from './wire/amqp-error.ts';
 import { type Fields, METHOD } from './wire/codec.ts';
@@ -86,6 +87,8 @@ export class Handshake {
   #capabilities: Fields = {};
   /** Why no vhost opens: told where one is asked for. */
   #refusal: string | undefined;
+  /** What is known of a client that does not come as far as open-ok. */
+  readonly #told: Partial<Refusal> = {};
   #tuned: Tuned | undefined;
   #abandoned = false;
 
@@ -132,6 +135,11 @@ export class Handshake {
     return isWrongSpeech && !this.#tuned ? new SilentClose(error.text) : error;
   }
 
+  /** What it said of itself so far, and why the edge does not let it in, or we do not. */
+  get refusal(): Partial<Refusal> {
+    return this.#told;
+  }
+
   /** Ends its link, whether a session took it over, or has yet to, or it is still being dialled. */
   abandon(): void {
     this.#abandoned = true;
@@ -143,14 +151,19 @@ export class Handshake {
     this.#capabilities = asTable(own(properties, 'capabilities'));
     const mechanism = String(fields.mechanism);
     const credential = readSasl(mechanism, fields.response as Buffer);
-    if (!credential) throw new SilentClose('unusable credentials', LIMIT.failedLoginMs);
+    if (!credential) {
+      this.#told.reason = 'malformed';
+      throw new SilentClose('unusable credentials', LIMIT.failedLoginMs);
+    }
     this.#username = credential.username;
+    this.#told.username = credential.username;
     this.#secretDigest = digest(credential.password);
     const dialed = await this.#dial({ ...credential, probe: probeOf(properties) });
     if (this.#abandoned && dialed.outcome === 'accepted') {
       dialed.link.close();
       throw new SilentClose('the client went while its link was dialled');
     }
+    if (dialed.outcome !== 'accepted') this.#note(dialed);
     switch (dialed.outcome) {
       case 'accepted':
         this.#link = dialed.link;
@@ -166,6 +179,11 @@ export class Handshake {
       case 'trouble':
         throw connectionError(320, 'the service is not available, try again');
     }
+  }
+
+  #note(noLink: NoLink): void {
+    const code = noLink.outcome === 'refused' ? { code: noLink.code } : {};
+    Object.assign(this.#told, { reason: loginReason(noLink), why: wordsOf(noLink), ...code });
   }
 
   #can(capability: string): boolean {
@@ -184,6 +202,7 @@ export class Handshake {
 
   #open(fields: Fields): Session {
     const vhost = String(fields.virtualHost);
+    this.#told.vhost = vhost;
     const refused = `access to vhost '${vhost}' refused for user '${this.#username}'`;
     if (this.#refusal !== undefined) {
       throw connectionError(530, `${refused}: ${this.#refusal}`, METHOD.connectionOpen);
@@ -191,7 +210,10 @@ export class Handshake {
     if (!this.#link || !this.#tuned) throw new SilentClose('open without a link');
     // Right or wrong, its object hears of it: a connection begins here, and a wrong vhost is an attempt to be told.
     if (this.#link.version >= 2) this.#link.send({ kind: 'open', vhost: vhost.slice(0, 255) });
-    if (vhost !== this.#vhost) throw connectionError(530, refused, METHOD.connectionOpen);
+    if (vhost !== this.#vhost) {
+      this.#told.reason = 'vhost';
+      throw connectionError(530, refused, METHOD.connectionOpen);
+    }
     this.#state = 'done';
     this.#send(METHOD.connectionOpenOk, { knownHosts: '' });
     return {

@@ -5,6 +5,7 @@ import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../protocol/li
 import { isEmergencyKey } from '../../protocol/routing-keys.ts';
 import { Held } from '../held.ts';
 import type { ObjectLink } from '../link.ts';
+import type { ConnectionEvents } from './connection-events.ts';
 import type { Content } from './content.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';
 import { METHOD } from './wire/codec.ts';
@@ -36,6 +37,7 @@ interface OpenPublish {
 export class Uplink {
   readonly #link: ObjectLink<VhostLinkUp>;
   readonly #schedule: () => void;
+  readonly #events: Pick<ConnectionEvents, 'settled'>;
   readonly #answers = new Map<number, (answer: VhostLinkDown) => void>();
   readonly #publishes = new Map<number, OpenPublish>();
   /** Those over the key's rate: emergencies overtake them. */
@@ -47,9 +49,14 @@ export class Uplink {
   #toldDrainedBytes = 0;
 
   /** `schedule` asks for a `flush` at the end of this turn. */
-  constructor(link: ObjectLink<VhostLinkUp>, schedule: () => void) {
+  constructor(
+    link: ObjectLink<VhostLinkUp>,
+    schedule: () => void,
+    events: Pick<ConnectionEvents, 'settled'>,
+  ) {
     this.#link = link;
     this.#schedule = schedule;
+    this.#events = events;
   }
 
   /** The version of the frames that the edge reads. */
@@ -134,11 +141,13 @@ export class Uplink {
     switch (frame.kind) {
       case 'stored':
       case 'unstored':
+        this.#events.settled(frame.kind === 'stored' ? 'confirmed' : 'nacked', frame.seqs.length);
         for (const seq of frame.seqs) this.#publishEnded(seq, frame.kind);
         return;
       case 'refused':
         if (this.#publishes.has(frame.seq)) {
           const { severity, code, text, seq } = frame;
+          this.#events.settled('refused', 1);
           this.#publishEnded(seq, new AmqpError(severity, code, text, METHOD.basicPublish));
           return;
         }

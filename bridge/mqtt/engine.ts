@@ -11,26 +11,29 @@ import { CLIENT_QUIET_MS } from '../../protocol/link/live.ts';
 import { devicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
 import { Held } from '../held.ts';
 import type { DialResult } from '../link.ts';
+import { type EndReason, linkReason, type OwnReason, type PublishResult, streamReason } from '../reasons.ts';
+import { wordsOf } from '../refusal.ts';
 import type { ClientCertificate } from '../tls.ts';
-import { authenticateError, CONNACK, type DeviceCredential, loginOf, type Origin } from './login.ts';
+import { authenticateError, CONNACK, type DeviceCredential, loginOf, prepareConnect } from './login.ts';
+import { type Origin, Origins, type Refused } from './origins.ts';
 import { noteLull, noteStrayed, type PublishFrame, type Session } from './session.ts';
 import { SizeGate } from './size-gate.ts';
 
-/** CONNACK with return code 2. */
-const IDENTIFIER_REJECTED = Buffer.from([0x20, 2, 0, 2]);
-
 export type DeviceDial = (
   credential: DeviceCredential,
-  address: string,
+  origin: Origin,
   /** Whether the client has gone meanwhile. */
   isGone: () => boolean,
 ) => Promise<DialResult<DeviceLinkUp, DeviceLinkDown>>;
 
+/** Of each connection either `refused` or, once it has a session, `closed` is told in the end. */
 export interface MqttEvents {
-  opened(deviceId: string): void;
-  closed(deviceId: string | undefined, why: string): void;
-  refused(why: string): void;
+  opened(origin: Origin): void;
+  closed(origin: Origin, why: string, reason: EndReason): void;
+  refused: Refused;
   published(): void;
+  /** Publishes that came to that. */
+  settled(result: PublishResult, count: number): void;
   commanded(): void;
 }
 
@@ -42,14 +45,15 @@ export class MqttEngine {
   readonly #dial: DeviceDial;
   readonly #events: MqttEvents;
   readonly #sessions = new Map<Client, Session>();
-  readonly #origins = new WeakMap<Duplex, Origin>();
+  readonly #origins: Origins;
   readonly #gates = new Set<SizeGate>();
-  #connections = 0;
+  #isStopping = false;
   #quietCheck: NodeJS.Timeout | undefined;
 
   constructor(dial: DeviceDial, events: MqttEvents) {
     this.#dial = dial;
     this.#events = events;
+    this.#origins = new Origins((...refused) => events.refused(...refused));
     this.#aedes = new Aedes({
       heartbeatInterval: 60_000,
       connectTimeout: LIMIT.mqttConnectMs,
@@ -57,19 +61,8 @@ export class MqttEngine {
       maxInflightInbound: LIMIT.mqttInflightMessages,
       maxClientsIdLength: 256,
       preConnect: (client, packet, done) => {
-        // A client id opens nothing and evicts nobody: each connection has its own, and no state of an earlier one.
-        if (!packet.clientId && !packet.clean) {
-          // [MQTT-3.1.3-8] Aedes itself does not answer this one.
-          client.conn.write(IDENTIFIER_REJECTED);
-          done(new Error('an empty client id with a kept session'), false);
-          return;
-        }
-        this.#connections += 1;
-        packet.clientId = `connection-${this.#connections}`;
-        packet.clean = true;
-        if (!packet.keepalive || packet.keepalive > LIMIT.mqttKeepAliveSeconds)
-          packet.keepalive = LIMIT.mqttKeepAliveSeconds;
-        done(null, client !== null);
+        const error = prepareConnect(client, packet, this.#origins.of(client.conn));
+        done(error ?? null, error === undefined);
       },
       authenticate: (client, username, password, done) => {
         void this.#authenticate(client, username, password?.toString('utf8'), done);
@@ -98,14 +91,14 @@ export class MqttEngine {
       if (!session || !topics.includes(deviceTopic(session.deviceId, 'commands'))) return;
       session.link.send({ kind: 'subscribed', commands: false });
     });
-    this.#aedes.on('clientDisconnect', (client) => this.#end(client, 'client closed'));
+    this.#aedes.on('clientDisconnect', (client) => this.#end(client, 'client closed', 'client'));
     this.#aedes.on('clientError', (client, error) => {
       // A session ends with its disconnect, which follows: until then a will may still be stored.
-      const session = this.#sessions.get(client);
-      if (session) session.why = error.message;
-      else events.refused(error.message);
+      this.#failed(client, error.message, streamReason(error));
     });
-    this.#aedes.on('connectionError', (_client, error) => events.refused(error.message));
+    this.#aedes.on('connectionError', (client, error) =>
+      this.#failed(client, error.message, streamReason(error)),
+    );
   }
 
   async start(): Promise<void> {
@@ -115,18 +108,25 @@ export class MqttEngine {
 
   /** Takes a client's decrypted stream. */
   accept(stream: Duplex, address: string, certificate?: ClientCertificate): void {
-    const gated = new SizeGate(stream, (why) => this.#events.refused(why));
+    const gated = new SizeGate(stream, (why, reason) => this.#failed(client, why, reason));
     gated.on('error', () => {});
-    this.#origins.set(gated, { address, certificate });
+    const origin = this.#origins.add(gated, address, certificate);
     this.#gates.add(gated);
-    gated.on('close', () => this.#gates.delete(gated));
-    this.#aedes.handle(gated);
+    gated.on('close', () => {
+      this.#gates.delete(gated);
+      this.#origins.refuse(origin, 'client closed', this.#isStopping ? 'stopping' : 'client');
+    });
+    const client = this.#aedes.handle(gated);
   }
 
   /** Closes every client; they come back to another bridge. */
   async stop(): Promise<void> {
+    this.#isStopping = true;
     clearInterval(this.#quietCheck);
-    for (const session of this.#sessions.values()) session.link.close();
+    for (const session of this.#sessions.values()) {
+      session.end = { why: 'shutdown', reason: 'stopping' };
+      session.link.close();
+    }
     await new Promise<void>((resolve) => this.#aedes.close(() => resolve()));
     // Those that have not finished their CONNECT are no clients of its yet.
     for (const gate of this.#gates) gate.destroy();
@@ -138,18 +138,21 @@ export class MqttEngine {
     password: string | undefined,
     done: (error: AuthenticateError | null, success: boolean | null) => void,
   ): Promise<void> {
-    const origin = this.#origins.get(client.conn as Duplex) ?? { address: '', certificate: undefined };
+    const origin = this.#origins.of(client.conn);
+    origin.username = origin.certificate?.commonName ?? username ?? '';
     const login = loginOf(origin, username, password);
     if ('returnCode' in login) {
+      const isMalformed = login.returnCode === CONNACK.malformed;
+      this.#origins.refuse(origin, login.message, isMalformed ? 'malformed' : 'credential');
       done(login, null);
       return;
     }
     const { deviceId, credential } = login;
-    const dialed = await this.#dial(credential, origin.address, () => client.closed);
+    const dialed = await this.#dial(credential, origin, () => client.closed);
     if (dialed.outcome !== 'accepted') {
-      const isRefusal = dialed.outcome === 'refused';
-      const why = isRefusal ? dialed.message : dialed.reason;
-      done(authenticateError(isRefusal ? CONNACK.refused : CONNACK.unavailable, why), null);
+      this.#origins.notLinked(origin, dialed);
+      const code = dialed.outcome === 'refused' ? CONNACK.refused : CONNACK.unavailable;
+      done(authenticateError(code, wordsOf(dialed)), null);
       return;
     }
     if (client.closed || this.#aedes.closed) {
@@ -163,13 +166,14 @@ export class MqttEngine {
       (isHolding) => gate.hold(isHolding, () => refreshKeepAlive(client)),
     );
     const fresh = { quiet: false, strayed: 0, spokeMs: Date.now() };
-    const session: Session = { deviceId, link, waiting: new Map(), held, ...fresh };
+    const session: Session = { deviceId, origin, link, waiting: new Map(), held, ...fresh };
     this.#sessions.set(client, session);
-    this.#events.opened(deviceId);
+    origin.isSettled = true;
+    this.#events.opened(origin);
     link.attach({
       frames: (frames) => this.#receive(client, session, frames),
       closed: (code, reason) => {
-        this.#end(client, `link ${code} ${reason}`);
+        this.#end(client, `link ${code} ${reason}`, linkReason(code));
         client.close();
       },
     });
@@ -210,9 +214,11 @@ export class MqttEngine {
     for (const frame of frames) {
       switch (frame.kind) {
         case 'stored':
+          this.#events.settled('confirmed', frame.seqs.length);
           for (const seq of frame.seqs) this.#settle(session, seq, 'stored');
           break;
         case 'refused':
+          this.#events.settled('refused', 1);
           this.#settle(session, frame.seq, 'refused');
           break;
         case 'wait':
@@ -259,7 +265,14 @@ export class MqttEngine {
     }
   }
 
-  #end(client: Client, why: string): void {
+  /** What ends the client's connection: its session's end tells it, or nothing ever was one. */
+  #failed(client: Client, why: string, reason: OwnReason): void {
+    const session = this.#sessions.get(client);
+    if (session) session.end = { why, reason };
+    else this.#origins.refuse(this.#origins.of(client.conn), why, reason);
+  }
+
+  #end(client: Client, why: string, reason: EndReason): void {
     const session = this.#sessions.get(client);
     if (!session) return;
     this.#sessions.delete(client);
@@ -268,7 +281,8 @@ export class MqttEngine {
     session.waiting.clear();
     session.held.stop();
     session.link.close();
-    this.#events.closed(session.deviceId, session.why ?? why);
+    const { end = { why, reason } } = session;
+    this.#events.closed(session.origin, end.why, end.reason);
   }
 }
 

@@ -1,15 +1,35 @@
 /** Who a client says that it is, by what its listener asks for: a token, or a certificate (spec: Device MQTT; [C-3.3]). */
-import type { AuthenticateError } from 'aedes';
+import type { AuthenticateError, Client, ConnectPacket } from 'aedes';
 import { isUuid } from '../../protocol/ids.ts';
+import { LIMIT } from '../../protocol/limits.ts';
 import type { ClientCertificate } from '../tls.ts';
+import type { Origin } from './origins.ts';
 
 /** MQTT 3.1.1 return codes of CONNACK (spec: Broker and device errors). */
 export const CONNACK = { unavailable: 3, malformed: 4, refused: 5 } as const;
 
-/** Where a client comes from; its certificate, where its listener asks for one. */
-export interface Origin {
-  address: string;
-  certificate: ClientCertificate | undefined;
+/** CONNACK with return code 2. */
+const IDENTIFIER_REJECTED = Buffer.from([0x20, 2, 0, 2]);
+
+/**
+ * A client id opens nothing and evicts nobody: each connection has its own, and no state of an earlier one. The error is
+ * why it does not connect.
+ */
+export function prepareConnect(
+  { conn }: Client,
+  packet: ConnectPacket,
+  { connection }: Origin,
+): Error | undefined {
+  if (!packet.clientId && !packet.clean) {
+    // [MQTT-3.1.3-8] Aedes itself does not answer this one.
+    conn.write(IDENTIFIER_REJECTED);
+    return new Error('an empty client id with a kept session');
+  }
+  packet.clientId = connection;
+  packet.clean = true;
+  if (!packet.keepalive || packet.keepalive > LIMIT.mqttKeepAliveSeconds)
+    packet.keepalive = LIMIT.mqttKeepAliveSeconds;
+  return undefined;
 }
 
 /** What a device logs in with; `fingerprint`: of its certificate, empty for a token. */

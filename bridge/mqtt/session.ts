@@ -3,6 +3,8 @@ import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts
 import { LULL_MS } from '../../protocol/link/live.ts';
 import type { Held } from '../held.ts';
 import type { Link } from '../link.ts';
+import type { EndReason } from '../reasons.ts';
+import type { Origin } from './origins.ts';
 
 export type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
 
@@ -25,8 +27,9 @@ export interface Session {
   spokeMs: number;
   /** How often it tried topics that are not its own: so many are told of. */
   strayed: number;
+  origin: Origin;
   /** What went wrong, when the client did not just leave. */
-  why?: string;
+  end?: { why: string; reason: EndReason };
 }
 
 /** So many of a session are told of. */

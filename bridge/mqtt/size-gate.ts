@@ -4,6 +4,7 @@
  */
 import { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';
+import type { OwnReason } from '../reasons.ts';
 
 const CONNECT = 1;
 /** Well within the shortest keep-alive, of one second. */
@@ -78,18 +79,18 @@ export class SizeGate extends Duplex {
   /** Told of the next bytes, once. */
   #onBytes: (() => void) | undefined;
 
-  constructor(stream: Duplex, onRefused: (why: string) => void) {
+  constructor(stream: Duplex, onRefused: (why: string, reason: OwnReason) => void) {
     super({ allowHalfOpen: false });
     this.#stream = stream;
     this.#timer = setTimeout(() => {
-      onRefused('no CONNECT in time');
+      onRefused('no CONNECT in time', 'timeout');
       this.destroy();
     }, LIMIT.mqttConnectMs);
     stream.on('data', (chunk: Buffer) => {
       this.#noteBytes();
       const verdict = this.#gate.take(chunk);
       if (!verdict.ok) {
-        onRefused(verdict.why);
+        onRefused(verdict.why, 'protocol');
         this.destroy();
         return;
       }

@@ -81,7 +81,7 @@ describe('dials of one address', () => {
     await edge.untilDialed(UNDER_WAY + 1);
     left.stream.destroy();
     await vi.waitFor(async () =>
-      expect(await bridge.metric('refused_clients_total{protocol="amqp"}')).toBe(1),
+      expect(await bridge.metric('refused_clients_total{protocol="amqp",reason="client"}')).toBe(1),
     );
     unanswered.shift()?.();
     await edge.untilDialed(UNDER_WAY + 2);

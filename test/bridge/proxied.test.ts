@@ -6,6 +6,7 @@ import { duplexPair } from 'node:stream';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createTlsListener, listen } from '../../bridge/tls.ts';
+import { readTlsFiles } from '../../bridge/tls-files.ts';
 import { CLOCK, Signal, turns } from '../support/bridge-signal.ts';
 import { ADDRESS, OTHER_ADDRESS, TestCertificates } from '../support/bridge-whole.ts';
 import { addition, binaryHeader, lineHeader } from '../support/proxy-headers.ts';
@@ -52,7 +53,8 @@ async function start(ranges: string[], host = '127.0.0.1'): Promise<void> {
     refusals.push([proxy, why]);
     signal.changed();
   };
-  server = createTlsListener(certificates.files, onClient, { ranges, refused });
+  const proxies = { ranges, refused };
+  server = createTlsListener(readTlsFiles(certificates.files), onClient, { proxies }).server;
   port = await listen(server, 0, host);
 }
 

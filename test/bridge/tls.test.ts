@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createTlsListener, listen } from '../../bridge/tls.ts';
+import { readTlsFiles } from '../../bridge/tls-files.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
 
 let folder: string;
@@ -24,7 +25,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 async function start(host = '127.0.0.1'): Promise<{ port: number; addresses: string[] }> {
   const addresses: string[] = [];
-  const server = createTlsListener(files, (socket, address) => {
+  const { server } = createTlsListener(readTlsFiles(files), (socket, address) => {
     addresses.push(address);
     socket.on('error', () => {});
     socket.end('hello');
@@ -89,7 +90,7 @@ describe('the TLS listener', () => {
 
   it('does not start on a port that is taken', async () => {
     const { port } = await start();
-    const second = createTlsListener(files, () => {});
-    await expect(listen(second, port, '127.0.0.1')).rejects.toThrow(/EADDRINUSE/);
+    const second = createTlsListener(readTlsFiles(files), () => {});
+    await expect(listen(second.server, port, '127.0.0.1')).rejects.toThrow(/EADDRINUSE/);
   });
 });

@@ -1,10 +1,11 @@
 /** The bridge's AMQP engine with a client of a test before it and an edge of a test behind it. */
 import { type Duplex, duplexPair } from 'node:stream';
 import { AmqpConnection } from '../../bridge/amqp/connection.ts';
-import type { ConnectionEvents } from '../../bridge/amqp/connection-events.ts';
+import type { ConnectionEvents, Refusal } from '../../bridge/amqp/connection-events.ts';
 import type { VhostDial } from '../../bridge/amqp/handshake.ts';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { dial } from '../../bridge/link.ts';
+import type { EndReason, PublishResult } from '../../bridge/reasons.ts';
 import {
   type Delivery,
   type VhostLinkDown,
@@ -17,15 +18,27 @@ import type { TestEdge, VhostEdgeLink } from './bridge-edge.ts';
 /** What the process was told of a connection. */
 export class SeenEvents implements ConnectionEvents {
   openedWith: { username: string; vhost: string } | undefined;
+  /** Of those that were opened and those that were not. */
   readonly closedWhy: string[] = [];
+  refusal: Refusal | undefined;
+  endReason: EndReason | undefined;
+  readonly results: Record<PublishResult, number> = { confirmed: 0, nacked: 0, refused: 0 };
   publishedCount = 0;
   deliveredCount = 0;
 
   opened(details: { username: string; vhost: string }): void {
     this.openedWith = details;
   }
-  closed(why: string): void {
+  refused(refusal: Refusal): void {
+    this.refusal = refusal;
+    this.closedWhy.push(refusal.why);
+  }
+  closed(why: string, reason: EndReason): void {
+    this.endReason = reason;
     this.closedWhy.push(why);
+  }
+  settled(result: PublishResult, count: number): void {
+    this.results[result] += count;
   }
   published(count: number): void {
     this.publishedCount += count;

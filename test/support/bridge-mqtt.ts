@@ -2,6 +2,8 @@
 import { type Duplex, duplexPair } from 'node:stream';
 import { dial } from '../../bridge/link.ts';
 import { MqttEngine, type MqttEvents } from '../../bridge/mqtt/engine.ts';
+import type { Origin } from '../../bridge/mqtt/origins.ts';
+import type { EndReason, PublishResult, RefusalReason } from '../../bridge/reasons.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import { deviceTopic } from '../../protocol/topics.ts';
 import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
@@ -17,21 +19,29 @@ export const TELEMETRY = deviceTopic(DEVICE_ID, 'telemetry');
 export class SeenDevices implements MqttEvents {
   readonly openedIds: string[] = [];
   readonly closedWhy: string[] = [];
+  readonly endReasons: EndReason[] = [];
   readonly refusedWhy: string[] = [];
+  readonly refusalReasons: RefusalReason[] = [];
+  readonly results: Record<PublishResult, number> = { confirmed: 0, nacked: 0, refused: 0 };
   publishedCount = 0;
   commandedCount = 0;
   readonly #signal = new Signal();
 
-  opened(deviceId: string): void {
-    this.openedIds.push(deviceId);
+  opened({ username }: Origin): void {
+    this.openedIds.push(username.toLowerCase());
   }
-  closed(_deviceId: string | undefined, why: string): void {
+  closed(_origin: Origin, why: string, reason: EndReason): void {
     this.closedWhy.push(why);
+    this.endReasons.push(reason);
     this.#signal.changed();
   }
-  refused(why: string): void {
+  refused(_origin: Origin, why: string, reason: RefusalReason): void {
     this.refusedWhy.push(why);
+    this.refusalReasons.push(reason);
     this.#signal.changed();
+  }
+  settled(result: PublishResult, count: number): void {
+    this.results[result] += count;
   }
   published(): void {
     this.publishedCount += 1;
@@ -66,7 +76,7 @@ export class TestBroker {
   private constructor(edge: TestEdge) {
     this.#edge = edge;
     this.engine = new MqttEngine(
-      (credential, address) =>
+      (credential, { address }) =>
         dial<DeviceLinkUp, DeviceLinkDown>(
           edge.forBridge,
           'mqtt',

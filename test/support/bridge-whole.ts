@@ -81,6 +81,11 @@ export class WholeBridge {
     await this.#bridge.stop();
   }
 
+  /** While its clients are there. */
+  stopAlone(): Promise<void> {
+    return this.#bridge.stop();
+  }
+
   /** A partner that has sent its start-ok. */
   async partner(options: HandshakeOptions = {}, address = ADDRESS): Promise<AmqpPeer> {
     const peer = new AmqpPeer(await this.#connect(this.ports.amqps, address));
@@ -95,6 +100,11 @@ export class WholeBridge {
     const peer = new MqttPeer(await this.#connect(this.ports.mqtts, address));
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token', ...options }));
     return peer;
+  }
+
+  /** Who has come to the listener of devices and sent nothing. */
+  async stranger(): Promise<MqttPeer> {
+    return new MqttPeer(await this.#connect(this.ports.mqtts, ADDRESS));
   }
 
   /** A device on the listener for certificates that has sent its CONNECT, by default one without a user name. */

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { AmqpConnection } from '../../bridge/amqp/connection.ts';
 import { createTlsListener } from '../../bridge/tls.ts';
+import { readTlsFiles } from '../../bridge/tls-files.ts';
 import { SCOPES_HEADER, VHOST_HEADER } from '../../protocol/link/proof.ts';
 import { API_KEY_SCOPES } from '../../protocol/scopes.ts';
 import { MemoryQueue, MemoryVhost } from './memory-vhost.ts';
@@ -14,8 +15,10 @@ const headers = { [VHOST_HEADER]: vhost, [SCOPES_HEADER]: API_KEY_SCOPES.join(',
 function accept(socket: Socket): void {
   new AmqpConnection(socket, async () => ({ outcome: 'accepted', link: new MemoryVhost(queue), headers }), {
     opened: () => {},
+    refused: () => {},
     closed: () => {},
     published: () => {},
+    settled: () => {},
     delivered: () => {},
   });
 }
@@ -27,5 +30,5 @@ async function portOf(server: Server): Promise<number> {
 }
 
 const tcp = await portOf(createServer({ noDelay: true }, accept));
-const tls = await portOf(createTlsListener({ certificate, key }, accept));
+const tls = await portOf(createTlsListener(readTlsFiles({ certificate, key }), accept).server);
 process.send?.({ tcp, tls });

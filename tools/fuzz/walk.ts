@@ -75,7 +75,8 @@ class FuzzClient {
     const closed = () => {
       this.#ends += 1;
     };
-    new AmqpConnection(stream, dial, { opened: count, closed, published: count, delivered: count });
+    const counts = { opened: count, published: count, settled: count, delivered: count };
+    new AmqpConnection(stream, dial, { ...counts, refused: closed, closed });
     clientStream.on('data', (chunk: Buffer) => this.#read(chunk));
     clientStream.on('error', (error) => this.#note(error));
     const ended = () => {

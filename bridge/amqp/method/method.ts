@@ -18,8 +18,10 @@ export interface ChannelHost {
   write(bytes: Buffer, onTaken?: () => void): void;
   /** Asks for a flush at the end of this turn. */
   schedule(): void;
-  /** Counts a publish. */
+  /** Counts a publish that leaves. */
   published(): void;
+  /** Counts one that does not, for it may not be. */
+  refused(): void;
   closed(channel: number): void;
 }
 

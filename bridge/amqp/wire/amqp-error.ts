@@ -15,6 +15,9 @@ const NAMES: Record<number, string> = {
   541: 'INTERNAL_ERROR',
 };
 
+/** What no client brings about: a fault of ours. */
+export const INTERNAL_ERROR = 541;
+
 const SHORT_STRING_BYTES = 255;
 
 /** A short string holds 255 bytes of UTF-8: what is longer is cut between characters, and marked as told. */
@@ -74,5 +77,5 @@ export function toAmqpError(error: unknown): AmqpError {
   if (error instanceof AmqpError) return error;
   return error instanceof RangeError
     ? connectionError(501, 'cannot decode')
-    : connectionError(541, 'internal error');
+    : connectionError(INTERNAL_ERROR, 'internal error');
 }

@@ -13,7 +13,7 @@ it('acknowledges two full queues at once: each lease, in its order [C-6.4]', () 
     send: (frame: VhostLinkUp) => sent.push(frame),
     close: () => {},
   };
-  const uplink = new Uplink(link, () => {});
+  const uplink = new Uplink(link, () => {}, { settled: () => {} });
   const leases = Array.from({ length: LEASES }, (_none, index) => index);
   uplink.settle('ack', leases);
   uplink.flush();

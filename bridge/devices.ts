@@ -1,0 +1,50 @@
+/** The MQTT clients of this process: the engine, with what is counted and told of each of its clients. */
+import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../protocol/link/device.ts';
+import type { Door } from './door.ts';
+import type { BridgeLog } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import { MqttEngine } from './mqtt/engine.ts';
+import type { Origin } from './mqtt/origins.ts';
+
+export function createDevices(door: Door, metrics: Metrics, log: BridgeLog): MqttEngine {
+  const tally = metrics.tallies.mqtt;
+  /** When each session began. */
+  const openedMs = new WeakMap<Origin, number>();
+  return new MqttEngine(
+    (credential, { connection, address }, isGone) =>
+      door.device<DeviceLinkUp, DeviceLinkDown>(
+        { ...credential, connection, address },
+        deviceLinkDown,
+        isGone,
+      ),
+    {
+      opened: (origin) => {
+        openedMs.set(origin, Date.now());
+        metrics.opened('mqtt');
+        log.tell('connection opened', { ...known(origin), vhost: undefined });
+      },
+      closed: (origin, why, reason) => {
+        metrics.closed('mqtt', reason);
+        const seconds = Math.round((Date.now() - (openedMs.get(origin) ?? Date.now())) / 1_000);
+        log.tell('connection closed', { ...known(origin), vhost: undefined, seconds, reason, why });
+      },
+      refused: (origin, why, reason, code) => {
+        metrics.refused('mqtt', reason);
+        log.tell('client refused', { ...known(origin), vhost: undefined, reason, code, why });
+      },
+      published: () => {
+        tally.published += 1;
+      },
+      settled: (result, count) => {
+        tally[result] += count;
+      },
+      commanded: () => {
+        tally.delivered += 1;
+      },
+    },
+  );
+}
+
+function known({ connection, address, username }: Origin) {
+  return { protocol: 'mqtt', connection, address, username: username === '' ? undefined : username };
+}

@@ -1,0 +1,79 @@
+/** The AMQP clients of this process: each from its TLS socket to its link, with what is counted and told of it. */
+import { randomUUID } from 'node:crypto';
+import type { TLSSocket } from 'node:tls';
+import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../protocol/link/vhost.ts';
+import { AmqpConnection } from './amqp/connection.ts';
+import type { Refusal } from './amqp/connection-events.ts';
+import type { Door } from './door.ts';
+import type { BridgeLog } from './log.ts';
+import type { Metrics } from './metrics.ts';
+
+export class Partners {
+  readonly #door: Door;
+  readonly #metrics: Metrics;
+  readonly #log: BridgeLog;
+  readonly #connections = new Set<AmqpConnection>();
+
+  constructor(door: Door, metrics: Metrics, log: BridgeLog) {
+    this.#door = door;
+    this.#metrics = metrics;
+    this.#log = log;
+  }
+
+  accept(socket: TLSSocket, address: string): void {
+    const known = { protocol: 'amqp', connection: randomUUID(), address };
+    const tally = this.#metrics.tallies.amqp;
+    let opened = { username: '', vhost: '' };
+    let openedMs = 0;
+    const connection = new AmqpConnection(
+      socket,
+      (credential) =>
+        this.#door.partner<VhostLinkUp, VhostLinkDown>(
+          { ...credential, connection: known.connection, address, fingerprint: '' },
+          vhostLinkDown,
+          () => socket.destroyed,
+        ),
+      {
+        opened: (details) => {
+          opened = details;
+          openedMs = Date.now();
+          this.#metrics.opened('amqp');
+          this.#log.tell('connection opened', { ...known, ...opened });
+        },
+        refused: (refusal) => {
+          this.#connections.delete(connection);
+          this.#refused(known, refusal);
+        },
+        closed: (why, reason) => {
+          this.#connections.delete(connection);
+          this.#metrics.closed('amqp', reason);
+          const seconds = Math.round((Date.now() - openedMs) / 1_000);
+          this.#log.tell('connection closed', { ...known, ...opened, seconds, reason, why });
+        },
+        published: (count) => {
+          tally.published += count;
+        },
+        settled: (result, count) => {
+          tally[result] += count;
+        },
+        delivered: (count) => {
+          tally.delivered += count;
+        },
+      },
+    );
+    this.#connections.add(connection);
+  }
+
+  /** Tells those there are to come back. */
+  stop(): void {
+    for (const connection of this.#connections) {
+      connection.shutdown("broker forced connection closure with reason 'shutdown'");
+    }
+  }
+
+  #refused(known: { protocol: string; connection: string; address: string }, refusal: Refusal): void {
+    const { username, vhost, reason, code, why } = refusal;
+    this.#metrics.refused('amqp', reason);
+    this.#log.tell('client refused', { ...known, username, vhost, reason, code, why });
+  }
+}

@@ -1,0 +1,133 @@
+/** docs/monitoring.md and what runs say the same: metrics with labels and values, log lines with levels and fields. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { HANDSHAKE_REASONS } from '../bridge/handshake-reasons.ts';
+import { LINES as BRIDGE_LINES } from '../bridge/log.ts';
+import { END_REASONS, REFUSAL_REASONS } from '../bridge/reasons.ts';
+import { TestEdge } from './support/bridge-edge.ts';
+import { ADDRESS, TestCertificates, WholeBridge } from './support/bridge-whole.ts';
+import { codeOf, readTable } from './support/doc-table.ts';
+import { type Family, labelsOf, readExposition } from './support/exposition.ts';
+import { importsOf, readSources, stringsOf } from './support/import-graph.ts';
+
+const DOCUMENT = 'monitoring.md';
+
+/** Each table of metrics, and a page of them. What `isForeign` names comes with the platform. */
+const METRICS = [
+  { heading: 'Metrics of the bridge', page: () => bridgePage(), isForeign: /^(process|nodejs)_/ },
+];
+
+/** Each table of log lines, and the closed list of what is written. */
+const LINES: { heading: string; lines: Record<string, { level: string; fields: readonly string[] }> }[] = [
+  { heading: 'Log lines of the bridge', lines: BRIDGE_LINES },
+];
+
+/** Each table of reasons, and the closed list of them. */
+const REASONS: { heading: string; reasons: readonly string[] }[] = [
+  { heading: 'Why clients are refused', reasons: REFUSAL_REASONS },
+  { heading: 'Why connections end', reasons: END_REASONS },
+  { heading: 'Why TLS handshakes fail', reasons: HANDSHAKE_REASONS },
+];
+
+let certificates: TestCertificates;
+let edge: TestEdge;
+let bridge: WholeBridge;
+
+beforeAll(async () => {
+  certificates = await TestCertificates.create();
+  edge = await TestEdge.start();
+  bridge = await WholeBridge.start(edge, certificates);
+});
+afterAll(async () => {
+  await bridge.stop();
+  await edge.stop();
+  certificates.remove();
+});
+
+async function bridgePage(): Promise<string> {
+  return await (await fetch(`http://${ADDRESS}:${bridge.ports.metrics}/metrics`)).text();
+}
+
+/** What a cell says of labels: `name`: value, value; … Values that are told elsewhere, or are free, are not named. */
+function readLabels(cell: string): Record<string, string[] | undefined> {
+  return Object.fromEntries(
+    cell
+      .split(';')
+      .filter((one) => one.trim() !== '')
+      .map((one) => {
+        const [label = '', values = ''] = one.split(/: (.*)/);
+        const isNamed = values !== '' && !values.startsWith('[');
+        return [codeOf(label)[0] ?? '', isNamed ? values.trim().split(', ').sort() : undefined];
+      }),
+  );
+}
+
+describe.each(METRICS)('$heading', ({ heading, page, isForeign }) => {
+  async function families(): Promise<Family[]> {
+    return readExposition(await page()).filter(({ name }) => !isForeign.test(name));
+  }
+
+  it('are those that the document has, with its types and labels', async () => {
+    const documented = readTable(DOCUMENT, heading).map(([name = '', type, labels = '']) => [
+      codeOf(name)[0],
+      type,
+      Object.keys(readLabels(labels)).sort(),
+    ]);
+    const told = (await families()).map((family) => [
+      family.name,
+      family.type,
+      Object.keys(labelsOf(family)).sort(),
+    ]);
+    expect(documented.sort()).toEqual(told.sort());
+  });
+
+  it('have the values of labels that the document has', async () => {
+    const all = new Map((await families()).map((family) => [family.name, family]));
+    for (const [name = '', , cell = ''] of readTable(DOCUMENT, heading)) {
+      const labels = labelsOf(all.get(codeOf(name)[0] ?? '') as Family);
+      for (const [label, values] of Object.entries(readLabels(cell)))
+        if (values) expect([name, label, labels[label]]).toEqual([name, label, values]);
+    }
+  });
+});
+
+describe.each(LINES)('$heading', ({ heading, lines }) => {
+  it('are those that the document has, with its levels and fields', () => {
+    const documented = readTable(DOCUMENT, heading).map(([line = '', level, fields = '', when]) => {
+      expect(when).not.toBe('');
+      return [codeOf(line)[0], { level, fields: codeOf(fields) }];
+    });
+    const written = Object.entries(lines).map(([line, { level, fields }]) => [
+      line,
+      { level, fields: [...fields] },
+    ]);
+    expect(Object.fromEntries(documented)).toEqual(Object.fromEntries(written));
+    expect(documented).toHaveLength(written.length);
+  });
+});
+
+it.each(REASONS)('$heading: the document has each reason, and no other', ({ heading, reasons }) => {
+  const documented = readTable(DOCUMENT, heading).map(([reason = '', meaning]) => {
+    expect(meaning).not.toBe('');
+    return codeOf(reason)[0];
+  });
+  expect(documented.sort()).toEqual([...reasons].sort());
+});
+
+describe('the list of the bridge’s log lines', () => {
+  const sources = readSources(['bridge']);
+
+  it('has no line that is never written', () => {
+    // Once in the list, and wherever it is written.
+    const said = sources.flatMap(stringsOf);
+    const times = (line: string) => said.filter((one) => one === line).length;
+    expect(Object.keys(BRIDGE_LINES).filter((line) => times(line) < 2)).toEqual([]);
+  });
+
+  it('is the only way to the log', () => {
+    const users = sources
+      .flatMap(importsOf)
+      .filter(({ specifier, typeOnly }) => specifier === 'pino' && !typeOnly);
+    expect(users.map(({ file }) => file)).toEqual(['bridge/index.ts']);
+    expect(sources.filter(({ text }) => /\bconsole\./.test(text)).map(({ file }) => file)).toEqual([]);
+  });
+});
