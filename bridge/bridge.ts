@@ -15,8 +15,11 @@ import { Partners } from './partners.ts';
 import { type Edge, whyNotReady } from './proof.ts';
 import type { Proxies } from './proxied.ts';
 import { createTlsListener, type HandshakeFailure, listen, type TlsListener } from './tls.ts';
-import { readTlsFiles } from './tls-files.ts';
+import { readTlsFiles, TlsFiles, type TlsMaterial } from './tls-files.ts';
 import { VERSION } from './version.ts';
+
+/** How often the TLS files are looked at. */
+const LOOK_MS = 10_000;
 
 /** Where it listens; `mtls`: where it has an authority for device certificates. */
 export interface BridgePorts {
@@ -34,11 +37,13 @@ export class Bridge {
   readonly #door: Door;
   readonly #partners: Partners;
   readonly #devices: MqttEngine;
+  readonly #files: TlsFiles;
   readonly #amqps: TlsListener;
   readonly #mqtts: TlsListener;
   readonly #mtls: TlsListener | undefined;
   readonly #metricsServer: HttpServer;
   #stopPulse = () => {};
+  #lookAtFiles: NodeJS.Timeout | undefined;
   #listening = false;
 
   /** Throws where its TLS files are not good. */
@@ -51,6 +56,14 @@ export class Bridge {
     this.#devices = createDevices(this.#door, this.#metrics, this.#log);
     const paths = { ...config.tls, ...(config.mtls && { clientAuthority: config.mtls.clientAuthority }) };
     const material = readTlsFiles(paths);
+    this.#inForce(material);
+    this.#files = new TlsFiles(paths, {
+      taken: (renewed) => this.#renew(renewed),
+      kept: (why) => {
+        this.#metrics.tlsReread('kept');
+        this.#log.tell('TLS files not taken', { why });
+      },
+    });
     this.#amqps = createTlsListener(
       material,
       (socket, address) => this.#partners.accept(socket, address),
@@ -67,6 +80,8 @@ export class Bridge {
     const { host, amqpsPort, mqttsPort, mtls, metrics } = this.#config;
     await this.#devices.start();
     this.#stopPulse = startPulse();
+    await this.#files.look();
+    this.#lookAtFiles = setInterval(() => void this.#files.look(), LOOK_MS);
     const ports = {
       amqps: await listen(this.#amqps.server, amqpsPort, host),
       mqtts: await listen(this.#mqtts.server, mqttsPort, host),
@@ -86,9 +101,15 @@ export class Bridge {
     return ports;
   }
 
+  /** Reads the TLS files again, for handshakes from here on. */
+  rereadTlsFiles(): Promise<void> {
+    return this.#files.reread();
+  }
+
   /** Stops taking clients, tells those there are to come back, and waits for their goodbyes. */
   async stop(): Promise<void> {
     this.#listening = false;
+    clearInterval(this.#lookAtFiles);
     this.#door.stop();
     const closed = this.#listeners().map(
       ({ server }) => new Promise<void>((resolve) => server.close(() => resolve())),
@@ -124,6 +145,22 @@ export class Bridge {
     if (reason === 'client')
       this.#log.tell('client left amid its TLS handshake', { listener, address, code });
     else this.#log.tell('TLS handshake failed', { listener, address, reason, code });
+  }
+
+  #renew(material: TlsMaterial): void {
+    for (const listener of this.#listeners()) listener.renew(material);
+    this.#metrics.tlsReread('taken');
+    this.#inForce(material);
+  }
+
+  #inForce({ expiresMs }: TlsMaterial): void {
+    this.#metrics.tlsInForce(expiresMs);
+    const { server, 'device-ca': deviceCa } = expiresMs;
+    const instant = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
+    this.#log.tell('TLS files in force', {
+      serverExpires: instant(server),
+      deviceCaExpires: instant(deviceCa),
+    });
   }
 
   async #whyNotReady(): Promise<string | undefined> {

@@ -1,4 +1,7 @@
-/** Starts a bridge from its environment; SIGTERM and SIGINT stop it gracefully, and so does the end of a parent that forked it. */
+/**
+ * Starts a bridge from its environment. SIGTERM and SIGINT stop it gracefully, and so does the end of a parent that forked
+ * it; SIGHUP has it read its TLS files again.
+ */
 import { pino } from 'pino';
 import { Bridge } from './bridge.ts';
 import { readConfig } from './config.ts';
@@ -22,6 +25,7 @@ try {
     process.exit(0);
   };
   for (const signal of ['SIGTERM', 'SIGINT', 'disconnect']) process.on(signal, () => void stop(signal));
+  process.on('SIGHUP', () => void bridge.rereadTlsFiles());
   const ports = await bridge.start();
   process.send?.({ ready: true, ports });
 } catch (error) {

@@ -53,6 +53,8 @@ export const LINES = {
     isLimited: true,
   },
   'lines left out': { level: 'warn', fields: ['address', 'count'] },
+  'TLS files in force': { level: 'info', fields: ['serverExpires', 'deviceCaExpires'] },
+  'TLS files not taken': { level: 'error', fields: ['why'] },
 } as const satisfies Record<string, Line>;
 
 export type Message = keyof typeof LINES;

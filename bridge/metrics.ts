@@ -22,6 +22,7 @@ const PROTOCOLS = ['amqp', 'mqtt'] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
 const DIAL_OUTCOMES = ['accepted', 'refused', 'unproven', 'trouble'] as const;
 export type DialOutcome = (typeof DIAL_OUTCOMES)[number];
+export const CERTIFICATES = ['server', 'device-ca'] as const;
 
 /** From what the edge answers within its own machine to what a link or a dial is given up after. */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -90,6 +91,23 @@ export class Metrics {
     'publish_duration_seconds',
     'From a publish leaving for the edge to its outcome: of the first of each answer, and held ones from when they left last',
   );
+  readonly #expiry = this.#gauge(
+    'certificate_expiry_timestamp_seconds',
+    'When the first certificate of the file in force expires; 0 where there is none',
+    { certificate: CERTIFICATES },
+  );
+  readonly #reloads = this.#counter(
+    'certificate_reloads_total',
+    'TLS files read again, by whether they were taken',
+    {
+      outcome: ['taken', 'kept'],
+    },
+  );
+  readonly #isStale = this.#gauge(
+    'certificate_files_bad',
+    '1 while the TLS files on disk are not good and older ones are in force',
+    {},
+  );
 
   constructor(version = '') {
     collectDefaultMetrics({ register: this.registry });
@@ -136,6 +154,16 @@ export class Metrics {
   answered(protocol: Protocol): (seconds: number) => void {
     const { observe } = this.#publishSeconds.labels({ protocol });
     return (seconds) => observe(seconds);
+  }
+
+  tlsInForce(expiresMs: Partial<Record<(typeof CERTIFICATES)[number], number>>): void {
+    for (const certificate of CERTIFICATES)
+      this.#expiry.set({ certificate }, Math.floor((expiresMs[certificate] ?? 0) / 1_000));
+  }
+
+  tlsReread(outcome: 'taken' | 'kept'): void {
+    this.#reloads.inc({ outcome });
+    this.#isStale.set(outcome === 'taken' ? 0 : 1);
   }
 
   #gauge(name: string, help: string, values: Labels): Gauge {

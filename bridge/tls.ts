@@ -34,6 +34,8 @@ export interface TlsListenerOptions {
 
 export interface TlsListener {
   server: Server;
+  /** For handshakes from here on: connections that stand go on. */
+  renew(material: TlsMaterial): void;
 }
 
 export function createTlsListener(
@@ -78,6 +80,7 @@ export function createTlsListener(
   });
   return {
     server: proxied?.server ?? server,
+    renew: (renewed) => server.setSecureContext(contextOf(renewed, demandsCertificate)),
   };
 }
 

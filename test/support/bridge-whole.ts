@@ -86,6 +86,10 @@ export class WholeBridge {
     return this.#bridge.stop();
   }
 
+  rereadTlsFiles(): Promise<void> {
+    return this.#bridge.rereadTlsFiles();
+  }
+
   /** A partner that has sent its start-ok. */
   async partner(options: HandshakeOptions = {}, address = ADDRESS): Promise<AmqpPeer> {
     const peer = new AmqpPeer(await this.#connect(this.ports.amqps, address));
