@@ -17,12 +17,12 @@ import {
   REFUSAL_REASONS,
   type RefusalReason,
 } from './reasons.ts';
+import type { TlsMaterial } from './tls-files.ts';
 
 const PROTOCOLS = ['amqp', 'mqtt'] as const;
 export type Protocol = (typeof PROTOCOLS)[number];
 const DIAL_OUTCOMES = ['accepted', 'refused', 'unproven', 'trouble'] as const;
 export type DialOutcome = (typeof DIAL_OUTCOMES)[number];
-export const CERTIFICATES = ['server', 'device-ca'] as const;
 
 /** From what the edge answers within its own machine to what a link or a dial is given up after. */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -91,10 +91,10 @@ export class Metrics {
     'publish_duration_seconds',
     'From a publish leaving for the edge to its outcome: of the first of each answer, and held ones from when they left last',
   );
-  readonly #expiry = this.#gauge(
+  readonly #expiry = this.#unset(
     'certificate_expiry_timestamp_seconds',
-    'When the first certificate of the file in force expires; 0 where there is none',
-    { certificate: CERTIFICATES },
+    'When the first certificate of the file in force expires',
+    ['certificate'],
   );
   readonly #reloads = this.#counter(
     'certificate_reloads_total',
@@ -156,9 +156,9 @@ export class Metrics {
     return (seconds) => observe(seconds);
   }
 
-  tlsInForce(expiresMs: Partial<Record<(typeof CERTIFICATES)[number], number>>): void {
-    for (const certificate of CERTIFICATES)
-      this.#expiry.set({ certificate }, Math.floor((expiresMs[certificate] ?? 0) / 1_000));
+  tlsInForce(expiresMs: TlsMaterial['expiresMs']): void {
+    for (const [certificate, ms] of Object.entries(expiresMs))
+      this.#expiry.set({ certificate }, Math.floor(ms / 1_000));
   }
 
   tlsReread(outcome: 'taken' | 'kept'): void {
@@ -170,6 +170,11 @@ export class Metrics {
     const gauge = new Gauge(this.#described(name, help, values));
     for (const labels of combinations(values)) gauge.set(labels, 0);
     return gauge;
+  }
+
+  /** What has no value before it is known. */
+  #unset(name: string, help: string, labelNames: string[]): Gauge {
+    return new Gauge({ ...this.#described(name, help, {}), labelNames });
   }
 
   #counter(name: string, help: string, values: Labels): Counter {

@@ -217,6 +217,15 @@ describe('TLS files that change under a bridge', () => {
   );
 });
 
+it('a device authority that there is not has no expiry, so that none is found to be over', async () => {
+  const without = { ...paths(), SITEWIRE_DEVICE_CA: undefined };
+  bridge = await WholeBridge.start(edge, certificates, without, lines.log);
+  const page = await (await fetch(`http://${ADDRESS}:${bridge.ports.metrics}/metrics`)).text();
+  expect(page.match(/expiry_timestamp_seconds\{.*\}/g)).toEqual([
+    'expiry_timestamp_seconds{certificate="server"}',
+  ]);
+});
+
 it('files that are asked for are read though nothing shows that they changed', async () => {
   const running = await start();
   await running.rereadTlsFiles();
