@@ -5,6 +5,7 @@ import type { BridgeLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { MqttEngine } from './mqtt/engine.ts';
 import type { Origin } from './mqtt/origins.ts';
+import { tellRefused } from './refused.ts';
 
 export function createDevices(door: Door, metrics: Metrics, log: BridgeLog): MqttEngine {
   const tally = metrics.tallies.mqtt;
@@ -29,8 +30,7 @@ export function createDevices(door: Door, metrics: Metrics, log: BridgeLog): Mqt
         log.tell('connection closed', { ...known(origin), vhost: undefined, seconds, reason, why });
       },
       refused: (origin, why, reason, code) => {
-        metrics.refused('mqtt', reason);
-        log.tell('client refused', { ...known(origin), vhost: undefined, reason, code, why });
+        tellRefused(metrics, log, { ...known(origin), reason, code, why });
       },
       published: () => {
         tally.published += 1;
@@ -46,5 +46,5 @@ export function createDevices(door: Door, metrics: Metrics, log: BridgeLog): Mqt
 }
 
 function known({ connection, address, username }: Origin) {
-  return { protocol: 'mqtt', connection, address, username: username === '' ? undefined : username };
+  return { protocol: 'mqtt' as const, connection, address, username: username === '' ? undefined : username };
 }

@@ -56,8 +56,7 @@ export class Door {
     schema: z.ZodType<Down>,
   ): Promise<DialResult<Up, Down>> {
     const startMs = performance.now();
-    const answered = this.#metrics.answered(protocol);
-    const result = await dial<Up, Down>(this.#edge, path, client, schema, answered);
+    const result = await dial<Up, Down>(this.#edge, path, client, schema, this.#metrics.answered[protocol]);
     this.#metrics.dialed(protocol, result.outcome, (performance.now() - startMs) / 1_000);
     const { connection } = client;
     if (result.outcome === 'trouble')

@@ -31,6 +31,11 @@ export const LINES = {
     fields: ['protocol', 'connection', 'address', 'username', 'vhost', 'reason', 'code', 'why'],
     isLimited: true,
   },
+  'client left before its login': {
+    level: 'debug',
+    fields: ['protocol', 'connection', 'address', 'why'],
+    isLimited: true,
+  },
   'TLS handshake failed': {
     level: 'info',
     fields: ['listener', 'address', 'reason', 'code'],

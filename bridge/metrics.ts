@@ -91,6 +91,11 @@ export class Metrics {
     'publish_duration_seconds',
     'From a publish leaving for the edge to its outcome: of the first of each answer, and held ones from when they left last',
   );
+  /** Tells how long publishes of a protocol took; the same for all its links. */
+  readonly answered: Readonly<Record<Protocol, (seconds: number) => void>> = {
+    amqp: (seconds) => this.#publishSeconds.observe({ protocol: 'amqp' }, seconds),
+    mqtt: (seconds) => this.#publishSeconds.observe({ protocol: 'mqtt' }, seconds),
+  };
   readonly #expiry = this.#unset(
     'certificate_expiry_timestamp_seconds',
     'When the first certificate of the file in force expires',
@@ -148,12 +153,6 @@ export class Metrics {
   dialed(protocol: Protocol, outcome: DialOutcome, seconds: number): void {
     this.#dials.inc({ protocol, outcome });
     this.#dialSeconds.observe({ protocol }, seconds);
-  }
-
-  /** Tells how long publishes of that protocol took. */
-  answered(protocol: Protocol): (seconds: number) => void {
-    const { observe } = this.#publishSeconds.labels({ protocol });
-    return (seconds) => observe(seconds);
   }
 
   tlsInForce(expiresMs: TlsMaterial['expiresMs']): void {

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../protocol/link/vhost.ts';
 import { AmqpConnection } from './amqp/connection.ts';
-import type { Refusal } from './amqp/connection-events.ts';
 import type { Door } from './door.ts';
 import type { BridgeLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
+import { tellRefused } from './refused.ts';
 
 export class Partners {
   readonly #door: Door;
@@ -21,7 +21,7 @@ export class Partners {
   }
 
   accept(socket: TLSSocket, address: string): void {
-    const known = { protocol: 'amqp', connection: randomUUID(), address };
+    const known = { protocol: 'amqp' as const, connection: randomUUID(), address };
     const tally = this.#metrics.tallies.amqp;
     let opened = { username: '', vhost: '' };
     let openedMs = 0;
@@ -42,7 +42,7 @@ export class Partners {
         },
         refused: (refusal) => {
           this.#connections.delete(connection);
-          this.#refused(known, refusal);
+          tellRefused(this.#metrics, this.#log, { ...known, ...refusal });
         },
         closed: (why, reason) => {
           this.#connections.delete(connection);
@@ -69,11 +69,5 @@ export class Partners {
     for (const connection of this.#connections) {
       connection.shutdown("broker forced connection closure with reason 'shutdown'");
     }
-  }
-
-  #refused(known: { protocol: string; connection: string; address: string }, refusal: Refusal): void {
-    const { username, vhost, reason, code, why } = refusal;
-    this.#metrics.refused('amqp', reason);
-    this.#log.tell('client refused', { ...known, username, vhost, reason, code, why });
   }
 }

@@ -223,11 +223,13 @@ describe('a device that is refused', () => {
     expect(line).not.toHaveProperty('username');
   });
 
-  it('by its own leaving is told as such', async () => {
+  it('by its own leaving is told to who asks for it alone, and counted', async () => {
     const peer = await bridge.stranger();
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token' }).subarray(0, 5));
     peer.stream.destroy();
-    expect(await refusal()).toMatchObject({ reason: 'client' });
+    expect(await lines.until('client left before its login')).toMatchObject({ level: 20, address: ADDRESS });
+    expect(lines.of('client refused')).toEqual([]);
+    expect(await refusedCount('mqtt', 'client')).toBe(1);
   });
 });
 

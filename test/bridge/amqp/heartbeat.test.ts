@@ -67,6 +67,7 @@ describe('heartbeats', () => {
     await link.untilClosed();
     expect(peer.frames.length).toBe(frames);
     expect(events.closedWhy).toEqual(['missed heartbeats']);
+    expect(events.endReason).toBe('timeout');
   });
 
   it.each([

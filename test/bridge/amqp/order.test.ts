@@ -85,6 +85,7 @@ describe('a publish that may not be', () => {
     expect(await peer.takeMethod(METHOD.basicAck)).toMatchObject({ deliveryTag: 1 });
     expect(await peer.takeChannelClose()).toBe(REFUSED);
     expect([first.body, second.body, link.received.length, events.publishedCount]).toEqual(['a', 'b', 3, 2]);
+    expect(events.results).toEqual({ confirmed: 2, nacked: 0, refused: 1 });
     peer.send(METHOD.channelCloseOk, {}, 1);
     await peer.openChannel(1);
     peer.stream.destroy();

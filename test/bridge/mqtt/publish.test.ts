@@ -120,6 +120,7 @@ describe('a PUBLISH', () => {
     link.send({ kind: 'refused', seq: (await link.take('publish')).seq, reason: 'too many' });
     await throughLink(client);
     expect(link.closedWith).toBeUndefined();
+    expect(mqtt.events.results.refused).toBe(1);
   });
 
   it('of which the object never speaks again ends with the link', async () => {
