@@ -111,6 +111,9 @@ export const DEVICE_CONNECTION_STATUSES = [...DEVICE_REPORTED_STATUSES, 'UNKNOWN
 export type DeviceConnectionStatus = (typeof DEVICE_CONNECTION_STATUSES)[number];
 export const DEVICE_ACK_STATUSES = ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'] as const;
 export type DeviceAckStatus = (typeof DEVICE_ACK_STATUSES)[number];
+/** Why a message of a device was dropped [C-3.8]. `TOPIC`: it was published where this device may not. */
+export const DEVICE_DROP_REASONS = ['MALFORMED', 'SIGNATURE', 'TIMESTAMP', 'NONCE', 'TOPIC'] as const;
+export type DeviceDropReason = (typeof DEVICE_DROP_REASONS)[number];
 /** A command to a device over REST [C-3.4]. */
 export const DEVICE_COMMAND_STATUSES = ['PENDING', 'SENT', ...DEVICE_ACK_STATUSES] as const;
 export type DeviceCommandStatus = (typeof DEVICE_COMMAND_STATUSES)[number];

@@ -3,7 +3,7 @@
  * counted by reason and still answered `stored`: the device is told nothing (spec: Broker and device errors).
  */
 import { type DeviceMessage, parseDeviceMessage } from '../../../protocol/device.ts';
-import type { DeviceReportedStatus } from '../../../protocol/enums.ts';
+import type { DeviceDropReason, DeviceReportedStatus } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { ok, type Result, refuse } from '../../../protocol/result.ts';
@@ -23,11 +23,8 @@ import type { SigningKey } from './secrets.ts';
 /** Twice what the MQTT listener lets through: a journal row must hold a block and one message. */
 const MAX_PAYLOAD_CHARS = 256 * 1024;
 
-/** `TOPIC`: it was published where this device may not; its bridge says so. */
-export type DropReason = 'MALFORMED' | 'SIGNATURE' | 'TIMESTAMP' | 'NONCE' | 'TOPIC';
-
 /** A message that was dropped, and why. */
-export type Dropped = Explanation & { topic: string; reason: DropReason };
+export type Dropped = Explanation & { topic: string; reason: DeviceDropReason };
 
 type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
 type AckMessage = Extract<DeviceMessage, { topic: 'ack' }>;

@@ -76,6 +76,12 @@ export class ChunkList {
     return chunk && index !== undefined ? { chunk, index } : undefined;
   }
 
+  /** The first event that is not settled. */
+  firstOpen(): Message | undefined {
+    const [chunk] = this.#chunks;
+    return chunk && this.messageAt(chunk, chunk.firstOpen());
+  }
+
   leased(): void {
     this.#ready -= 1;
   }

@@ -81,6 +81,11 @@ export class Chunk {
     return this.#from < this.count ? this.#from : undefined;
   }
 
+  /** The first event that is not settled; -1 when all are. */
+  firstOpen(): number {
+    return this.#leases.findIndex((lease) => lease !== SETTLED);
+  }
+
   wasOut(index: number): boolean {
     return this.#wasOut[index] === 1;
   }

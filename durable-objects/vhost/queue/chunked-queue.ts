@@ -10,6 +10,7 @@ import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 import { Chunk } from './chunk.ts';
 import { ChunkList } from './chunk-list.ts';
+import { Drops } from './drops.ts';
 import type { DeadLetter, KeptBy, Lease, Queue, QueueKey, QueueLimits, Taken } from './queue.ts';
 import type { ChunkRow, ChunkState, Message, Owner, QueueRows } from './rows.ts';
 
@@ -29,12 +30,11 @@ export interface ChunkedQueueParts {
 
 export class ChunkedQueue implements Queue {
   readonly key: QueueKey;
+  readonly drops: Drops;
   readonly #parts: ChunkedQueueParts;
   readonly #limits: QueueLimits;
   readonly #leases = new Map<number, Chunk>();
   readonly #chunks: ChunkList;
-  #dropped: number;
-  #droppedChanged = false;
   /** No message that waits is older. */
   #sinceMs = 0;
 
@@ -43,7 +43,7 @@ export class ChunkedQueue implements Queue {
     this.key = key;
     this.#parts = parts;
     this.#limits = parts.limits;
-    this.#dropped = rows.counts(key)?.dropped_count ?? 0;
+    this.drops = new Drops(rows.counts(key));
     const chunks = parts.chunks.map(({ state, queue: _queue, ...head }) =>
       Chunk.restore(head, state === null ? undefined : (JSON.parse(state) as ChunkState)),
     );
@@ -80,7 +80,7 @@ export class ChunkedQueue implements Queue {
   }
 
   get isDirty(): boolean {
-    return this.#droppedChanged || this.#chunks.hasEmptied;
+    return this.drops.isChanged || this.#chunks.hasEmptied;
   }
 
   /** A chunk that goes as a whole does so once the last of its events may be past its age. */
@@ -91,6 +91,10 @@ export class ChunkedQueue implements Queue {
     }
     const [oldest] = this.#chunks.all();
     return oldest && oldest.createdAtMs + VHOST_BOUNDS.chunkMs;
+  }
+
+  get openSinceMs(): number | undefined {
+    return this.#chunks.firstOpen()?.createdAtMs;
   }
 
   /** `keptBy`: it is stored in this turn, for its site lets it go then. */
@@ -118,11 +122,12 @@ export class ChunkedQueue implements Queue {
       const { chunk, index } = first;
       const message = this.#chunks.messageAt(chunk, index);
       if (!message || this.#isAged(message, turn.now)) {
-        this.dropOldest();
+        this.dropOldest('age');
         continue;
       }
       if (chunk.requeues(index) >= LIMIT.deliveriesPerMessage) {
         this.#chunks.settle(chunk, index);
+        this.drops.add('deliveries');
         this.#parts.deadLetter(turn, this.key, message, 'delivery_limit');
         continue;
       }
@@ -153,6 +158,7 @@ export class ChunkedQueue implements Queue {
     if (!held) return;
     const message = this.#chunks.messageAt(held.chunk, held.index);
     this.#chunks.settle(held.chunk, held.index);
+    this.drops.add('rejected');
     if (message) this.#parts.deadLetter(turn, this.key, message, 'rejected');
   }
 
@@ -180,10 +186,8 @@ export class ChunkedQueue implements Queue {
       if (!chunk.isStored && (chunk.waiting > 0 || chunk.isKept)) this.#store(turn, chunk);
     }
     this.#chunks.unloadIdle();
-    if (!this.#droppedChanged) return;
-    this.#droppedChanged = false;
-    const counts = { name: this.key, message_count: 0, byte_count: 0, dropped_count: this.#dropped };
-    rows.setCounts(turn, counts);
+    if (this.drops.isChanged)
+      rows.setCounts(turn, { name: this.key, message_count: 0, byte_count: 0, ...this.drops.take() });
   }
 
   /** Stores what is handed out and not acknowledged, and what became of what is stored. */
@@ -204,11 +208,11 @@ export class ChunkedQueue implements Queue {
   }
 
   /** The first that waits goes; false when none does. */
-  dropOldest(): boolean {
+  dropOldest(reason: 'limit' | 'age'): boolean {
     const first = this.#chunks.firstWaiting();
     if (!first) return false;
     this.#chunks.settle(first.chunk, first.index);
-    this.#drop(1);
+    this.drops.add(reason);
     return true;
   }
 
@@ -218,13 +222,13 @@ export class ChunkedQueue implements Queue {
   }
 
   /** The oldest chunk goes as a whole, with what is handed out of it: that can no longer come back. */
-  dropOldestChunk(): boolean {
+  dropOldestChunk(reason: 'limit' | 'age'): boolean {
     const [oldest] = this.#chunks.all();
     if (!oldest) return false;
     for (const { lease } of oldest.held()) this.#leases.delete(lease);
     const { open } = oldest;
     this.#chunks.drop(oldest);
-    this.#drop(open);
+    this.drops.add(reason, open);
     return true;
   }
 
@@ -233,11 +237,6 @@ export class ChunkedQueue implements Queue {
     const index = chunk?.find(lease);
     this.#leases.delete(lease);
     return chunk && index !== undefined ? { chunk, index } : undefined;
-  }
-
-  #drop(messages: number): void {
-    this.#dropped += messages;
-    this.#droppedChanged = true;
   }
 
   #store(turn: Turn, chunk: Chunk): void {
@@ -259,7 +258,10 @@ export class ChunkedQueue implements Queue {
 
   #enforceLimits(now: number): void {
     if (!this.#parts.isExact) this.#dropChunks(now);
-    else while (this.readyCount > this.#limits.maxMessages || this.#isFirstAged(now)) this.dropOldest();
+    else {
+      while (this.readyCount > this.#limits.maxMessages) this.dropOldest('limit');
+      while (this.#isFirstAged(now)) this.dropOldest('age');
+    }
   }
 
   #isFirstAged(now: number): boolean {
@@ -283,7 +285,7 @@ export class ChunkedQueue implements Queue {
       if (!oldest) return;
       const tooOld = now - oldest.createdAtMs >= this.#limits.maxAgeMs + VHOST_BOUNDS.chunkMs;
       if (!tooOld && (this.#chunks.all().length === 1 || !this.#isOver())) return;
-      this.dropOldestChunk();
+      this.dropOldestChunk(tooOld ? 'age' : 'limit');
     }
   }
 

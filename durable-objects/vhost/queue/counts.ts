@@ -1,5 +1,6 @@
 /** How much a queue of rows holds, and how much of it was dropped: kept in memory, and in a row of its own. */
 import type { Turn } from '../../object/turn.ts';
+import { Drops } from './drops.ts';
 import type { QueueRows } from './rows.ts';
 
 export class QueueCounts {
@@ -7,9 +8,8 @@ export class QueueCounts {
   readonly #name: string;
   #messages: number;
   #bytes: number;
-  #dropped: number;
-  /** Whether its row lags behind. */
-  isChanged = false;
+  readonly drops: Drops;
+  #isChanged = false;
 
   constructor(rows: QueueRows, name: string) {
     this.#rows = rows;
@@ -17,7 +17,7 @@ export class QueueCounts {
     const counts = rows.counts(name);
     this.#messages = counts?.message_count ?? 0;
     this.#bytes = counts?.byte_count ?? 0;
-    this.#dropped = counts?.dropped_count ?? 0;
+    this.drops = new Drops(counts);
   }
 
   get messages(): number {
@@ -33,19 +33,23 @@ export class QueueCounts {
     this.#bytes += bytes;
   }
 
-  drop(): void {
-    this.#dropped += 1;
-    this.isChanged = true;
+  /** Whether its row lags behind. */
+  get isChanged(): boolean {
+    return this.#isChanged || this.drops.isChanged;
+  }
+
+  noteChange(): void {
+    this.#isChanged = true;
   }
 
   /** Without what is in memory alone: a wake finds no more. */
   write(turn: Turn, unstored: { size: number; bytes: number }): void {
-    this.isChanged = false;
+    this.#isChanged = false;
     this.#rows.setCounts(turn, {
       name: this.#name,
       message_count: this.#messages - unstored.size,
       byte_count: this.#bytes - unstored.bytes,
-      dropped_count: this.#dropped,
+      ...this.drops.take(),
     });
   }
 }

@@ -104,7 +104,7 @@ export class OwnQueues {
       if (messages <= VHOST_BOUNDS.ownMessages && bytes <= VHOST_BOUNDS.ownBytes) return;
       const largest = all.reduce((one, other) => (other.bytes > one.bytes ? other : one)).queue;
       // Where all of it is handed out, the oldest can no longer come back.
-      if (!largest.dropOldest() && !largest.dropOldestChunk()) return;
+      if (!largest.dropOldest('limit') && !largest.dropOldestChunk('limit')) return;
     }
   }
 }

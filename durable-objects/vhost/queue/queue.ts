@@ -2,6 +2,7 @@
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { Drops } from './drops.ts';
 import type { Message, Owner } from './rows.ts';
 
 /** A queue as the vhost knows it: one of ours, or the partner's own by its name [C-6.6]. */
@@ -59,6 +60,9 @@ export interface Queue {
   readonly readyCount: number;
   /** When its first message came, or earlier; undefined for an empty queue. */
   readonly oldestMs: number | undefined;
+  /** When the oldest of those that wait or are held came, exactly; undefined when there is none. */
+  readonly openSinceMs: number | undefined;
+  readonly drops: Drops;
   /** `keptBy`: it need not be stored while a client holds it. */
   push(turn: Turn, message: Message, keptBy?: KeptBy): void;
   /** The next message, leased to its owner, or settled at once when `lease` is null. */

@@ -19,7 +19,15 @@ export interface Message {
   createdAtMs: number;
 }
 
-export type QueueRow = { name: string; message_count: number; byte_count: number; dropped_count: number };
+export type DropColumns = {
+  /** For its limits or its age. */
+  dropped_count: number;
+  aged_count: number;
+  undelivered_count: number;
+  rejected_count: number;
+};
+
+export type QueueRow = { name: string; message_count: number; byte_count: number } & DropColumns;
 
 export type MessageRow = {
   queue: string;
@@ -81,11 +89,15 @@ export class QueueRows {
 
   setCounts(turn: Turn, row: QueueRow): void {
     turn.write(
-      'INSERT OR REPLACE INTO queue (name, message_count, byte_count, dropped_count) VALUES (?, ?, ?, ?)',
+      `INSERT OR REPLACE INTO queue (name, message_count, byte_count, dropped_count, aged_count, undelivered_count,
+         rejected_count) VALUES (?, ?, ?, ?, ?, ?, ?)`,
       row.name,
       row.message_count,
       row.byte_count,
       row.dropped_count,
+      row.aged_count,
+      row.undelivered_count,
+      row.rejected_count,
     );
   }
 

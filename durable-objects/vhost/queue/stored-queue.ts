@@ -9,24 +9,18 @@ import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 import { QueueCounts } from './counts.ts';
+import type { Drops } from './drops.ts';
 import { leaseRow, toMessage, toRow } from './message-row.ts';
-import {
-  type DeadLetter,
-  type KeptBy,
-  type Lease,
-  limitsOf,
-  type Queue,
-  type QueueLimits,
-  type Taken,
-} from './queue.ts';
+import { type DeadLetter, type KeptBy, type Lease, limitsOf, type Queue, type Taken } from './queue.ts';
 import type { Message, MessageRow, Owner, QueueRows } from './rows.ts';
 import { type Entry, Unstored } from './unstored.ts';
 
 export class StoredQueue implements Queue {
   readonly key: QueueName;
+  readonly drops: Drops;
   readonly #rows: QueueRows;
   readonly #deadLetter: DeadLetter;
-  readonly #limits: QueueLimits;
+  readonly #limits: ReturnType<typeof limitsOf>;
   readonly #leased = new Map<number, { position: number; bytes: number; owner: Owner }>();
   /** Acknowledged and not deleted yet. */
   #acked: number[] = [];
@@ -53,6 +47,7 @@ export class StoredQueue implements Queue {
     this.#deadLetter = deadLetter;
     this.#limits = limitsOf(key);
     this.#counts = new QueueCounts(rows, key);
+    this.drops = this.#counts.drops;
     this.#lastPosition = rows.lastPosition(key);
     this.#oldestMs = rows.oldestMs(key);
     for (const row of rows.delivered(key)) {
@@ -81,6 +76,10 @@ export class StoredQueue implements Queue {
   /** A bound from below: it is looked up again when it falls due. */
   get oldestMs(): number | undefined {
     return this.#oldestMs;
+  }
+
+  get openSinceMs(): number | undefined {
+    return this.#rows.oldestMs(this.key);
   }
 
   /** Whether all that is in memory alone must be stored by the end of this turn. */
@@ -121,11 +120,12 @@ export class StoredQueue implements Queue {
       const message = toMessage(row);
       if (turn.now - row.created_at_ms >= this.#limits.maxAgeMs) {
         this.#remove(turn, entry);
-        this.#counts.drop();
+        this.drops.add('age');
         continue;
       }
       if (row.requeues >= LIMIT.deliveriesPerMessage) {
         this.#remove(turn, entry);
+        this.drops.add('deliveries');
         this.#deadLetter(turn, this.key, message, 'delivery_limit');
         continue;
       }
@@ -142,7 +142,7 @@ export class StoredQueue implements Queue {
     this.#counts.add(-1, -held.bytes);
     if (this.#unstored.delete(held.position)) return;
     this.#acked.push(held.position);
-    this.#counts.isChanged = true;
+    this.#counts.noteChange();
   }
 
   requeue(turn: Turn, lease: number): void {
@@ -159,6 +159,7 @@ export class StoredQueue implements Queue {
     const row = this.#rows.message(this.key, held.position);
     if (!row) return;
     this.#remove(turn, { row, isStored: true });
+    this.drops.add('rejected');
     this.#deadLetter(turn, this.key, toMessage(row), 'rejected');
   }
 
@@ -187,7 +188,7 @@ export class StoredQueue implements Queue {
     this.#ahead = [];
     this.#aheadTo = this.#lastPosition;
     this.#counts.add(-count, bytes - this.#counts.bytes);
-    this.#counts.isChanged = true;
+    this.#counts.noteChange();
     return count;
   }
 
@@ -203,7 +204,7 @@ export class StoredQueue implements Queue {
     this.#ahead = this.#ahead.filter(({ row }) => !gone.has(row.position));
     for (const { position, bytes } of aged) {
       this.#rows.deleteMessage(turn, this.key, position);
-      this.#counts.drop();
+      this.drops.add('age');
       this.#counts.add(-1, -bytes);
     }
     const oldestMs = this.#rows.oldestMs(this.key);
@@ -240,7 +241,7 @@ export class StoredQueue implements Queue {
   #insert(turn: Turn, row: MessageRow): void {
     this.#rows.insertMessage(turn, row);
     this.#isStoring = true;
-    this.#counts.isChanged = true;
+    this.#counts.noteChange();
   }
 
   #letGo(lease: number): { position: number; bytes: number } | undefined {
@@ -266,14 +267,10 @@ export class StoredQueue implements Queue {
     this.#aheadTo = rows.at(-1)?.position ?? this.#lastPosition;
   }
 
-  #lease(turn: Turn, entry: Entry, owner: Owner, lease: number): void {
-    const { row } = entry;
+  #lease(turn: Turn, { row, isStored }: Entry, owner: Owner, lease: number): void {
     this.#leased.set(lease, { position: row.position, bytes: row.bytes, owner });
-    if (entry.isStored) {
-      this.#rows.leaseMessage(turn, this.key, row.position, lease, owner);
-      return;
-    }
-    leaseRow(row, lease, owner);
+    if (isStored) this.#rows.leaseMessage(turn, this.key, row.position, lease, owner);
+    else leaseRow(row, lease, owner);
   }
 
   #giveBack(turn: Turn, position: number, requeues: 0 | 1): void {
@@ -287,7 +284,7 @@ export class StoredQueue implements Queue {
     const entry = this.#next();
     if (!entry) return false;
     this.#remove(turn, entry);
-    this.#counts.drop();
+    this.drops.add('limit');
     return true;
   }
 
@@ -295,6 +292,6 @@ export class StoredQueue implements Queue {
     this.#counts.add(-1, -entry.row.bytes);
     if (this.#unstored.delete(entry.row.position)) return;
     this.#rows.deleteMessage(turn, this.key, entry.row.position);
-    this.#counts.isChanged = true;
+    this.#counts.noteChange();
   }
 }

@@ -1,0 +1,176 @@
+/**
+ * The edge's figures, as Prometheus has them: every name, its labels and the closed lists of their values. A count is known
+ * by its key: the word of its family and its labels' values, strokes between.
+ */
+import {
+  ACKNOWLEDGEMENT_STATUSES,
+  DEVICE_DROP_REASONS,
+  type DeviceDropReason,
+  type ExecutionStatus,
+  REJECTION_CODES,
+  type RejectionCode,
+} from '../../protocol/enums.ts';
+import { ERROR_STATUS } from '../../protocol/errors.ts';
+import { type Acknowledgement, ALARM_TYPES, type Alarm } from '../../protocol/event.ts';
+
+export interface Family {
+  name: `sitewire_edge_${string}`;
+  type: 'counter' | 'gauge';
+  help: string;
+  labels: readonly string[];
+}
+
+/** A family that objects count for: each of `values` is told from the beginning, as 0. */
+export interface CountFamily extends Family {
+  key: string;
+  values: readonly (readonly string[])[];
+}
+
+type Answered = Exclude<Acknowledgement['status'], 'REJECTED'>;
+type Ended = Exclude<ExecutionStatus, 'EXECUTING'>;
+export type PartnerRefusal = (typeof PARTNER_REFUSALS)[number];
+type DeviceRefusal = (typeof DEVICE_REFUSALS)[number];
+
+export type CountKey =
+  | `acknowledgements/${Answered}/`
+  | `acknowledgements/REJECTED/${RejectionCode}`
+  | `executions/${Ended}`
+  | `alarms/${Alarm['type']}`
+  | 'device_messages'
+  | `device_dropped/${DeviceDropReason}`
+  | `refused_dials/partner/${PartnerRefusal}`
+  | `refused_dials/device/${DeviceRefusal}`
+  | `answers/${number}`;
+
+/** Counts by their keys; those of newer code may be unknown here. */
+export type Counts = Readonly<Record<string, number>>;
+
+/** As audit rows say them. */
+const PARTNER_REFUSALS = [
+  'bad key',
+  'missing scope',
+  'address',
+  'connection limit',
+  'key ended',
+  'vhost',
+] as const;
+const DEVICE_REFUSALS = ['bad credential', 'not active'] as const;
+const ENDED: readonly Ended[] = ['COMPLETED', 'DEVIATED', 'FAILED'];
+const ANSWERED = ACKNOWLEDGEMENT_STATUSES.filter((status) => status !== 'REJECTED');
+const GOOD = [200, 201, 202];
+const STATUSES = [...new Set<number>([...GOOD, ...Object.values(ERROR_STATUS), 405, 412])].sort();
+
+export const COUNTED: readonly CountFamily[] = [
+  {
+    key: 'acknowledgements',
+    name: 'sitewire_edge_command_acknowledgements_total',
+    type: 'counter',
+    help: "Acknowledgements of partners' commands by status, and of those that are REJECTED by code; one that is told again counts once",
+    labels: ['status', 'code'],
+    values: [...ANSWERED.map((status) => [status, '']), ...REJECTION_CODES.map((code) => ['REJECTED', code])],
+  },
+  {
+    key: 'executions',
+    name: 'sitewire_edge_executions_total',
+    type: 'counter',
+    help: 'Commands that have ended, by the status that they ended with',
+    labels: ['status'],
+    values: ENDED.map((status) => [status]),
+  },
+  {
+    key: 'alarms',
+    name: 'sitewire_edge_alarms_raised_total',
+    type: 'counter',
+    help: 'Alarms raised, by type; one counts once however many keys are told of it',
+    labels: ['type'],
+    values: ALARM_TYPES.map((type) => [type]),
+  },
+  {
+    key: 'device_messages',
+    name: 'sitewire_edge_device_messages_total',
+    type: 'counter',
+    help: 'Messages of devices that were stored: telemetry and status, not their acknowledgements of commands',
+    labels: [],
+    values: [[]],
+  },
+  {
+    key: 'device_dropped',
+    name: 'sitewire_edge_device_dropped_messages_total',
+    type: 'counter',
+    help: 'Messages of devices that were dropped, by reason',
+    labels: ['reason'],
+    values: DEVICE_DROP_REASONS.map((reason) => [reason]),
+  },
+  {
+    key: 'refused_dials',
+    name: 'sitewire_edge_refused_dials_total',
+    type: 'counter',
+    help: 'Partners and devices that were not let in, by reason',
+    labels: ['client', 'reason'],
+    values: [
+      ...PARTNER_REFUSALS.map((reason) => ['partner', reason]),
+      ...DEVICE_REFUSALS.map((reason) => ['device', reason]),
+    ],
+  },
+  {
+    key: 'answers',
+    name: 'sitewire_edge_http_answers_total',
+    type: 'counter',
+    help: 'Answers of the REST API by status code',
+    labels: ['code'],
+    values: STATUSES.map((status) => [String(status)]),
+  },
+];
+
+/** Why a message left a queue without a client that took it; the last two leave for the dead-letter queue. */
+export const QUEUE_DROPS = ['limit', 'age', 'deliveries', 'rejected'] as const;
+export type QueueDrop = (typeof QUEUE_DROPS)[number];
+
+const QUEUE = ['organization', 'key', 'queue'];
+
+export const QUEUE_MESSAGES: Family = {
+  name: 'sitewire_edge_queue_messages',
+  type: 'gauge',
+  help: 'Messages of a queue: ready for a consumer, or unacked with one',
+  labels: [...QUEUE, 'state'],
+};
+export const QUEUE_AGE: Family = {
+  name: 'sitewire_edge_queue_oldest_message_age_seconds',
+  type: 'gauge',
+  help: 'Age of the oldest message that is ready or unacked; 0 when there is none',
+  labels: QUEUE,
+};
+export const QUEUE_DROPPED: Family = {
+  name: 'sitewire_edge_queue_dropped_messages_total',
+  type: 'counter',
+  help: 'Messages that left a queue without being taken, by reason: limit, age, or, for the dead-letter queue, deliveries, rejected',
+  labels: [...QUEUE, 'reason'],
+};
+export const AWAKE: Family = {
+  name: 'sitewire_edge_objects_awake',
+  type: 'gauge',
+  help: 'Objects that gave a sign of work within the last five minutes, by class',
+  labels: ['class'],
+};
+export const LEFT_OUT: Family = {
+  name: 'sitewire_edge_figures_left_out_total',
+  type: 'counter',
+  help: 'Reports of objects, and queues of reports, that found no room among these figures',
+  labels: ['what'],
+};
+export const BUILD: Family = {
+  name: 'sitewire_edge_build_info',
+  type: 'gauge',
+  help: 'Always 1; version is the id of the deployed version, where the platform tells it',
+  labels: ['version'],
+};
+
+export const FAMILIES: readonly Family[] = [
+  ...COUNTED,
+  QUEUE_MESSAGES,
+  QUEUE_AGE,
+  QUEUE_DROPPED,
+  AWAKE,
+  LEFT_OUT,
+  BUILD,
+];
