@@ -192,7 +192,7 @@ export class VhostParts {
     const queues = new Queues({
       rows: this.#queueRows,
       ownRows: this.#ownQueueRows,
-      slug: this.key.names.slug,
+      slug: () => this.key.names.slug,
       isConnected: (id) => this.sockets.isConnected(id),
     });
     return new Broker(queues, this.#consumerRows, this.sockets, this.clock.now());

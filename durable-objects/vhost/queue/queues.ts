@@ -18,14 +18,14 @@ import { StoredQueue } from './stored-queue.ts';
 export interface QueuesParts {
   rows: QueueRows;
   ownRows: OwnQueueRows;
-  /** The organization's slug: a part of our queues' names. */
-  slug: string;
+  /** The organization's slug: a part of our queues' names. Queues are there before their key is. */
+  slug(): string;
   isConnected(connectionId: string): boolean;
 }
 
 export class Queues {
   readonly own: OwnQueues;
-  readonly #slug: string;
+  readonly #slug: () => string;
   readonly #telemetry: ChunkedQueue;
   readonly #stored = new Map<QueueName, StoredQueue>();
 
@@ -85,7 +85,7 @@ export class Queues {
   /** The name that partners know it by. */
   fullName(key: QueueKey): string {
     const ours = QUEUE_NAMES.find((name) => name === key);
-    return ours ? fullQueueName(this.#slug, ours) : key.slice(ownKey('').length);
+    return ours ? fullQueueName(this.#slug(), ours) : key.slice(ownKey('').length);
   }
 
   /** Its time in the dead-letter queue starts now. `from`: the queue that gives it up. */
