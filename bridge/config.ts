@@ -49,8 +49,11 @@ export interface BridgeConfig {
 export function readConfig(variables: Record<string, string | undefined>): BridgeConfig {
   const parsed = environment.safeParse(variables);
   if (!parsed.success) {
-    const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-    throw new Error(`bad configuration\n  ${faults.join('\n  ')}`);
+    const faults = parsed.error.issues.map(({ path, message }) => ({ name: path.join('.'), message }));
+    // The names first: a log line is cut.
+    const names = faults.map(({ name }) => name).join(', ');
+    const words = faults.map(({ name, message }) => `${name}: ${message}`).join('; ');
+    throw new Error(`bad configuration of ${names}. ${words}`);
   }
   const values = parsed.data;
   return {

@@ -9,11 +9,12 @@ import { BridgeLog } from './log.ts';
 
 const STOP_TIMEOUT_MS = 10_000;
 
-const config = readConfig(process.env);
-const logger = pino({ level: config.logLevel });
-const log = new BridgeLog(logger);
+let log = new BridgeLog(pino());
 
 try {
+  const config = readConfig(process.env);
+  const logger = pino({ level: config.logLevel });
+  log = new BridgeLog(logger);
   const bridge = new Bridge(config, logger);
   let stopping = false;
   const stop = async (signal: string): Promise<void> => {
