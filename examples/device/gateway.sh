@@ -37,12 +37,23 @@ sign() { printf %s "$1" | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d' ' -f
 now() { date +%s%3N; }
 publish() { mosquitto_pub -h 127.0.0.1 -p "$LOCAL" -q 1 -t "cpi/$DEVICE/$1" -m "$2"; }
 
+# The mosquitto of this machine with what is given as its bridge, in the place of the one before. What comes for `listen` is kept.
+start() {
+  printf '%s\n' "listener $LOCAL 127.0.0.1" "allow_anonymous true" "user $(id -un)" "persistence true" \
+    "persistence_location $FOLDER/" "$1" >"$FOLDER/mosquitto.conf"
+  if [ -n "$broker" ]; then kill "$broker" && wait "$broker" || true; fi
+  mosquitto -c "$FOLDER/mosquitto.conf" >"$FOLDER/mosquitto.log" 2>&1 &
+  broker=$!
+  until mosquitto_pub -h 127.0.0.1 -p "$LOCAL" -t ready -n 2>/dev/null; do sleep 0.2; done
+}
+listen() {
+  mosquitto_sub -h 127.0.0.1 -p "$LOCAL" -i listener -c -q 1 -F '%t %p' -t "cpi/$DEVICE/commands" -t state "$@" 2>/dev/null
+}
+
 # The one connection, with the token that is good now. Its state, 1 or 0, comes on a topic of this machine.
 connect() {
-  cat >"$FOLDER/mosquitto.conf" <<CONF
-listener $LOCAL 127.0.0.1
-allow_anonymous true
-user $(id -un)
+  start "$(
+    cat <<CONF
 connection sitewire
 address $HOST:$PORT
 bridge_cafile $FOLDER/ca.pem
@@ -59,10 +70,7 @@ topic cpi/$DEVICE/telemetry out 1
 topic cpi/$DEVICE/ack out 1
 topic cpi/$DEVICE/commands in 1
 CONF
-  if [ -n "$broker" ]; then kill "$broker" && wait "$broker" || true; fi
-  mosquitto -c "$FOLDER/mosquitto.conf" >"$FOLDER/mosquitto.log" 2>&1 &
-  broker=$!
-  until mosquitto_pub -h 127.0.0.1 -p "$LOCAL" -t ready -n 2>/dev/null; do sleep 0.2; done
+  )"
   echo '{"event":"connected"}'
 }
 
@@ -193,12 +201,10 @@ telemetry() {
   echo '{"event":"sent","topic":"telemetry"}'
 }
 
-# Before the connection: what comes with its first subscribe is heard.
-coproc COMMANDS {
-  while true; do
-    mosquitto_sub -h 127.0.0.1 -p "$LOCAL" -q 1 -F '%t %p' -t "cpi/$DEVICE/commands" -t state 2>/dev/null || sleep 0.1
-  done
-}
+# Subscribed before the connection, and kept by the broker: what comes with its first subscribe is heard.
+start ''
+listen -E
+coproc COMMANDS { while true; do listen || sleep 0.1; done; }
 connect "$(text_of mqttToken <"$FILE")"
 rest=
 while true; do
