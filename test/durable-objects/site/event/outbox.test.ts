@@ -123,7 +123,8 @@ describe('an event whose Vhost does not take it', () => {
     const sent: string[] = [];
     const reject = async (count: number) => {
       const submissions = Array.from({ length: count }, () =>
-        submission('site-setpoint', { nonsense: true }),
+        // One fault alone: all answers together fit into what the client takes without granting more.
+        submission('emergency', { type: 'NONSENSE' }),
       );
       sent.push(...submissions.map(({ messageId }) => messageId));
       const call = { siteId: plant.id, keyId: key.id, keyPrefix: 'sw_', received: 0, submissions };
