@@ -37,6 +37,7 @@ function inWorkerd() {
         BRIDGE_SECRET: 'test-bridge-secret-of-forty-characters-xx',
         DATA_KEYS: `1:${'5a'.repeat(32)}`,
         SESSION_SECRET: 'test-session-secret-of-forty-characters-xx',
+        METRICS_TOKEN: 'test-metrics-token-of-forty-characters-xxxx',
         TOKEN_KEYS: JSON.stringify({ keys: [TOKEN_PRIVATE_KEY] }),
         MQTT_HOST: 'mqtt.example.org',
         ...(await deviceAuthority()),

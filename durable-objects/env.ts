@@ -1,4 +1,5 @@
 /** Bindings that the objects and the Worker share. The names stand in wrangler.toml. */
+import type { FiguresRpc } from './figures/report.ts';
 import type { RequestCounterRpc, SiteRpc, VhostRpc } from './rpc.ts';
 
 export interface Env {
@@ -6,6 +7,7 @@ export interface Env {
   SITE: DurableObjectNamespace<SiteRpc & Rpc.DurableObjectBranded>;
   VHOST: DurableObjectNamespace<VhostRpc & Rpc.DurableObjectBranded>;
   REQUESTS: DurableObjectNamespace<RequestCounterRpc & Rpc.DurableObjectBranded>;
+  FIGURES: DurableObjectNamespace<FiguresRpc & Rpc.DurableObjectBranded>;
   /** Sheds load in front of all counting; approximate. */
   SHED?: { limit(options: { key: string }): Promise<{ success: boolean }> };
   /** What bridges prove themselves by (rule 1), a comma between: the newest secret, and those that some still have. */
@@ -16,6 +18,10 @@ export interface Env {
   TOKEN_KEYS: string;
   /** Signs users' tokens: at least 32 characters, several separated by commas, the newest first: it signs, all verify. */
   SESSION_SECRET: string;
+  /** Who scrapes the figures shows one of these, a comma between, at least 32 characters each; without it nobody may. */
+  METRICS_TOKEN?: string;
+  /** What the platform says of the deployed version. */
+  VERSION?: { id: string };
   /** The public AMQPS listener, which a new key is probed through; without it no key may have broker scopes. */
   AMQP_HOST?: string;
   /** 5671 unless given. */

@@ -65,8 +65,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
       (turn) => settlePlan(turn, this.#site),
     );
     const { clock, turns, sessions, presence } = this.#site;
-    const keepAlive = (work: Promise<void>) => ctx.waitUntil(work);
-    const sources = dueSources(this.#site, { tokenKeys: env.TOKEN_KEYS, keepAlive });
+    const sources = dueSources(this.#site, ctx, env, () => this.#agenda.arm());
     this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     if (sessions.isAnyMissing) {
       turns.run((turn) => sessions.reconcile(turn));

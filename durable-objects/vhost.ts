@@ -11,6 +11,7 @@ import { CLOSE_CODES, PING, PONG } from '../protocol/link/live.ts';
 import { LINK_VERSION, LINK_VERSION_HEADER, SCOPES_HEADER, VHOST_HEADER } from '../protocol/link/proof.ts';
 import { vhostLinkUp } from '../protocol/link/vhost.ts';
 import type { Env } from './env.ts';
+import { Reporter } from './figures/reporter.ts';
 import { Agenda, type DueSource } from './object/agenda.ts';
 import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
@@ -29,6 +30,7 @@ import {
   type VhostRpc,
 } from './rpc.ts';
 import { receiveFrames } from './vhost/client/receive.ts';
+import { VhostFigures } from './vhost/figures.ts';
 import { VHOST_MIGRATIONS } from './vhost/migrations.ts';
 import { VhostParts } from './vhost/parts.ts';
 
@@ -65,7 +67,9 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
         this.#vhost.broker.queues.dropAged(turn);
       },
     };
-    this.#agenda = new Agenda([key, ending, calls, silence, age], turns, new AlarmClock(ctx.storage, clock));
+    const reporter = new Reporter(ctx, env, new VhostFigures(this.#vhost), () => this.#agenda.arm());
+    const sources = [key, ending, calls, silence, age, reporter];
+    this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
     this.#close(sockets.missing());
     void ctx.blockConcurrencyWhile(() => this.#agenda.load());
   }

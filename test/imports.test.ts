@@ -4,13 +4,14 @@ import { COMPUTED, readSources, type Source } from './support/import-graph.ts';
 import * as rules from './support/import-rules.ts';
 
 const PRODUCT = 'protocol/ migrations/ durable-objects/ worker/ bridge/ tools/';
-const CLASSES = 'durable-objects/site.ts durable-objects/vhost.ts durable-objects/request-counter.ts';
+const CLASSES =
+  'durable-objects/site.ts durable-objects/vhost.ts durable-objects/request-counter.ts durable-objects/figures.ts';
 const SITE = 'durable-objects/site.ts durable-objects/site/';
 const VHOST = 'durable-objects/vhost.ts durable-objects/vhost/';
 const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
-const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ type:${ENV}`;
+const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ durable-objects/figures/ type:${ENV}`;
 /** amqplib is the probe's alone: the rule on its mention says so. */
 const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto cloudflare: amqplib @peculiar/x509 reflect-metadata`;
 
@@ -20,7 +21,7 @@ const RULES = [
     'migrations/': 'migrations/ protocol/ drizzle-orm',
     'durable-objects/': `durable-objects/ protocol/ ${D1} zod jose node:crypto node:zlib cloudflare:workers`,
     'worker/': WORKER,
-    'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts`,
+    'worker/index.ts': `${WORKER} export:durable-objects/site.ts export:durable-objects/vhost.ts export:durable-objects/request-counter.ts export:durable-objects/figures.ts`,
     'bridge/': 'bridge/ protocol/ node: *',
     'bridge/amqp/wire/': `bridge/ protocol/ node: * ${COMPUTED}`,
   }),
@@ -90,6 +91,8 @@ describe('the rules', () => {
     'durable-objects/site.ts': `import 'cloudflare:workers'; import './site/command/rows.ts'; ${lines(250)}`,
     'durable-objects/vhost.ts': `import 'cloudflare:workers'; import './vhost/lane/rows.ts'; import './rpc.ts';`,
     'durable-objects/request-counter.ts': `import 'cloudflare:workers'; import './rpc.ts';`,
+    'durable-objects/figures.ts': `import 'cloudflare:workers'; import './figures/report.ts';`,
+    'durable-objects/figures/report.ts': `import '../../protocol/ids.ts';`,
     'durable-objects/rpc.ts': `import type { A } from './site/command/rows.ts'; import './vhost/lane/rows.ts';`,
     'durable-objects/env.ts': `import type { A } from './rpc.ts';`,
     'durable-objects/object/sql.ts': `import '../../protocol/ids.ts'; storage.sql.exec('SELECT 1');`,

@@ -16,6 +16,10 @@ const stackSecrets = z.object({
     .default(() => randomBytes(32).toString('hex')),
   /** A JWK set: folders of before have one key, under other names. */
   tokenKeys: z.string().default(() => makeTokenKeys()),
+  metricsToken: z
+    .string()
+    .min(32)
+    .default(() => randomBytes(32).toString('hex')),
   admin: z.object({ email: z.email(), password: z.string() }),
   organization: z.object({ slug: z.string() }),
 });
@@ -66,6 +70,7 @@ export function makeSecrets(slug: string): StackSecrets {
     dataKeys: `1:${randomBytes(32).toString('hex')}`,
     sessionSecret: randomBytes(32).toString('hex'),
     tokenKeys: makeTokenKeys(),
+    metricsToken: randomBytes(32).toString('hex'),
     admin: {
       email: `admin@${slug}.example`,
       password: randomBytes(12).toString('base64url'),
@@ -81,6 +86,7 @@ export function makeTokenKeys(): string {
 }
 
 /** What an edge is configured with. */
-export function edgeSecrets({ bridgeSecret, dataKeys, sessionSecret, tokenKeys }: StackSecrets): EdgeSecrets {
-  return { bridgeSecret, dataKeys, sessionSecret, tokenKeys };
+export function edgeSecrets(secrets: StackSecrets): EdgeSecrets {
+  const { bridgeSecret, dataKeys, sessionSecret, tokenKeys, metricsToken } = secrets;
+  return { bridgeSecret, dataKeys, sessionSecret, tokenKeys, metricsToken };
 }

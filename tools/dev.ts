@@ -179,6 +179,7 @@ function describe(): Stack {
     mqttMtls: endpoint(listening.mtls),
     metricsUrl: `http://127.0.0.1:${listening.metrics}/metrics`,
     simulator: plantIs.now,
+    edgeMetrics: { url: `${edge.url}/metrics`, token: secrets.metricsToken },
     admin: secrets.admin,
     organization,
     apiKey: { ...apiKey, vhost: `partner-${apiKey.id}`, scopes: VCP_SCOPES },

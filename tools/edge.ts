@@ -12,6 +12,8 @@ export interface EdgeSecrets {
   sessionSecret: string;
   /** JWK set. */
   tokenKeys: string;
+  /** Undefined: nobody scrapes its figures. */
+  metricsToken?: string;
 }
 
 export interface EdgeOptions {
@@ -100,6 +102,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
         SITE: { className: 'Site', useSQLite: true },
         VHOST: { className: 'Vhost', useSQLite: true },
         REQUESTS: { className: 'RequestCounter', useSQLite: true },
+        FIGURES: { className: 'Figures', useSQLite: true },
       },
       d1Databases: { DB: 'sitewire' },
       bindings: {
@@ -107,6 +110,7 @@ export async function startEdge(options: EdgeOptions): Promise<Edge> {
         DATA_KEYS: options.secrets.dataKeys,
         TOKEN_KEYS: options.secrets.tokenKeys,
         SESSION_SECRET: options.secrets.sessionSecret,
+        ...(options.secrets.metricsToken ? { METRICS_TOKEN: options.secrets.metricsToken } : {}),
         ...(options.amqp ? { AMQP_HOST: options.amqp.host, AMQP_PORT: String(options.amqp.port) } : {}),
         ...(options.mqtt ? mqttBindings(options.mqtt) : {}),
         ...options.bindings,

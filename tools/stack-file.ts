@@ -21,6 +21,8 @@ export interface Stack {
   metricsUrl: string;
   /** How the simulated plant behaves. */
   simulator: SimulatorSetting;
+  /** The edge's own figures, for who has the token. */
+  edgeMetrics: { url: string; token: string };
   admin: { email: string; password: string };
   organization: { id: string; slug: string };
   apiKey: { id: string; key: string; signingKey: string; vhost: string; scopes: string[] };

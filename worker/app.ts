@@ -11,6 +11,8 @@ import { jsonBody } from './http/json-body.ts';
 import { linkAmqp } from './link/amqp.ts';
 import { linkReady, tellClock } from './link/bridge-proof.ts';
 import { linkMqtt } from './link/mqtt.ts';
+import { countAnswers } from './metrics/counts.ts';
+import { getMetrics, METRICS_PATH } from './metrics/metrics.ts';
 import { openApiRoute } from './openapi.ts';
 import { type AnyRoute, mount } from './route.ts';
 import {
@@ -169,6 +171,8 @@ app.get(LINK_PATHS.mqttUncounted, linkMqtt);
 
 app.use(requestId());
 app.use(secureHeaders());
+app.get(METRICS_PATH, getMetrics);
+app.use('/api/v1/*', countAnswers);
 // Answers with data are for who asked, and only now.
 app.use('/api/v1/*', async (c, next) => {
   await next();

@@ -11,6 +11,8 @@ export interface DueSource {
   dueMs(): number | undefined;
   /** Does all that is due at the turn's `now`. */
   run(turn: Turn): void;
+  /** What may be done because an alarm rings anyway; last of all. */
+  ride?(turn: Turn): void;
 }
 
 /** When a source whose work failed is asked again. */
@@ -42,6 +44,7 @@ export class Agenda {
     try {
       this.#turns.run((turn) => {
         for (const source of this.#sources) this.#runSource(source, turn);
+        for (const source of this.#sources) source.ride?.(turn);
       });
     } catch (error) {
       console.error('agenda failed', { error });

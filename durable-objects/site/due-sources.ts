@@ -1,16 +1,25 @@
 /** All that a site does by itself, in the order in which one alarm does it. */
+import type { Env } from '../env.ts';
+import { Reporter } from '../figures/reporter.ts';
 import type { DueSource } from '../object/agenda.ts';
-import { type TokenSource, tokenAgenda } from './device/token-refresh.ts';
+import { tokenAgenda } from './device/token-refresh.ts';
 import { dispatchAgenda } from './dispatch/execution.ts';
 import type { SiteParts } from './parts.ts';
 import { planAgenda } from './plan/settle.ts';
 
-export function dueSources(site: SiteParts, tokens: TokenSource): DueSource[] {
+/** `onChange`: due times have changed by themselves. */
+export function dueSources(
+  site: SiteParts,
+  ctx: DurableObjectState,
+  env: Env,
+  onChange: () => void,
+): DueSource[] {
+  const keepAlive = (work: Promise<void>) => ctx.waitUntil(work);
   return [
     site.sessions,
     site.secrets,
     site.carriedNonces,
-    tokenAgenda(site, tokens),
+    tokenAgenda(site, { tokenKeys: env.TOKEN_KEYS, keepAlive }),
     planAgenda(site),
     dispatchAgenda(site),
     site.presence,
@@ -20,5 +29,16 @@ export function dueSources(site: SiteParts, tokens: TokenSource): DueSource[] {
     site.outbox,
     site.store,
     site.retention,
+    new Reporter(ctx, env, figuresOf(site), onChange),
   ];
+}
+
+/** How many messages it has stored rides with alarms that ring anyway, a minute or two apart while a device is connected. */
+function figuresOf({ clock, journal }: SiteParts) {
+  return {
+    class: 'Site' as const,
+    clock,
+    mark: () => undefined,
+    report: () => ({ counts: { device_messages: journal.storedCount } }),
+  };
 }

@@ -1,6 +1,8 @@
 /** The parts of one site, made once a wake and put together here. Hub and rules take what they need from them. */
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Env, VhostStub } from '../env.ts';
+import { OwnCounts } from '../figures/counts.ts';
+import { figuresOf } from '../figures/stub.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
@@ -76,6 +78,7 @@ export class SiteParts {
   readonly plan: Plan;
   readonly commanded: Commanded;
   readonly outbox: Outbox;
+  readonly counts: OwnCounts;
   readonly #env: Env;
   readonly #vhosts: Stubs<VhostStub>;
   #facts: { turn: Turn; facts: SiteFacts } | undefined;
@@ -101,10 +104,12 @@ export class SiteParts {
       },
       ended: () => {
         this.outbox.drainWritten(() => ctx.storage.sync());
+        this.counts.tell();
         onChange();
       },
     });
     this.calls = new Calls(clock, onChange);
+    this.counts = new OwnCounts({ clock, tell: (counts) => figuresOf(env).add(counts), keepAlive });
     this.commands = new CommandRows(sql);
     this.messageIds = new MessageIdRows(sql);
     this.dispatches = new DispatchRows(sql);
@@ -190,7 +195,7 @@ export class SiteParts {
     );
     const { devices, registry, journal, outbox, configuration } = this;
     const quietSinceMs = (id: string) => this.sessions.quietSinceMs(id);
-    const alarms = new StandingAlarms(facts, registry, outbox);
+    const alarms = new StandingAlarms(facts, registry, outbox, this.counts);
     this.presence = new Presence({
       ...{ facts, devices, registry, journal, outbox, alarms, configuration },
       quietSinceMs,

@@ -1,6 +1,8 @@
 /** The parts of one vhost, made once a wake and put together here. Hub and rules take what they need from them. */
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Env } from '../env.ts';
+import { OwnCounts } from '../figures/counts.ts';
+import { figuresOf } from '../figures/stub.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
@@ -32,6 +34,7 @@ export class VhostParts {
   readonly turns: Turns;
   readonly calls: Calls;
   readonly key: Key;
+  readonly counts: OwnCounts;
   readonly ending: Ending;
   readonly sockets: ClientSockets;
   readonly organization: OrganizationCopy;
@@ -58,12 +61,17 @@ export class VhostParts {
     this.keepAlive = keepAlive;
     this.database = env.DB;
     const broker = () => this.#broker;
-    this.turns = new Turns(ctx, clock, { ending: (turn) => this.#save(turn), ended: onChange });
+    const ended = () => {
+      this.counts.tell();
+      onChange();
+    };
+    this.turns = new Turns(ctx, clock, { ending: (turn) => this.#save(turn), ended });
     this.calls = new Calls(clock, onChange);
     this.#connectionRows = new ConnectionRows(sql);
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);
     this.#ownQueueRows = new OwnQueueRows(sql);
+    this.counts = new OwnCounts({ clock, tell: (counts) => figuresOf(env).add(counts), keepAlive });
     this.key = new Key(facts, new SecretBox(env.DATA_KEYS), onKeyEnd);
     this.ending = new Ending(facts, {
       clock,
@@ -92,12 +100,13 @@ export class VhostParts {
       written,
       keepAlive,
     });
-    const { calls, key, organization, intake, outflow } = this;
+    const { calls, key, counts, organization, intake, outflow } = this;
     const sites = env.SITE;
     this.publisher = new Publisher({
       clock,
       calls,
       key,
+      counts,
       organization,
       intake,
       store: this.store,

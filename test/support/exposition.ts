@@ -1,4 +1,4 @@
-/** Prometheus's text format, read as strictly as a scraper does. */
+/** Prometheus's text format, read as strictly as a scraper does: each family once, its help and type before its samples. */
 export interface Sample {
   name: string;
   labels: Record<string, string>;
@@ -12,34 +12,64 @@ export interface Family {
   samples: Sample[];
 }
 
-const SAMPLE = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
-const LABEL = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)",?/g;
+const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/;
+const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)/y;
 
 export function readExposition(text: string): Family[] {
+  if (!text.endsWith('\n')) throw new Error('the last line has no end');
   const families: Family[] = [];
+  const known = new Set<string>();
   for (const line of text.split('\n').filter((one) => one !== '')) {
-    const [, comment, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
+    const [, comment, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? [];
     const family = families.at(-1);
-    if (comment === 'HELP') families.push({ name, type: '', help: rest, samples: [] });
-    else if (comment === 'TYPE' && family?.name === name) family.type = rest;
-    else if (comment === 'TYPE') throw new Error(`a type without its help: ${line}`);
-    else if (family) family.samples.push(readSample(line, family));
-    else throw new Error(`a sample of no family: ${line}`);
+    if (comment === 'HELP') {
+      if (known.has(name)) throw new Error(`${name} comes twice`);
+      known.add(name);
+      families.push({ name, type: '', help: rest, samples: [] });
+    } else if (comment === 'TYPE') {
+      if (family?.name !== name || family.type !== '') throw new Error(`out of place: ${line}`);
+      family.type = rest;
+    } else addSample(family, line);
   }
   return families;
 }
 
-function readSample(line: string, family: Family): Sample {
-  const [, name = '', labels = '', value] = SAMPLE.exec(line) ?? [];
-  const isOfFamily =
-    name === family.name ||
-    (family.type === 'histogram' && /^_(bucket|sum|count)$/.test(name.slice(family.name.length)));
-  if (!isOfFamily || !name.startsWith(family.name))
-    throw new Error(`not a sample of ${family.name}: ${line}`);
-  const pairs = [...labels.matchAll(LABEL)].map(([, label = '', text = '']) => [label, text]);
-  const number = value === '+Inf' ? Number.POSITIVE_INFINITY : Number(value);
-  if (Number.isNaN(number) && value?.toLowerCase() !== 'nan') throw new Error(`not a number: ${line}`);
-  return { name, labels: Object.fromEntries(pairs), value: number };
+/** By name. */
+export function parseExposition(text: string): Map<string, Family> {
+  return new Map(readExposition(text).map((family) => [family.name, family]));
+}
+
+function addSample(family: Family | undefined, line: string): void {
+  const [, name = '', text = '', number = ''] = SAMPLE.exec(line) ?? [];
+  if (!family?.type || !isOf(family, name)) throw new Error(`a sample of no family: ${line}`);
+  const labels = readLabels(text);
+  const key = JSON.stringify([name, labels]);
+  if (family.samples.some((one) => JSON.stringify([one.name, one.labels]) === key))
+    throw new Error(`twice: ${line}`);
+  const value = number === '+Inf' ? Number.POSITIVE_INFINITY : Number(number);
+  if (Number.isNaN(value) && number.toLowerCase() !== 'nan') throw new Error(`not a number: ${line}`);
+  family.samples.push({ name, labels, value });
+}
+
+/** A histogram, and a summary, have samples under names of their own. */
+function isOf({ name, type }: Family, sample: string): boolean {
+  if (sample === name) return type !== 'histogram';
+  const ends =
+    type === 'histogram' ? /^_(bucket|sum|count)$/ : type === 'summary' ? /^_(sum|count)$/ : undefined;
+  return sample.startsWith(name) && ends?.test(sample.slice(name.length)) === true;
+}
+
+function readLabels(text: string): Record<string, string> {
+  const labels: Record<string, string> = {};
+  LABEL.lastIndex = 0;
+  let end = 0;
+  for (let match = LABEL.exec(text); match; match = LABEL.exec(text)) {
+    const [, name = '', value = ''] = match;
+    labels[name] = value.replace(/\\(.)/g, (_all, one: string) => (one === 'n' ? '\n' : one));
+    end = LABEL.lastIndex;
+  }
+  if (end !== text.length) throw new Error(`labels that cannot be read: ${text}`);
+  return labels;
 }
 
 /** The labels of a family and the values that each has; what is a histogram's own is none. */

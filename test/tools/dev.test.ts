@@ -16,6 +16,7 @@ import {
   run,
   start,
 } from '../support/dev-stack.ts';
+import { parseExposition } from '../support/exposition.ts';
 import { eventually } from '../support/stack.ts';
 
 afterEach(cleanUp);
@@ -34,6 +35,11 @@ describe('npm start', () => {
     const admin = await AdminClient.enter(described.baseUrl, described.admin, 'Acme Admin');
     const organization = await admin.call('GET', `/organizations/${described.organization.id}`);
     expect(organization).toMatchObject({ settings: { signatureHints: true } });
+    const { url, token } = described.edgeMetrics;
+    const scraped = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+    const figures = parseExposition(await scraped.text());
+    const answers = figures.get('sitewire_edge_http_answers_total')?.samples ?? [];
+    expect(answers.find(({ labels }) => labels.code === '200')?.value).toBeGreaterThan(0);
 
     stack.process.kill('SIGTERM');
     expect(await stack.ended).toBe(0);

@@ -7,6 +7,7 @@ import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { LINK_PATHS, READY_PATH } from '../../protocol/link/proof.ts';
 import { app, ROUTES } from '../../worker/app.ts';
 import type { Who } from '../../worker/auth/door.ts';
+import { METRICS_PATH } from '../../worker/metrics/metrics.ts';
 import { type AnyRoute, errorsOf } from '../../worker/route.ts';
 import { CALLERS, type Caller, Callers } from '../support/workerd/callers.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '../support/workerd/routes.ts';
@@ -169,13 +170,13 @@ describe('no route is forgotten', () => {
     expect(new Set(ROUTES.map(nameOf)).size).toBe(ROUTES.length);
   });
 
-  it('the app has no path beside the list, but for the bridges’ (style: HTTP)', () => {
+  it('the app has no path beside the list, but for the bridges’ and the scraper’s (style: HTTP)', () => {
     const mounted = app.routes
       .filter(({ method }) => method !== 'ALL')
       .map(({ method, path }) => `${method} ${path}`);
     const listed = ROUTES.map((route) => nameOf(route).replace(/\{(\w+)\}/g, ':$1'));
-    const links = [...Object.values(LINK_PATHS), READY_PATH].map((path) => `GET ${path}`);
-    expect([...new Set(mounted)].sort()).toEqual([...listed, ...links].sort());
+    const others = [...Object.values(LINK_PATHS), READY_PATH, METRICS_PATH].map((path) => `GET ${path}`);
+    expect([...new Set(mounted)].sort()).toEqual([...listed, ...others].sort());
   });
 
   it('each says in the document what its door answers [C-10]', () => {

@@ -1,6 +1,7 @@
 /** The upgrade of an AMQP client: bridge proof, then the key as in any connect, then the key's own object. */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
+import type { PartnerRefusal } from '../../durable-objects/figures/families.ts';
 import { writeConnected, writeRefusedConnection } from '../../durable-objects/registry/audit-events.ts';
 import { markUsed } from '../../durable-objects/registry/key-use.ts';
 import { reasonOf } from '../../durable-objects/registry/reason.ts';
@@ -9,6 +10,7 @@ import type { BridgeProof } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';
 import { isAllowedAddress } from '../auth/address.ts';
 import type { AppContext } from '../env.ts';
+import { count } from '../metrics/counts.ts';
 import { type ApiKey, findApiKey, organizationOfKey, takeProbe } from '../registry/api-keys.ts';
 import { organizationOfSlug } from '../registry/organizations.ts';
 import { basicCredentials, linkVersion, verifyBridge } from './bridge-proof.ts';
@@ -27,16 +29,16 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   if (!credentials || !apiKey || apiKey.slug !== credentials.username) {
     const username = credentials?.username ?? '';
     const organizationId = apiKey?.organizationId ?? (await organizationOf(c, username));
-    await auditRefusal(c, proof, { username, organizationId }, 'bad key', now);
+    await noteRefusal(c, proof, { username, organizationId }, 'bad key', now);
     return refusalResponse('UNAUTHORIZED', 'Invalid API key');
   }
   const who = { username: apiKey.slug, organizationId: apiKey.organizationId };
   if (!mayConnect(apiKey.scopes)) {
-    if (!isProbe) await auditRefusal(c, proof, who, 'missing scope', now);
+    if (!isProbe) await noteRefusal(c, proof, who, 'missing scope', now);
     return refusalResponse('FORBIDDEN', 'The API key lacks the scope vcp:connect');
   }
   if (!isProbe && !isAllowedAddress(proof.address, apiKey.allowedIps)) {
-    await auditRefusal(c, proof, who, 'address', now);
+    await noteRefusal(c, proof, who, 'address', now);
     return refusalResponse('FORBIDDEN', 'The client address is not allowed for this API key');
   }
 
@@ -55,7 +57,7 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   if (response.status === 404) return await next();
   if (response.status !== 101) {
     const why = response.status === 409 ? 'connection limit' : 'key ended';
-    if (!isProbe) await auditRefusal(c, proof, who, why, now);
+    if (!isProbe) await noteRefusal(c, proof, who, why, now);
     return response;
   }
   // Later bridges tell the object of connection.open: the connection begins there. This one does not.
@@ -83,14 +85,15 @@ async function organizationOf(c: Context<AppContext>, username: string): Promise
   return (await organizationOfSlug(c.env.DB, username)) ?? (await organizationOfKey(c.env.DB, username));
 }
 
-/** Nobody's attempt is nobody's row. */
-async function auditRefusal(
+/** Counted, and told to the audit log of whose attempt it was: nobody's is nobody's row. */
+async function noteRefusal(
   c: Context<AppContext>,
   proof: BridgeProof,
   who: { username: string; organizationId: string | undefined },
-  reason: string,
+  reason: PartnerRefusal,
   now: number,
 ): Promise<void> {
+  count(c, `refused_dials/partner/${reason}`);
   const { username, organizationId } = who;
   if (!organizationId) return;
   const refused = { organizationId, username, address: proof.address, reason };

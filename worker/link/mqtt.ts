@@ -11,6 +11,7 @@ import { isUuid } from '../../protocol/ids.ts';
 import { type BridgeProof, LINK_PATHS } from '../../protocol/link/proof.ts';
 import type { AppContext } from '../env.ts';
 import { siteIdOf, siteOf } from '../lifecycle/device-site.ts';
+import { count } from '../metrics/counts.ts';
 import { type DialingDevice, findDialingDevice } from '../registry/devices.ts';
 import { basicCredentials, linkVersion, verifyBridge } from './bridge-proof.ts';
 
@@ -33,8 +34,12 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
     proof.fingerprint === ''
       ? await tokenOf(c.env.TOKEN_KEYS, device, credentials?.password ?? '')
       : certificateOf(device, proof.fingerprint, now);
-  if (!credential.ok) return await refuse(c, device, proof, credential);
+  if (!credential.ok) {
+    count(c, 'refused_dials/device/bad credential');
+    return await refuse(c, device, proof, credential);
+  }
   if (device?.status !== 'ACTIVE') {
+    count(c, 'refused_dials/device/not active');
     const reason = `the device is ${device?.status ?? 'unknown'}`;
     return await refuse(c, device, proof, { isOurs: true, reason });
   }
@@ -53,6 +58,7 @@ export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   };
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };
   const response = await siteOf(c.env, device).fetch(new Request('https://site/link', { headers }));
+  if (response.status === 401) count(c, 'refused_dials/device/not active');
   return response.status === 404 ? await next() : response;
 });
 

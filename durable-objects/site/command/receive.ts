@@ -14,6 +14,7 @@ import { type DispatchWindow, windowOf } from '../dispatch/dispatch.ts';
 import { dispatch } from '../dispatch/send-command.ts';
 import { makeRoom } from '../dispatch/waiting.ts';
 import { acknowledgementEvent, type EventSubject, violationAlarms } from '../event/events.ts';
+import { raise } from '../event/raise.ts';
 import type { SiteParts } from '../parts.ts';
 import { beginEmergency, enter } from '../plan/settle.ts';
 import type { PlanEntry } from '../plan/stack.ts';
@@ -202,11 +203,12 @@ function answer(
   acknowledgement: Acknowledgement,
   violations: readonly Violation[],
 ): void {
-  site.outbox.emit(
-    turn,
-    acknowledgementEvent(about, acknowledgement, turn.now),
-    ...violationAlarms(about, violations, site.keysToldOf(turn, about.keyId), turn.now),
-  );
+  const { status, rejectionCode } = acknowledgement;
+  if (status !== 'REJECTED') site.counts.add(turn, `acknowledgements/${status}/`);
+  else if (rejectionCode) site.counts.add(turn, `acknowledgements/REJECTED/${rejectionCode}`);
+  site.outbox.emit(turn, acknowledgementEvent(about, acknowledgement, turn.now));
+  const keysFor = site.keysToldOf(turn, about.keyId);
+  raise(turn, site, 'CONSTRAINT_VIOLATION', violationAlarms(about, violations, keysFor, turn.now));
 }
 
 function bind(

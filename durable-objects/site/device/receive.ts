@@ -87,6 +87,7 @@ export function receiveFrames(
 function noteDropped(turn: Turn, site: SiteParts, deviceId: string, dropped: readonly Dropped[]): void {
   for (const [reason, of] of Map.groupBy(dropped, (one) => one.reason)) {
     site.diagnostics.countDropped(turn, deviceId, reason, of.length);
+    site.counts.add(turn, `device_dropped/${reason}`, of.length);
   }
   for (const { topic, reason, detail, expected = null } of dropped.slice(-LIMIT.diagnosticsEntries)) {
     site.diagnostics.addDrop(turn, deviceId, { topic, reason, detail, expected });

@@ -9,6 +9,7 @@ import {
   expiryAlarm,
   violationAlarms,
 } from '../event/events.ts';
+import { raise } from '../event/raise.ts';
 import type { SiteParts } from '../parts.ts';
 import { DEVICE_FAILED, hasEnded, outcomeOf, targetsOf, wasTold } from './dispatch.ts';
 import { type DispatchRow, OWN, PLAN_OWN } from './rows.ts';
@@ -32,7 +33,7 @@ export function expireCommand(turn: Turn, site: SiteParts, command: CommandRow):
 
 function raiseExpiry(turn: Turn, site: SiteParts, command: CommandRow, deviceId: string | undefined): void {
   const { keyIds } = site.registry;
-  site.outbox.emit(turn, ...expiryAlarm(subjectOf(command), deviceId, keyIds, turn.now));
+  raise(turn, site, 'COMMAND_EXPIRED', expiryAlarm(subjectOf(command), deviceId, keyIds, turn.now));
 }
 
 /** It may not go out any more as things are: a limit that it breaks is an alarm. */
@@ -50,7 +51,8 @@ export function raiseViolation(
 ): void {
   const about = subjectOf(command);
   const keysFor = site.keysToldOf(turn, about.keyId);
-  site.outbox.emit(turn, ...violationAlarms(about, [violation], keysFor, turn.now, outcome));
+  const alarms = violationAlarms(about, [violation], keysFor, turn.now, outcome);
+  raise(turn, site, 'CONSTRAINT_VIOLATION', alarms);
 }
 
 /** Without a reason its device said no more than that it failed. */
@@ -76,7 +78,8 @@ function failSlot(turn: Turn, site: SiteParts, reason: string | null): void {
   const why = reason ?? DEVICE_FAILED;
   site.schedules.skip(turn, told, why);
   const { keyIds } = site.registry;
-  site.outbox.emit(turn, ...droppedAlarm(subjectOf(command), why, keyIds, turn.now, told.slotIndex));
+  const alarms = droppedAlarm(subjectOf(command), why, keyIds, turn.now, told.slotIndex);
+  raise(turn, site, 'SETPOINT_DEVIATION', alarms);
   site.plan.touch();
 }
 
@@ -131,7 +134,8 @@ function endAll(turn: Turn, site: SiteParts, command: CommandRow, outcome: Comma
   // Its command had its verdict already, and nothing reopens that: an alarm tells that it stands no longer.
   if (!isOpen(command) && site.plan.entries.find(command.sequence)) {
     const { keyIds } = site.registry;
-    site.outbox.emit(turn, ...droppedAlarm(subjectOf(command), outcome.reason, keyIds, turn.now));
+    const alarms = droppedAlarm(subjectOf(command), outcome.reason, keyIds, turn.now);
+    raise(turn, site, 'SETPOINT_DEVIATION', alarms);
   }
   failCommand(turn, site, command.sequence, outcome.reason);
 }
@@ -153,6 +157,7 @@ export function failCommand(turn: Turn, site: SiteParts, sequence: number, reaso
 export function finish(turn: Turn, site: SiteParts, command: CommandRow, outcome: CommandOutcome): void {
   if (!isOpen(command)) return;
   site.commands.markEnded(turn, command, outcome);
+  site.counts.add(turn, `executions/${outcome.status}`);
   const details = { targetValueKw: command.target_value_kw, ...outcome };
   site.outbox.emit(turn, executionEvent(subjectOf(command), outcome.status, details, turn.now));
 }

@@ -2,6 +2,7 @@
  * Alarms that stand for a state: one open per type and target, RAISED when the state begins and CLEARED when it ends,
  * each once, to every key that may see the plant [C-8.3].
  */
+import type { OwnCounts } from '../../figures/counts.ts';
 import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
@@ -12,12 +13,14 @@ export class StandingAlarms {
   readonly #facts: Facts<'alarms'>;
   readonly #registry: PlantCopy;
   readonly #outbox: Outbox;
+  readonly #counts: OwnCounts;
   #open: readonly OpenAlarm[];
 
-  constructor(facts: Facts<'alarms'>, registry: PlantCopy, outbox: Outbox) {
+  constructor(facts: Facts<'alarms'>, registry: PlantCopy, outbox: Outbox, counts: OwnCounts) {
     this.#facts = facts;
     this.#registry = registry;
     this.#outbox = outbox;
+    this.#counts = counts;
     this.#open = facts.get<OpenAlarm[]>('alarms') ?? [];
   }
 
@@ -30,8 +33,10 @@ export class StandingAlarms {
     const raised = begun.map((state) => ({ ...state, raisedAtMs: turn.now, alarmId: crypto.randomUUID() }));
     for (const alarm of ended)
       this.#outbox.emit(turn, ...standingAlarmEvents(alarm, turn.now, keyIds, turn.now));
-    for (const alarm of raised)
+    for (const alarm of raised) {
+      this.#counts.add(turn, `alarms/${alarm.type}`);
       this.#outbox.emit(turn, ...standingAlarmEvents(alarm, null, keyIds, turn.now));
+    }
     const before = this.#open;
     turn.undo(() => {
       this.#open = before;

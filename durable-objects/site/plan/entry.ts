@@ -9,6 +9,7 @@ import { fail, finish, subjectOf } from '../dispatch/ends.ts';
 import type { DispatchRow } from '../dispatch/rows.ts';
 import { readCommand } from '../dispatch/waiting.ts';
 import { deviationAlarm, executionEvent } from '../event/events.ts';
+import { raise } from '../event/raise.ts';
 import type { SiteParts } from '../parts.ts';
 import { measure } from './measure.ts';
 import type { KeptEntry, Span } from './rows.ts';
@@ -79,7 +80,8 @@ export function judgeEntry(turn: Turn, site: SiteParts, entry: KeptEntry): void 
   finish(turn, site, command, verdict);
   if (verdict.status === 'DEVIATED') {
     const about = subjectOf(command);
-    site.outbox.emit(turn, ...deviationAlarm(about, verdict, site.registry.keyIds, turn.now));
+    const alarms = deviationAlarm(about, verdict, site.registry.keyIds, turn.now);
+    raise(turn, site, 'SETPOINT_DEVIATION', alarms);
   }
 }
 

@@ -19,6 +19,7 @@ import { expireCommand, fail, failCommand, finish, raiseViolation, subjectOf } f
 import type { DispatchRow, DispatchState } from '../dispatch/rows.ts';
 import { dispatch } from '../dispatch/send-command.ts';
 import { executionEvent, expiryAlarm } from '../event/events.ts';
+import { raise } from '../event/raise.ts';
 import type { SiteParts } from '../parts.ts';
 import type { SiteFacts } from '../site-facts.ts';
 import type { OpenSchedule, StandingSlot } from './rows.ts';
@@ -147,7 +148,8 @@ function complete(turn: Turn, site: SiteParts, schedule: OpenSchedule, command: 
   site.schedules.end(turn, schedule, status);
   if (status === 'FAILED' && skipped === undefined) {
     const { gatewayId } = site.facts(turn);
-    site.outbox.emit(turn, ...expiryAlarm(subjectOf(command), gatewayId, site.registry.keyIds, turn.now));
+    const alarms = expiryAlarm(subjectOf(command), gatewayId, site.registry.keyIds, turn.now);
+    raise(turn, site, 'COMMAND_EXPIRED', alarms);
   }
   const reason = skipped ?? (status === 'FAILED' ? 'EXPIRED' : null);
   finish(turn, site, command, { status, reason });

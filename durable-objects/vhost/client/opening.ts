@@ -17,6 +17,7 @@ export function openConnection(turn: Turn, vhost: VhostParts, connectionId: stri
   const address = sockets.addressOf(connectionId);
   const isRight = named === record.vhost;
   if (isRight) key.noteConnection(turn);
+  else vhost.counts.add(turn, 'refused_dials/partner/vhost');
   turn.send(() => {
     const told = isRight
       ? writeConnected(database, { organizationId, keyId, keyPrefix }, address, turn.now)

@@ -45,6 +45,8 @@ export class Broker {
   readonly #connections: Connections;
   readonly #leases: Leases;
   #frames = new Map<string, VhostLinkDown[]>();
+  /** Events since this broker was made. */
+  published = 0;
 
   constructor(queues: Queues, consumerRows: ConsumerRows, connections: Connections, now: number) {
     this.queues = queues;
@@ -55,8 +57,14 @@ export class Broker {
 
   /** An event to the queue of ours that it is for, and to the partner's own that are bound to it. */
   publish(turn: Turn, name: QueueName, message: Message, keptBy?: KeptBy): void {
+    this.published += 1;
     this.queues.ours(name).push(turn, message, keptBy);
     this.queues.own.push(turn, message, keptBy);
+  }
+
+  /** How many messages of a queue clients hold. */
+  unackedCount(queue: Queue): number {
+    return this.#leases.ofQueue(queue);
   }
 
   // ends of consumers: what they hold stays held until their channel closes, as in RabbitMQ

@@ -12,6 +12,7 @@ export class Leases {
   /** Those of one owner in one queue share their entry. */
   readonly #held = new Map<number, Held>();
   readonly #entries = new Map<string, Held>();
+  readonly #byQueue = new Map<string, number>();
   readonly #byConsumer = new Map<string, number>();
   readonly #byChannel = new Map<string, number>();
   #next: number;
@@ -43,6 +44,7 @@ export class Leases {
     }
     entry.count += 1;
     this.#held.set(lease, entry);
+    bump(this.#byQueue, queue.key, 1);
     bump(this.#byConsumer, ownerKey(owner), 1);
     // What basic.get took counts toward no prefetch.
     if (tag !== null) bump(this.#byChannel, channelKey(connectionId, channel), 1);
@@ -65,6 +67,10 @@ export class Leases {
     for (const [lease, held] of this.#held) if (held.queue === queue) this.#letGo(lease, held);
   }
 
+  ofQueue(queue: Queue): number {
+    return this.#byQueue.get(queue.key) ?? 0;
+  }
+
   ofConsumer(owner: Owner): number {
     return this.#byConsumer.get(ownerKey(owner)) ?? 0;
   }
@@ -78,6 +84,7 @@ export class Leases {
     this.#held.delete(lease);
     held.count -= 1;
     if (held.count === 0) this.#entries.delete(`${queue.key}|${ownerKey(owner)}`);
+    bump(this.#byQueue, queue.key, -1);
     bump(this.#byConsumer, ownerKey(owner), -1);
     if (owner.tag !== null) bump(this.#byChannel, channelKey(owner.connectionId, owner.channel), -1);
   }

@@ -7,6 +7,7 @@ import type { Envelope } from '../../../protocol/envelope.ts';
 import type { PublishFrame } from '../../../protocol/link/vhost.ts';
 import { type CommandFamily, FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Env, SiteStub } from '../../env.ts';
+import type { OwnCounts } from '../../figures/counts.ts';
 import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
 import { FRESH_MS, findSite, type OrganizationCopy, RETRY_MS } from '../../registry/organization-copy.ts';
@@ -30,6 +31,7 @@ export interface PublisherParts {
   clock: Clock;
   calls: Calls;
   key: Key;
+  counts: OwnCounts;
   organization: OrganizationCopy;
   intake: EventIntake;
   store: EventStore;
@@ -109,7 +111,7 @@ export class Publisher implements LaneHost {
     publish: Publish,
     acceptedAtMs: number,
   ): Promise<void> {
-    const { organization, store, intake } = this.#parts;
+    const { organization, store, intake, counts } = this.#parts;
     const wanted = publish.envelope.siteId;
     try {
       await organization.refresh(key.organizationId, FRESH_MS);
@@ -131,7 +133,10 @@ export class Publisher implements LaneHost {
     }
     const event = unknownSiteEvent(key.keyId, pending.submission, this.now());
     const answers = confirms([pending], () => true);
-    await store.store((turn) => intake.tell(turn, wanted, event), answers);
+    await store.store((turn) => {
+      counts.add(turn, 'acknowledgements/REJECTED/DEVICE_OFFLINE');
+      intake.tell(turn, wanted, event);
+    }, answers);
   }
 
   /** The organization's settings decide whether a signature is needed: its copy must be there. */

@@ -3,6 +3,7 @@
 import { Site as ProductSite } from '../../../durable-objects/site.ts';
 import worker from '../../../worker/index.ts';
 
+export { Figures } from '../../../durable-objects/figures.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
 
 export { Vhost } from '../../../durable-objects/vhost.ts';

@@ -3,6 +3,7 @@
 import { Validator } from '@cfworker/json-schema';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
 import { ROUTES } from '../../../worker/app.ts';
+import { METRICS_PATH } from '../../../worker/metrics/metrics.ts';
 import { openApiDocument } from '../../../worker/openapi.ts';
 import type { AnyRoute } from '../../../worker/route.ts';
 
@@ -22,6 +23,8 @@ export async function checkAnswer(request: Request, response: Response): Promise
   // What bridges are answered is no part of the document: a socket, or that their proof is good.
   if (response.webSocket || request.method === 'HEAD') return;
   if (pathname === READY_PATH && response.status === 204) return;
+  // What a scraper reads has a format of its own.
+  if (pathname === METRICS_PATH && response.status === 200) return;
   const route = ROUTES.find((one) => isOf(one, request.method, pathname));
   const schema = route ? promised(route, response.status) : ERROR;
   const { valid, errors } = new Validator(

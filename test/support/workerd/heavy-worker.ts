@@ -9,6 +9,7 @@ import { Vhost } from '../../../durable-objects/vhost.ts';
 import worker from '../../../worker/index.ts';
 import type { Filling } from '../filling.ts';
 
+export { Figures } from '../../../durable-objects/figures.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
 
 const BLOCK_CHARS = 8 * 1024;

@@ -23,7 +23,7 @@ import { BUCKET_MS } from '../../../protocol/telemetry.ts';
 import worker from '../../../worker/index.ts';
 import { FILL_PATH, type Filling, SIGNALS } from '../filling.ts';
 
-export { RequestCounter, Vhost } from '../../../worker/index.ts';
+export { Figures, RequestCounter, Vhost } from '../../../worker/index.ts';
 
 const HOUR = BUCKET_MS['1h'];
 const LEVELS = ['5m', '1h', '1d'] as const;

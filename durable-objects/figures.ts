@@ -1,0 +1,80 @@
+/**
+ * The edge's figures in one place: Sites and Vhosts tell it what they have counted and what they hold, the Worker what it
+ * answered, and Prometheus reads it. What has been read is stored, so that no count goes back; what has not may be lost in
+ * a crash, until its object tells it again.
+ */
+import { DurableObject } from 'cloudflare:workers';
+import type { Env } from './env.ts';
+import { expose } from './figures/expose.ts';
+import type { Counts } from './figures/families.ts';
+import { Ledger } from './figures/ledger.ts';
+import { FIGURES_MIGRATIONS } from './figures/migrations.ts';
+import type { FiguresRpc, Report } from './figures/report.ts';
+import { ReporterRows } from './figures/rows.ts';
+import { Clock } from './object/clock.ts';
+import { migrate } from './object/migrate.ts';
+import { Sql } from './object/sql.ts';
+import { type Turn, Turns } from './object/turn.ts';
+
+/** How long what nobody reads waits to be stored. */
+const STORE_MS = 60_000;
+
+export class Figures extends DurableObject<Env> implements FiguresRpc {
+  readonly #clock = new Clock();
+  readonly #rows: ReporterRows;
+  readonly #turns: Turns;
+  readonly #ledger: Ledger;
+  #isAlarmSet = false;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    migrate(ctx.storage, FIGURES_MIGRATIONS);
+    this.#rows = new ReporterRows(new Sql(ctx.storage));
+    this.#turns = new Turns(ctx, this.#clock, { ending: () => {}, ended: () => {} });
+    this.#ledger = new Ledger(this.#rows.all());
+  }
+
+  report(report: Report): void {
+    this.#ledger.take(report, this.#clock.now());
+    // A queue that fills and is left alone is told of once: that must not be lost.
+    if (report.queues || report.isOver) this.#store();
+    else this.#storeLater();
+  }
+
+  add(counts: Counts): void {
+    this.#ledger.add(counts);
+    this.#storeLater();
+  }
+
+  expose(version: string): string {
+    this.#store();
+    return expose(this.#ledger, version, this.#clock.now());
+  }
+
+  override alarm(): void {
+    this.#isAlarmSet = false;
+    this.#store();
+  }
+
+  #storeLater(): void {
+    if (this.#isAlarmSet || !this.#ledger.isChanged) return;
+    this.#isAlarmSet = true;
+    this.ctx.storage.setAlarm(this.#clock.now() + STORE_MS).catch((error: unknown) => {
+      console.error('alarm not set', { error });
+      this.#isAlarmSet = false;
+    });
+  }
+
+  #store(): void {
+    const changed = this.#ledger.takeChanged();
+    if (changed.length === 0) return;
+    this.#turns.run((turn) => {
+      for (const [object, entry] of changed) this.#write(turn, object, entry);
+    });
+  }
+
+  #write(turn: Turn, object: string, entry: ReturnType<Ledger['takeChanged']>[number][1]): void {
+    if (entry) this.#rows.set(turn, object, entry);
+    else this.#rows.delete(turn, object);
+  }
+}

@@ -1,0 +1,45 @@
+/** What objects told last, a row each. */
+import { boundedRow } from '../object/row-size.ts';
+import type { Sql } from '../object/sql.ts';
+import type { Turn } from '../object/turn.ts';
+import type { Entry } from './ledger.ts';
+import type { KeyQueues } from './report.ts';
+
+export type ReporterRow = { object: string; class: Entry['class']; counts: string; queues: string | null };
+
+export class ReporterRows {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  all(): [object: string, entry: Entry][] {
+    return this.#sql
+      .all<ReporterRow>('SELECT object, class, counts, queues FROM reporter')
+      .map(({ object, class: of, counts, queues }) => [
+        object,
+        {
+          class: of,
+          counts: JSON.parse(counts) as Record<string, number>,
+          queues: queues === null ? undefined : (JSON.parse(queues) as KeyQueues),
+          seenMs: 0,
+          atMs: 0,
+        },
+      ]);
+  }
+
+  set(turn: Turn, object: string, { class: of, counts, queues }: Entry): void {
+    turn.write(
+      'INSERT OR REPLACE INTO reporter (object, class, counts, queues) VALUES (?, ?, ?, ?)',
+      object,
+      of,
+      boundedRow(JSON.stringify(counts)),
+      queues ? boundedRow(JSON.stringify(queues)) : null,
+    );
+  }
+
+  delete(turn: Turn, object: string): void {
+    turn.write('DELETE FROM reporter WHERE object = ?', object);
+  }
+}

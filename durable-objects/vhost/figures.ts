@@ -1,0 +1,70 @@
+/** What a vhost tells of itself: how full its queues are, how old what they hold is, and what they dropped. */
+import { QUEUE_DROPS } from '../figures/families.ts';
+import type { KeyQueues, QueueFigures } from '../figures/report.ts';
+import type { Reported } from '../figures/reporter.ts';
+import type { VhostParts } from './parts.ts';
+import type { Queue } from './queue/queue.ts';
+
+export class VhostFigures implements Reported {
+  readonly class = 'Vhost';
+  readonly clock: VhostParts['clock'];
+  readonly #vhost: VhostParts;
+  #queuesMark = '';
+
+  constructor(vhost: VhostParts) {
+    this.#vhost = vhost;
+    this.clock = vhost.clock;
+  }
+
+  mark(): string {
+    return `${this.#state()}|${this.#markOfQueues()}`;
+  }
+
+  report(): ReturnType<Reported['report']> {
+    const state = this.#state();
+    if (state === 'open') return { counts: {}, queues: this.#queues() };
+    return { counts: {}, isOver: state === 'over' };
+  }
+
+  /** Queues start to fill at the key's first connection [C-6.1]. */
+  #state(): 'new' | 'open' | 'over' {
+    const { key } = this.#vhost;
+    if (!key.record) return 'new';
+    if (this.#vhost.hasEnded()) return 'over';
+    return key.record.firstConnectedAtMs === null ? 'new' : 'open';
+  }
+
+  /** What clients take as it comes is no news: most of it is acknowledged in milliseconds, and costs no alarm. */
+  #markOfQueues(): string {
+    const { broker, hasUnstored } = this.#vhost;
+    const queues = broker.queues.all();
+    const isWaiting = queues.some(({ readyCount }) => readyCount > 0);
+    if (isWaiting || !hasUnstored) {
+      const marks = queues.map((queue) => {
+        const { limit, age, deliveries, rejected } = queue.drops.counts;
+        return [queue.readyCount, broker.unackedCount(queue), limit + age + deliveries + rejected].join('/');
+      });
+      this.#queuesMark = [isWaiting ? broker.published : '', ...marks].join(' ');
+    }
+    return this.#queuesMark;
+  }
+
+  #queues(): KeyQueues {
+    const { key, broker } = this.#vhost;
+    const { slug: organization = '', keyId = '' } = key.record ?? {};
+    return { organization, key: keyId, queues: broker.queues.all().map((queue) => this.#figuresOf(queue)) };
+  }
+
+  #figuresOf(queue: Queue): QueueFigures {
+    const { broker } = this.#vhost;
+    const { counts } = queue.drops;
+    const dropped = QUEUE_DROPS.filter((reason) => counts[reason] > 0);
+    return {
+      queue: broker.queues.fullName(queue.key),
+      ready: queue.readyCount,
+      unacked: broker.unackedCount(queue),
+      oldestMs: queue.openSinceMs ?? null,
+      drops: Object.fromEntries(dropped.map((reason) => [reason, counts[reason]])),
+    };
+  }
+}

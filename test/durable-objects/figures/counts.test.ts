@@ -1,0 +1,94 @@
+/** What one object counts: told behind its turn, one call at a time, and nothing of what a turn does not keep [rule 3]. */
+import { runInDurableObject } from 'cloudflare:test';
+import { afterEach, expect, it, vi } from 'vitest';
+import { OwnCounts } from '../../../durable-objects/figures/counts.ts';
+import type { Counts } from '../../../durable-objects/figures/families.ts';
+import { Turns } from '../../../durable-objects/object/turn.ts';
+import { siteOf } from '../../support/workerd/world.ts';
+
+interface Bench {
+  counts: OwnCounts;
+  turns: Turns;
+  told: Counts[];
+  /** Answers the call that is under way. */
+  answer(error?: Error): Promise<void>;
+  pass(ms: number): void;
+}
+
+async function onBench(work: (bench: Bench) => Promise<void>): Promise<void> {
+  await runInDurableObject(siteOf(crypto.randomUUID()), async (_site, state) => {
+    let now = 1_000_000;
+    const told: Counts[] = [];
+    let call = Promise.withResolvers<void>();
+    let kept: Promise<void> = Promise.resolve();
+    const counts = new OwnCounts({
+      clock: { now: () => now },
+      tell: (given) => {
+        told.push(given);
+        call = Promise.withResolvers();
+        return call.promise;
+      },
+      keepAlive: (one) => {
+        kept = one;
+      },
+    });
+    const turns = new Turns(state, { now: () => now }, { ending: () => {}, ended: () => counts.tell() });
+    const answer = async (error?: Error) => {
+      if (error) call.reject(error);
+      else call.resolve();
+      await scheduler.wait(0);
+      await Promise.race([kept, scheduler.wait(0)]);
+    };
+    await work({ counts, turns, told, answer, pass: (ms) => (now += ms) });
+  });
+}
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+it('goes at once, writes no row, and what comes while a call is under way goes with the next, together', async () => {
+  await onBench(async ({ counts, turns, told, answer }) => {
+    turns.run((turn) => {
+      counts.add(turn, 'executions/FAILED');
+      counts.add(turn, 'executions/FAILED', 2);
+      counts.add(turn, 'alarms/METER_STALE', 0);
+    });
+    expect(told).toEqual([{ 'executions/FAILED': 3 }]);
+    for (let time = 0; time < 5; time++) turns.run((turn) => counts.add(turn, 'alarms/METER_STALE'));
+    expect(told).toHaveLength(1);
+    await answer();
+    expect(told.slice(1)).toEqual([{ 'alarms/METER_STALE': 5 }]);
+    await answer();
+    turns.run(() => {});
+    expect([told.length, turns.rowsWritten]).toEqual([2, 0]);
+  });
+});
+
+it('is nothing of a step that falls', async () => {
+  vi.spyOn(console, 'error').mockReturnValue(undefined);
+  await onBench(async ({ counts, turns, told }) => {
+    turns.run((turn) => {
+      counts.add(turn, 'device_messages');
+      turn.step(() => {
+        counts.add(turn, 'device_messages', 5);
+        throw new Error('not to stand');
+      });
+    });
+    expect(told).toEqual([{ device_messages: 1 }]);
+  });
+});
+
+it('that was not taken goes with what comes, a minute later at the earliest', async () => {
+  vi.spyOn(console, 'warn').mockReturnValue(undefined);
+  await onBench(async ({ counts, turns, told, answer, pass }) => {
+    turns.run((turn) => counts.add(turn, 'executions/FAILED'));
+    await answer(new Error('away'));
+    turns.run((turn) => counts.add(turn, 'executions/COMPLETED'));
+    expect(told).toHaveLength(1);
+    pass(60_000);
+    turns.run(() => {});
+    expect(told.slice(1)).toEqual([{ 'executions/FAILED': 1, 'executions/COMPLETED': 1 }]);
+    await answer();
+  });
+});

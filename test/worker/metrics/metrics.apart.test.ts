@@ -1,0 +1,203 @@
+/** `GET /metrics`: who may read the edge's figures, what stands there, and what the Worker itself counts. */
+import { env } from 'cloudflare:workers';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import documented from '../../../docs/monitoring.md?raw';
+import { Figures } from '../../../durable-objects/figures.ts';
+import { parseExposition } from '../../support/exposition.ts';
+import { deviceToken } from '../../support/workerd/device-tokens.ts';
+import { basic, dialAmqp, dialMqtt } from '../../support/workerd/door.ts';
+import { expectError, restRequest, send, settle } from '../../support/workerd/rest.ts';
+import { createKey, createOrganization, createPlant } from '../../support/workerd/world.ts';
+
+const OLD = 'an-old-token-of-the-scraper-32-characters';
+const NEW = 'a-new-token-of-the-scraper-32-characters-';
+
+function ask(authorization: string | undefined, METRICS_TOKEN: string | undefined = `${NEW}, ${OLD} `) {
+  const headers = authorization === undefined ? {} : { authorization };
+  return settle(restRequest('/metrics', { headers }), { METRICS_TOKEN } as { METRICS_TOKEN: string });
+}
+
+async function read() {
+  const response = await ask(`Bearer ${NEW}`);
+  expect(response.status).toBe(200);
+  return parseExposition(await response.text());
+}
+
+async function figure(name: string, labels: Record<string, string>): Promise<number> {
+  const samples = (await read()).get(`sitewire_edge_${name}`)?.samples ?? [];
+  const found = samples.find((sample) => JSON.stringify(sample.labels) === JSON.stringify(labels));
+  if (!found) throw new Error(`no sample of ${name}`);
+  return found.value;
+}
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+describe('the figures are read', () => {
+  it.each([
+    ['nothing', undefined],
+    ['another token', `Bearer ${NEW}x`],
+    ['the beginning of one', `Bearer ${NEW.slice(0, -1)}`],
+    ['both at once', `Bearer ${NEW}, ${OLD}`],
+    ['an empty one', 'Bearer '],
+    ['one as a password', basic('prometheus', NEW)],
+    ['one without its scheme', NEW],
+  ])('not by who shows %s: 401 in our envelope', async (_what, authorization) => {
+    const response = await ask(authorization);
+    expect(response.headers.get('www-authenticate')).toBe('Bearer');
+    await expectError(response, 401, 'UNAUTHORIZED');
+  });
+
+  it('by who shows the old or the new token, and not by the old one once it is dropped', async () => {
+    for (const token of [OLD, NEW]) {
+      const response = await ask(`Bearer ${token}`);
+      expect([response.status, response.headers.get('content-type')]).toEqual([
+        200,
+        'text/plain; version=0.0.4; charset=utf-8',
+      ]);
+      expect(response.headers.get('cache-control')).toBe('no-store');
+      await response.text();
+    }
+    await expectError(await ask(`Bearer ${OLD}`, NEW), 401, 'UNAUTHORIZED');
+  });
+
+  it('by no other method: there is no such path', async () => {
+    const headers = { authorization: `Bearer ${NEW}`, 'content-type': 'application/json' };
+    const request = restRequest('/metrics', { method: 'POST', headers, body: '{}' });
+    await expectError(await settle(request, { METRICS_TOKEN: NEW }), 404, 'NOT_FOUND');
+  });
+
+  it.each(['', ' ', undefined])(
+    'not at all where no token is set (%j): the path does not exist',
+    async (setting) => {
+      const unknown = await expectError(await send('/no-such-path'), 404, 'NOT_FOUND');
+      const request = restRequest('/metrics', { headers: { authorization: 'Bearer ' } });
+      const response = await settle(request, { METRICS_TOKEN: setting } as { METRICS_TOKEN: string });
+      expect(await expectError(response, 404, 'NOT_FOUND')).toEqual(unknown);
+    },
+  );
+
+  it('not by a token that is too short to be one', async () => {
+    const error = vi.spyOn(console, 'error').mockReturnValue(undefined);
+    await expectError(await ask(`Bearer ${NEW}`, `${NEW},short`), 500, 'INTERNAL_SERVER_ERROR');
+    expect(JSON.stringify(error.mock.calls)).not.toContain(NEW);
+  });
+
+  it('without the id of a version where the platform tells none', async () => {
+    const response = await settle(restRequest('/metrics', { headers: { authorization: `Bearer ${NEW}` } }), {
+      METRICS_TOKEN: NEW,
+      VERSION: { id: 'v-7' },
+    });
+    expect(await response.text()).toContain('sitewire_edge_build_info{version="v-7"} 1\n');
+  });
+});
+
+describe('what the Worker counts', () => {
+  it('is the answers of REST by code, and no others', async () => {
+    const organization = await createOrganization();
+    const { key } = await createKey(organization);
+    const codes = () =>
+      Promise.all(['200', '401', '404'].map((code) => figure('http_answers_total', { code })));
+    const before = await codes();
+    for (let time = 0; time < 3; time++) await send('/api/v1/vcp/sites', { key });
+    await send('/api/v1/vcp/sites');
+    await send('/api/v1/vcp/no-such', { key });
+    await send('/healthz');
+    const [good = 0, refused = 0, unknown = 0] = before;
+    expect(await codes()).toEqual([good + 3, refused + 1, unknown + 1]);
+  });
+
+  it('is who was not let in, partner or device, by reason', async () => {
+    const organization = await createOrganization();
+    const { gateway } = await createPlant(organization);
+    const key = await createKey(organization);
+    const scopeless = await createKey(organization, { scopes: ['plants:read'] });
+    const elsewhere = await createKey(organization, { allowedIps: ['198.51.100.1'] });
+    const dials: [client: string, reason: string, dial: () => Promise<Response>][] = [
+      ['partner', 'bad key', () => dialAmqp(organization, { key: `${key.key}x` })],
+      ['partner', 'missing scope', () => dialAmqp(organization, scopeless)],
+      ['partner', 'address', () => dialAmqp(organization, elsewhere)],
+      ['device', 'bad credential', () => dialMqtt(gateway.id, 'no token')],
+    ];
+    for (const [client, reason, dial] of dials) {
+      const before = await figure('refused_dials_total', { client, reason });
+      expect([reason, (await dial()).status]).toEqual([reason, expect.toSatisfy((status) => status >= 400)]);
+      expect([reason, await figure('refused_dials_total', { client, reason })]).toEqual([reason, before + 1]);
+    }
+    // Who is let in, and who has no proof, is not among them.
+    const all = async () =>
+      ((await read()).get('sitewire_edge_refused_dials_total')?.samples ?? []).map(({ value }) => value);
+    const before = await all();
+    expect((await dialMqtt(gateway.id, await deviceToken(gateway.id))).status).toBe(101);
+    expect((await dialAmqp(organization, key, { tamper: () => undefined })).status).toBe(404);
+    expect(await all()).toEqual(before);
+  });
+
+  it('is told again when it could not be told', async () => {
+    const before = await figure('http_answers_total', { code: '404' });
+    const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined);
+    vi.spyOn(console, 'error').mockReturnValue(undefined);
+    const add = vi.spyOn(Figures.prototype, 'add').mockImplementation(() => {
+      throw new Error('no room');
+    });
+    await send('/api/v1/no-such');
+    expect((await ask(`Bearer ${NEW}`)).status).toBe(200);
+    expect(warn).toHaveBeenCalled();
+    add.mockRestore();
+    expect(await figure('http_answers_total', { code: '404' })).toBe(before + 1);
+  });
+
+  it('delays no answer, though its object does not answer', async () => {
+    const never = { add: () => new Promise(() => {}) };
+    const FIGURES = { idFromName: () => ({}), get: () => never } as unknown as typeof env.FIGURES;
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 60_000 });
+    const { default: worker } = await import('../../../worker/index.ts');
+    const waits: Promise<unknown>[] = [];
+    const context = {
+      waitUntil: (work: Promise<unknown>) => void waits.push(work),
+      passThroughOnException() {},
+    };
+    const request = restRequest('/api/v1/openapi.json');
+    const response = await worker.fetch(request, { ...env, FIGURES }, context as unknown as ExecutionContext);
+    vi.useRealTimers();
+    expect([response.status, waits.length]).toEqual([200, 1]);
+  });
+});
+
+describe('the document and the endpoint', () => {
+  const rows = [...documented.matchAll(/^\| `(sitewire_edge_\w+)` \| (\w+) \|([^|]*)\| (.+) \|$/gm)];
+
+  it('name the same figures, of the same types', async () => {
+    const scraped = [...(await read())].map(([name, { type }]) => [name, type]);
+    expect(rows.map(([, name, type]) => [name, type])).toEqual(scraped);
+  });
+
+  it('name the same labels', async () => {
+    const organization = await createOrganization();
+    const queue = { queue: 'q', ready: 1, unacked: 0, oldestMs: 0, drops: {} };
+    await env.FIGURES.get(env.FIGURES.idFromName('figures')).report({
+      object: 'documented',
+      class: 'Vhost',
+      atMs: 1,
+      counts: {},
+      queues: { organization: organization.slug, key: 'k', queues: [queue] },
+    });
+    const families = await read();
+    for (const [, name = '', , labels = ''] of rows) {
+      const [sample] = families.get(name)?.samples ?? [];
+      const named = [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label);
+      expect([name, Object.keys(sample?.labels ?? {})]).toEqual([name, named]);
+    }
+  });
+
+  it('name every reason that there is', async () => {
+    const families = await read();
+    for (const name of ['device_dropped_messages_total', 'refused_dials_total', 'executions_total']) {
+      const row = rows.find(([, of]) => of === `sitewire_edge_${name}`)?.[4];
+      for (const { labels } of families.get(`sitewire_edge_${name}`)?.samples ?? []) {
+        for (const value of Object.values(labels)) expect(row).toContain(`\`${value}\``);
+      }
+    }
+  });
+});

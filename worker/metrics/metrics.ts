@@ -1,0 +1,44 @@
+/** `GET /metrics`: the edge's figures, for who has the token. Without one in the environment the path does not exist. */
+import { createMiddleware } from 'hono/factory';
+import { CONTENT_TYPE } from '../../durable-objects/figures/exposition.ts';
+import { figuresOf } from '../../durable-objects/figures/stub.ts';
+import { equalText, sha256Hex } from '../../durable-objects/secrets/hmac.ts';
+import type { AppContext } from '../env.ts';
+import { ApiError } from '../http/error-response.ts';
+import { tellCounts } from './counts.ts';
+
+export const METRICS_PATH = '/metrics';
+const MIN_TOKEN_CHARACTERS = 32;
+
+export const getMetrics = createMiddleware<AppContext>(async (c, next) => {
+  const tokens = tokensOf(c.env.METRICS_TOKEN);
+  if (tokens.length === 0) return await next();
+  if (!isOneOf(tokens, bearerOf(c.req.raw.headers))) {
+    throw new ApiError('UNAUTHORIZED', 'A good bearer token is needed', {
+      headers: { 'www-authenticate': 'Bearer' },
+    });
+  }
+  await tellCounts(c.env);
+  const text = await figuresOf(c.env).expose(c.env.VERSION?.id ?? '');
+  return c.body(text, 200, { 'content-type': CONTENT_TYPE, 'cache-control': 'no-store' });
+});
+
+/** Throws when one of them is too short to be one. */
+function tokensOf(setting = ''): string[] {
+  if (setting.trim() === '') return [];
+  const tokens = setting.split(',').map((token) => token.trim());
+  if (tokens.some((token) => token.length < MIN_TOKEN_CHARACTERS)) {
+    throw new Error(`METRICS_TOKEN must have at least ${MIN_TOKEN_CHARACTERS} characters`);
+  }
+  return tokens;
+}
+
+function bearerOf(headers: Headers): string {
+  return /^Bearer +(\S+) *$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
+}
+
+/** By their digests, and all of them: the time that it takes tells nothing. */
+function isOneOf(tokens: readonly string[], shown: string): boolean {
+  const digest = sha256Hex(shown);
+  return tokens.map((token) => equalText(sha256Hex(token), digest)).includes(true);
+}
