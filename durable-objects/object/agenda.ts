@@ -44,7 +44,7 @@ export class Agenda {
     try {
       this.#turns.run((turn) => {
         for (const source of this.#sources) this.#runSource(source, turn);
-        for (const source of this.#sources) source.ride?.(turn);
+        for (const source of this.#sources) if (source.ride) turn.step(() => source.ride?.(turn));
       });
     } catch (error) {
       console.error('agenda failed', { error });

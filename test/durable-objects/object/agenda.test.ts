@@ -41,6 +41,16 @@ class Source implements DueSource {
   }
 }
 
+/** Nothing of it is ever due. */
+class Rider extends Source {
+  readonly ride: (turn: Turn) => void;
+
+  constructor(ride: (turn: Turn) => void) {
+    super(undefined);
+    this.ride = ride;
+  }
+}
+
 function done(_turn: Turn, source: Source): void {
   source.dueAtMs = undefined;
 }
@@ -303,6 +313,17 @@ describe('a source that throws', () => {
       await agenda.load();
       ringAt(T);
       expect(notes()).toEqual(['a', 'c']);
+    });
+  });
+
+  it('that only rides with an alarm is undone alone, too, and rides behind all that is due [rule 10]', async () => {
+    const note = (text: string) => (turn: Turn) => turn.write('INSERT INTO note (text) VALUES (?)', text);
+    const riders = [new Rider((turn) => void note('first')(turn)), new Rider(fail)];
+    const sources = [...riders, new Rider((turn) => void note('last')(turn)), new Source(T, whole, 'due')];
+    await onBench(sources, async ({ agenda, ringAt, notes }) => {
+      await agenda.load();
+      ringAt(T);
+      expect(notes()).toEqual(['due', 'first', 'last']);
     });
   });
 
