@@ -57,8 +57,8 @@ class LongestFirst extends BaseSequencer {
 
 /**
  * Projects: `workerd` and `workerd apart` run the objects and the Worker inside the real runtime, with the real D1;
- * `node` runs what a Node process runs: protocol, bridge, tools, the suites that drive a whole stack from outside, and the pure
- * rules of the objects.
+ * `light` and `node` run what a Node process runs: protocol, bridge and the pure rules of the objects; and, each file in a
+ * process of its own, tools and the suites that drive a whole stack from outside.
  */
 export default defineConfig({
   test: {
@@ -96,7 +96,17 @@ export default defineConfig({
       {
         test: {
           name: 'node',
-          include: ['test/{protocol,bridge,tools,conformance,system}/**/*.test.ts', 'test/*.test.ts', PURE],
+          include: ['test/{tools,conformance,system}/**/*.test.ts'],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: 'light',
+          // Files share a process, which is half of what they cost: each closes what it opens.
+          isolate: false,
+          include: ['test/{protocol,bridge}/**/*.test.ts', 'test/*.test.ts', PURE],
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },
