@@ -116,6 +116,9 @@ export class Metrics {
 
   constructor(version = '') {
     collectDefaultMetrics({ register: this.registry });
+    // Gauges under names of counters.
+    for (const what of ['handles', 'requests', 'resources'])
+      this.registry.removeSingleMetric(`nodejs_active_${what}_total`);
     this.#tallied(
       'published_total',
       'Messages that clients published and that left for the edge',

@@ -219,11 +219,4 @@ export const SITE_MIGRATIONS: readonly Migration[] = [
     lowest: 7,
     sql: SCHEDULE_TABLES,
   },
-  {
-    // How many messages ever came rides in the journal's row, for the figures. Older code begins to count anew.
-    lowest: 7,
-    sql: `
-    ALTER TABLE journal_block ADD COLUMN stored_count INTEGER NOT NULL DEFAULT 0;
-    `,
-  },
 ];

@@ -28,9 +28,13 @@ afterAll(async () => {
   certificates.remove();
 });
 
-async function families(): Promise<Family[]> {
+async function allFamilies(): Promise<Family[]> {
   const response = await fetch(`http://${ADDRESS}:${bridge.ports.metrics}/metrics`);
-  return readExposition(await response.text()).filter(({ name }) => !FOREIGN.test(name));
+  return readExposition(await response.text());
+}
+
+async function families(): Promise<Family[]> {
+  return (await allFamilies()).filter(({ name }) => !FOREIGN.test(name));
 }
 
 /** A metric with these labels has that value in the end. */
@@ -39,6 +43,11 @@ function untilMetric(line: string, value: number): Promise<void> {
 }
 
 describe('each metric of a bridge', () => {
+  it('ends in _total if it is a counter, and only then, those of Node among them', async () => {
+    for (const { name, type } of await allFamilies())
+      expect([name, name.endsWith('_total')]).toEqual([name, type === 'counter']);
+  });
+
   it('has a name of its own, a help and a type, and its name says its unit', async () => {
     const all = await families();
     expect(all.length).toBeGreaterThan(10);

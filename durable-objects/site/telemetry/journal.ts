@@ -19,7 +19,7 @@ import {
   readingsOf,
   type StoredReading,
 } from './entry.ts';
-import type { BlockHeadRow, JournalRows, Riders } from './rows.ts';
+import type { BlockHeadRow, JournalRows } from './rows.ts';
 import { type Sample, type SignalOrigin, Snapshot } from './snapshot.ts';
 
 /** How often the snapshot is stored while messages come: sooner only when so many characters of them came. */
@@ -32,13 +32,17 @@ export interface Reading {
 }
 
 /** The block that is being filled. */
-interface BlockHead extends Riders {
+interface BlockHead {
   id: number;
   openedAtMs: number;
   lastAtMs: number;
   /** What all blocks before it held, since the first there ever was. */
   startsAt: number;
   size: number;
+  /** When the last telemetry event went to partners: rides in the same row, for nothing. */
+  eventAtMs: number;
+  /** What is remembered of the alert rules rides there, too. */
+  alerts: string;
 }
 
 /** The snapshot as it is stored; entries received since then are read back from the journal. */
@@ -121,11 +125,6 @@ export class Journal {
     return this.#open()?.eventAtMs ?? 0;
   }
 
-  /** Messages that ever came. */
-  get storedCount(): number {
-    return this.#open()?.storedCount ?? 0;
-  }
-
   /** What is remembered of the alert rules; empty while there is nothing. */
   get alerts(): string {
     return this.#open()?.alerts ?? '';
@@ -160,8 +159,7 @@ export class Journal {
     const origin = this.#host.origin(first.entry.deviceId);
     const as = meaningOf(origin);
     const entries = readings.map(({ entry, data }) => (data ? { ...entry, as } : entry));
-    const storedCount = this.storedCount + entries.length;
-    const head = this.#write(turn, entries, { eventAtMs, alerts, storedCount });
+    const head = this.#write(turn, entries, { eventAtMs, alerts });
     const { replay, snapshot } = this;
     turn.remember(() => {
       this.#head = head;
@@ -205,7 +203,11 @@ export class Journal {
     return this.#rows.headsFrom(block);
   }
 
-  #write(turn: Turn, entries: readonly JournalEntry[], riders: Riders): BlockHead | undefined {
+  #write(
+    turn: Turn,
+    entries: readonly JournalEntry[],
+    riders: Pick<BlockHead, 'eventAtMs' | 'alerts'>,
+  ): BlockHead | undefined {
     let head = this.#open();
     let pending = '';
     const flush = () => {
@@ -263,7 +265,6 @@ export class Journal {
             size: row.size,
             eventAtMs: row.event_at_ms,
             alerts: row.alerts,
-            storedCount: row.stored_count,
           }
         : null;
     }

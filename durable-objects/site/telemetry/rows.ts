@@ -16,19 +16,13 @@ export type JournalBlockRow = {
   size: number;
   event_at_ms: number;
   alerts: string;
-  /** Messages that ever came, this block's included. */
-  stored_count: number;
   data: string;
 };
 
-/** What rides in the row of the open block, for nothing. */
+/** What rides in the row of the open block. */
 export interface Riders {
-  /** When the last telemetry event went to partners. */
   eventAtMs: number;
-  /** What is remembered of the alert rules. */
   alerts: string;
-  /** Messages that ever came. */
-  storedCount: number;
 }
 
 /** Heads of blocks that are read at once. */
@@ -52,7 +46,7 @@ export class JournalRows implements Kept {
   /** The block that is being filled. */
   open(): BlockHeadRow | undefined {
     return this.#sql.one(
-      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts, stored_count FROM journal_block
+      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts FROM journal_block
        ORDER BY id DESC LIMIT 1`,
     );
   }
@@ -69,7 +63,7 @@ export class JournalRows implements Kept {
   /** The same blocks, without their data. */
   headsFrom(id: number): Iterable<BlockHeadRow> {
     return this.#sql.each<BlockHeadRow>(
-      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts, stored_count FROM journal_block
+      `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts FROM journal_block
        WHERE id > ? ORDER BY id LIMIT ?`,
       { key: 'id', from: id - 1, rows: HEADS },
     );
@@ -115,7 +109,7 @@ export class JournalRows implements Kept {
     if (oldest && isOld && oldest.id < this.#packedBlock()) {
       turn.write(
         `UPDATE journal_block SET id = ?, opened_at_ms = ?, last_at_ms = ?, starts_at = ?, size = ?, event_at_ms = ?,
-           alerts = ?, stored_count = ?, data = ? WHERE id = ?`,
+           alerts = ?, data = ? WHERE id = ?`,
         ...valuesOf(block, riders, turn.now),
         oldest.id,
       );
@@ -123,23 +117,22 @@ export class JournalRows implements Kept {
       return;
     }
     turn.write(
-      `INSERT INTO journal_block (id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts, stored_count,
-         data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO journal_block (id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts, data)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       ...valuesOf(block, riders, turn.now),
     );
   }
 
-  append(turn: Turn, id: number, lines: string, { eventAtMs, alerts, storedCount }: Riders): void {
+  append(turn: Turn, id: number, lines: string, { eventAtMs, alerts }: Riders): void {
     this.#grow(turn, lines.length);
     turn.write(
-      `UPDATE journal_block SET data = data || ?, size = size + ?, last_at_ms = ?, event_at_ms = ?, alerts = ?,
-         stored_count = ? WHERE id = ?`,
+      `UPDATE journal_block SET data = data || ?, size = size + ?, last_at_ms = ?, event_at_ms = ?, alerts = ?
+       WHERE id = ?`,
       boundedRow(lines),
       lines.length,
       turn.now,
       eventAtMs,
       alerts,
-      storedCount,
       id,
     );
   }
@@ -192,7 +185,6 @@ export class JournalRows implements Kept {
   }
 }
 
-function valuesOf({ id, starts_at: startsAt, data }: NewBlock, riders: Riders, now: number) {
-  const { eventAtMs, alerts, storedCount } = riders;
-  return [id, now, now, startsAt, data.length, eventAtMs, alerts, storedCount, boundedRow(data)];
+function valuesOf({ id, starts_at: startsAt, data }: NewBlock, { eventAtMs, alerts }: Riders, now: number) {
+  return [id, now, now, startsAt, data.length, eventAtMs, alerts, boundedRow(data)];
 }

@@ -28,7 +28,6 @@ async function setBack(siteId: string): Promise<void> {
     'DROP TABLE schedule',
     ...['raw', '5m', '1h', '1d'].map((level) => `DROP TABLE telemetry_${level}`),
     'ALTER TABLE journal_block DROP COLUMN alerts',
-    'ALTER TABLE journal_block DROP COLUMN stored_count',
     `UPDATE journal_block SET data = replace(data, '"*",{', '{')`,
     'UPDATE journal_block SET size = length(data)',
     "ALTER TABLE device ADD COLUMN secret_sealed TEXT NOT NULL DEFAULT ''",
