@@ -16,8 +16,8 @@ import { migrate } from './object/migrate.ts';
 import { Sql } from './object/sql.ts';
 import { type Turn, Turns } from './object/turn.ts';
 
-/** How long what nobody reads waits to be stored. */
-const STORE_MS = 60_000;
+/** How long what was told waits to be stored: an object that nobody calls leaves memory after ten seconds. */
+const STORE_MS = 5_000;
 
 export class Figures extends DurableObject<Env> implements FiguresRpc {
   readonly #clock = new Clock();

@@ -36,7 +36,6 @@ export type CountKey =
   | `acknowledgements/REJECTED/${RejectionCode}`
   | `executions/${Ended}`
   | `alarms/${Alarm['type']}`
-  | 'device_messages'
   | `device_dropped/${DeviceDropReason}`
   | `refused_dials/partner/${PartnerRefusal}`
   | `refused_dials/device/${DeviceRefusal}`
@@ -84,14 +83,6 @@ export const COUNTED: readonly CountFamily[] = [
     help: 'Alarms raised, by type; one counts once however many keys are told of it',
     labels: ['type'],
     values: ALARM_TYPES.map((type) => [type]),
-  },
-  {
-    key: 'device_messages',
-    name: 'sitewire_edge_device_messages_total',
-    type: 'counter',
-    help: 'Messages of devices that were stored: telemetry and status, not their acknowledgements of commands',
-    labels: [],
-    values: [[]],
   },
   {
     key: 'device_dropped',

@@ -10,12 +10,16 @@ export interface Entry {
   class: Report['class'] | 'none';
   counts: Record<string, number>;
   queues: KeyQueues | undefined;
-  /** When it told it; 0 when that was before this wake. */
+  /** When it told anything last. */
   seenMs: number;
-  /** When it was so, by its own clock; 0 as above. */
+  /** As storage has it. */
+  storedSeenMs: number;
+  /** When it was so, by its own clock; 0 when that was before this wake. */
   atMs: number;
 }
 
+/** Shorter than what counts as awake. */
+const SEEN_MS = 150_000;
 /** In the place of an object's id: the Worker's counts, and those of objects that are no more. */
 const WORKER = 'worker';
 const GONE = 'gone';
@@ -80,11 +84,13 @@ export class Ledger {
     const entry = known ?? this.#enter(report.object, report.class);
     entry.seenMs = now;
     entry.atMs = report.atMs;
-    if (this.#raise(entry.counts, report.counts)) this.#changed.add(report.object);
-    if (JSON.stringify(entry.queues) !== JSON.stringify(report.queues)) {
-      this.#setQueues(entry, report.queues);
-      this.#changed.add(report.object);
-    }
+    const isRaised = this.#raise(entry.counts, report.counts);
+    const isOther = JSON.stringify(entry.queues) !== JSON.stringify(report.queues);
+    if (isOther) this.#setQueues(entry, report.queues);
+    // Each time that it is seen would be a row.
+    if (!isRaised && !isOther && now - entry.storedSeenMs < SEEN_MS) return;
+    entry.storedSeenMs = now;
+    this.#changed.add(report.object);
   }
 
   /** More of what nobody sums up for itself. */
@@ -108,7 +114,7 @@ export class Ledger {
   }
 
   #enter(object: string, of: Entry['class']): Entry {
-    const entry: Entry = { class: of, counts: {}, queues: undefined, seenMs: 0, atMs: 0 };
+    const entry: Entry = { class: of, counts: {}, queues: undefined, seenMs: 0, storedSeenMs: 0, atMs: 0 };
     this.#entries.set(object, entry);
     return entry;
   }

@@ -11,7 +11,9 @@ export const FIGURES_MIGRATIONS: readonly Migration[] = [
       class TEXT NOT NULL,
       -- JSON: counts by key, and of a vhost its queues.
       counts TEXT NOT NULL,
-      queues TEXT
+      queues TEXT,
+      -- When it told anything last.
+      seen_ms INTEGER NOT NULL
     ) WITHOUT ROWID;
     `,
   },

@@ -63,7 +63,13 @@ export class Reporter implements DueSource {
 
   ride(turn: Turn): void {
     const isNews = this.#reported.mark() !== this.#told && this.#mayCallAtMs() <= turn.now;
-    if (isNews || turn.now - (this.#calledAtMs ?? 0) >= SIGN_MS) this.run(turn);
+    if (isNews || this.#isSignDue(turn.now)) this.run(turn);
+  }
+
+  /** One that has just woken knows neither its last sign nor what it told: the first goes by the clock, the rest is told anew. */
+  #isSignDue(now: number): boolean {
+    if (this.#calledAtMs !== undefined) return now - this.#calledAtMs >= SIGN_MS;
+    return this.#told !== undefined || now % SIGN_MS < PAUSE_MS;
   }
 
   #mayCallAtMs(): number {

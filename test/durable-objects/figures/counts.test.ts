@@ -69,13 +69,13 @@ it('is nothing of a step that falls', async () => {
   vi.spyOn(console, 'error').mockReturnValue(undefined);
   await onBench(async ({ counts, turns, told }) => {
     turns.run((turn) => {
-      counts.add(turn, 'device_messages');
+      counts.add(turn, 'executions/FAILED');
       turn.step(() => {
-        counts.add(turn, 'device_messages', 5);
+        counts.add(turn, 'executions/FAILED', 5);
         throw new Error('not to stand');
       });
     });
-    expect(told).toEqual([{ device_messages: 1 }]);
+    expect(told).toEqual([{ 'executions/FAILED': 1 }]);
   });
 });
 
