@@ -13,6 +13,9 @@ const PURE = 'test/**/*.pure.test.ts';
 /** Suites with a runtime of their own: what watches or changes a whole one, its timers, turns, reads of D1 or modules. */
 const APART = 'test/{worker,durable-objects}/**/*.apart.test.ts';
 
+/** Suites with a process of their own: they measure its memory, or change what it trusts. */
+const ALONE = ['test/bridge/amqp/content-memory.test.ts', 'test/bridge/edge-tls.test.ts'];
+
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/(week|examples|amqp\/)|system\//;
 
@@ -96,7 +99,7 @@ export default defineConfig({
       {
         test: {
           name: 'node',
-          include: ['test/{tools,conformance,system}/**/*.test.ts'],
+          include: ['test/{tools,conformance,system}/**/*.test.ts', ...ALONE],
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },
@@ -107,6 +110,7 @@ export default defineConfig({
           // Files share a process, which is half of what they cost: each closes what it opens.
           isolate: false,
           include: ['test/{protocol,bridge}/**/*.test.ts', 'test/*.test.ts', PURE],
+          exclude: [...configDefaults.exclude, ...ALONE],
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },
