@@ -107,7 +107,7 @@ describe('a stack that runs', () => {
   it('has its folder alone: of two starts at once one is refused', async () => {
     const folder = newFolder();
     const both = [run('dev.ts', folder), run('dev.ts', folder)];
-    const isRefused = (output: string) => output.includes(`a stack is running on ${folder} (process `);
+    const isRefused = (output: string) => output.includes(`a stack is running on ${folder} (`);
     const refused = await eventually(() => both.find((one) => isRefused(one.output())), 30_000);
     const other = both.find((one) => one !== refused);
     expect(await refused.ended).toBe(1);
