@@ -1,27 +1,27 @@
 /**
- * The edge's figures in one place: Sites and Vhosts tell it what they have counted and what they hold, the Worker what it
- * answered, and Prometheus reads it. What has been read is stored, so that no count goes back; what has not may be lost in
- * a crash, until its object tells it again.
+ * The edge's figures in one place: Sites and Vhosts tell it what they count and what they hold, the Worker what it
+ * answered, and Prometheus reads it. What has been read is stored, so that no count goes back; what was counted within the
+ * last seconds may be lost in a crash.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { Env } from './env.ts';
 import { expose } from './figures/expose.ts';
 import type { Counts } from './figures/families.ts';
-import { Ledger } from './figures/ledger.ts';
+import type { Ledger } from './figures/ledger.ts';
 import { FIGURES_MIGRATIONS } from './figures/migrations.ts';
 import type { FiguresRpc, Report } from './figures/report.ts';
-import { ReporterRows } from './figures/rows.ts';
+import { LedgerRows } from './figures/rows.ts';
 import { Clock } from './object/clock.ts';
 import { migrate } from './object/migrate.ts';
 import { Sql } from './object/sql.ts';
-import { type Turn, Turns } from './object/turn.ts';
+import { Turns } from './object/turn.ts';
 
 /** How long what was told waits to be stored: an object that nobody calls leaves memory after ten seconds. */
 const STORE_MS = 5_000;
 
 export class Figures extends DurableObject<Env> implements FiguresRpc {
   readonly #clock = new Clock();
-  readonly #rows: ReporterRows;
+  readonly #rows: LedgerRows;
   readonly #turns: Turns;
   readonly #ledger: Ledger;
   #isAlarmSet = false;
@@ -29,9 +29,9 @@ export class Figures extends DurableObject<Env> implements FiguresRpc {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     migrate(ctx.storage, FIGURES_MIGRATIONS);
-    this.#rows = new ReporterRows(new Sql(ctx.storage));
+    this.#rows = new LedgerRows(new Sql(ctx.storage));
     this.#turns = new Turns(ctx, this.#clock, { ending: () => {}, ended: () => {} });
-    this.#ledger = new Ledger(this.#rows.all());
+    this.#ledger = this.#rows.read();
   }
 
   report(report: Report): void {
@@ -47,8 +47,10 @@ export class Figures extends DurableObject<Env> implements FiguresRpc {
   }
 
   expose(version: string): string {
+    const now = this.#clock.now();
+    this.#ledger.forgetQuiet(now);
     this.#store();
-    return expose(this.#ledger, version, this.#clock.now());
+    return expose(this.#ledger, version, now);
   }
 
   override alarm(): void {
@@ -66,15 +68,8 @@ export class Figures extends DurableObject<Env> implements FiguresRpc {
   }
 
   #store(): void {
-    const changed = this.#ledger.takeChanged();
-    if (changed.length === 0) return;
-    this.#turns.run((turn) => {
-      for (const [object, entry] of changed) this.#write(turn, object, entry);
-    });
-  }
-
-  #write(turn: Turn, object: string, entry: ReturnType<Ledger['takeChanged']>[number][1]): void {
-    if (entry) this.#rows.set(turn, object, entry);
-    else this.#rows.delete(turn, object);
+    if (!this.#ledger.isChanged) return;
+    const unstored = this.#ledger.takeUnstored();
+    this.#turns.run((turn) => this.#rows.write(turn, unstored));
   }
 }

@@ -5,7 +5,6 @@ import {
   BUILD,
   COUNTED,
   type CountFamily,
-  LEFT_OUT,
   QUEUE_AGE,
   QUEUE_DROPPED,
   QUEUE_DROPS,
@@ -52,10 +51,6 @@ export function expose(ledger: Ledger, version: string, now: number): string {
         values: [of],
         value: ledger.seenSince(of, now - AWAKE_MS),
       })),
-    ),
-    familyText(
-      LEFT_OUT,
-      Object.entries(ledger.leftOut).map(([what, value]) => ({ values: [what], value })),
     ),
     familyText(BUILD, [{ values: [version], value: 1 }]),
   ].join('');

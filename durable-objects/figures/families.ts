@@ -39,7 +39,8 @@ export type CountKey =
   | `device_dropped/${DeviceDropReason}`
   | `refused_dials/partner/${PartnerRefusal}`
   | `refused_dials/device/${DeviceRefusal}`
-  | `answers/${number}`;
+  | `answers/${number}`
+  | `left_out/${(typeof LEFT_OUT)[number]}`;
 
 /** Counts by their keys; those of newer code may be unknown here. */
 export type Counts = Readonly<Record<string, number>>;
@@ -54,6 +55,8 @@ const PARTNER_REFUSALS = [
   'vhost',
 ] as const;
 const DEVICE_REFUSALS = ['bad credential', 'not active'] as const;
+/** What found no room among the figures. */
+const LEFT_OUT = ['report', 'queue', 'count'] as const;
 const ENDED: readonly Ended[] = ['COMPLETED', 'DEVIATED', 'FAILED'];
 const ANSWERED = ACKNOWLEDGEMENT_STATUSES.filter((status) => status !== 'REJECTED');
 const GOOD = [200, 201, 202];
@@ -111,6 +114,14 @@ export const COUNTED: readonly CountFamily[] = [
     labels: ['code'],
     values: STATUSES.map((status) => [String(status)]),
   },
+  {
+    key: 'left_out',
+    name: 'sitewire_edge_figures_left_out_total',
+    type: 'counter',
+    help: 'Reports of objects, queues of reports, and counts, that found no room among these figures',
+    labels: ['what'],
+    values: LEFT_OUT.map((what) => [what]),
+  },
 ];
 
 /** Why a message left a queue without a client that took it; the last two leave for the dead-letter queue. */
@@ -143,12 +154,6 @@ export const AWAKE: Family = {
   help: 'Objects that gave a sign of work within the last five minutes, by class',
   labels: ['class'],
 };
-export const LEFT_OUT: Family = {
-  name: 'sitewire_edge_figures_left_out_total',
-  type: 'counter',
-  help: 'Reports of objects, and queues of reports, that found no room among these figures',
-  labels: ['what'],
-};
 export const BUILD: Family = {
   name: 'sitewire_edge_build_info',
   type: 'gauge',
@@ -162,6 +167,5 @@ export const FAMILIES: readonly Family[] = [
   QUEUE_AGE,
   QUEUE_DROPPED,
   AWAKE,
-  LEFT_OUT,
   BUILD,
 ];

@@ -1,14 +1,10 @@
-/**
- * What all objects have told, in memory: the last word of each, their counts summed up, and which of it storage lacks. A
- * count never goes back: of an object that was restored to an earlier state nothing counts until it is past what it told.
- */
+/** All that was told, in memory: the sums of what was counted, the last word of each object, and what storage lacks of it. */
 import { FIGURES_BOUNDS } from './bounds.ts';
-import type { Counts } from './families.ts';
+import type { CountKey, Counts } from './families.ts';
 import type { KeyQueues, Report } from './report.ts';
 
 export interface Entry {
-  class: Report['class'] | 'none';
-  counts: Record<string, number>;
+  class: Report['class'];
   queues: KeyQueues | undefined;
   /** When it told anything last. */
   seenMs: number;
@@ -18,26 +14,28 @@ export interface Entry {
   atMs: number;
 }
 
+/** What storage lacks; an entry that is undefined is no more. */
+export interface Unstored {
+  totals: Counts | undefined;
+  entries: [object: string, entry: Entry | undefined][];
+}
+
 /** Shorter than what counts as awake. */
 const SEEN_MS = 150_000;
-/** In the place of an object's id: the Worker's counts, and those of objects that are no more. */
-const WORKER = 'worker';
-const GONE = 'gone';
+/** An object without queues that told nothing for so long is forgotten: it may be no more. */
+const QUIET_MS = 24 * 3_600_000;
 
 export class Ledger {
+  readonly #totals: Map<string, number>;
   readonly #entries: Map<string, Entry>;
-  readonly #totals = new Map<string, number>();
   readonly #changed = new Set<string>();
+  #areTotalsChanged = false;
   #queueCount = 0;
-  /** What found no room, since this wake. */
-  readonly leftOut = { report: 0, queue: 0 };
 
-  constructor(entries: Iterable<[object: string, entry: Entry]>) {
+  constructor(totals: Counts, entries: Iterable<[object: string, entry: Entry]>) {
+    this.#totals = new Map(Object.entries(totals));
     this.#entries = new Map(entries);
-    for (const { counts, queues } of this.#entries.values()) {
-      this.#sum(counts, 1);
-      this.#queueCount += queues?.queues.length ?? 0;
-    }
+    for (const { queues } of this.#entries.values()) this.#queueCount += queues?.queues.length ?? 0;
   }
 
   /** Counts by key, of all there ever were. */
@@ -57,17 +55,27 @@ export class Ledger {
   }
 
   get isChanged(): boolean {
-    return this.#changed.size > 0;
+    return this.#areTotalsChanged || this.#changed.size > 0;
   }
 
-  /** What storage lacks; undefined: it is no more. */
-  takeChanged(): [object: string, entry: Entry | undefined][] {
-    const changed = [...this.#changed].map((object): [string, Entry | undefined] => [
+  takeUnstored(): Unstored {
+    const totals = this.#areTotalsChanged ? Object.fromEntries(this.#totals) : undefined;
+    const entries = [...this.#changed].map((object): Unstored['entries'][number] => [
       object,
       this.#entries.get(object),
     ]);
+    this.#areTotalsChanged = false;
     this.#changed.clear();
-    return changed;
+    return { totals, entries };
+  }
+
+  add(counts: Counts): void {
+    for (const [key, by] of Object.entries(counts)) {
+      const before = this.#totals.get(key);
+      if (before === undefined && this.#totals.size >= FIGURES_BOUNDS.counts) this.#leaveOut('count', by);
+      else this.#totals.set(key, (before ?? 0) + by);
+      this.#areTotalsChanged = true;
+    }
   }
 
   take(report: Report, now: number): void {
@@ -78,45 +86,36 @@ export class Ledger {
     }
     if (known && report.atMs < known.atMs) return;
     if (!known && this.#entries.size >= FIGURES_BOUNDS.objects) {
-      this.leftOut.report += 1;
+      this.#leaveOut('report', 1);
       return;
     }
-    const entry = known ?? this.#enter(report.object, report.class);
+    const entry = known ?? this.#enter(report);
     entry.seenMs = now;
     entry.atMs = report.atMs;
-    const isRaised = this.#raise(entry.counts, report.counts);
     const isOther = JSON.stringify(entry.queues) !== JSON.stringify(report.queues);
     if (isOther) this.#setQueues(entry, report.queues);
     // Each time that it is seen would be a row.
-    if (!isRaised && !isOther && now - entry.storedSeenMs < SEEN_MS) return;
+    if (!isOther && now - entry.storedSeenMs < SEEN_MS) return;
     entry.storedSeenMs = now;
     this.#changed.add(report.object);
   }
 
-  /** More of what nobody sums up for itself. */
-  add(counts: Counts): void {
-    this.#addTo(WORKER, counts);
+  forgetQuiet(now: number): void {
+    for (const [object, entry] of this.#entries) {
+      if (!entry.queues && entry.seenMs <= now - QUIET_MS) this.#forget(object, entry);
+    }
   }
 
-  /** It tells no more: its queues go, what it counted stays counted. */
-  #forget(object: string, { counts, queues }: Entry): void {
+  #enter({ object, class: of }: Report): Entry {
+    const entry: Entry = { class: of, queues: undefined, seenMs: 0, storedSeenMs: 0, atMs: 0 };
+    this.#entries.set(object, entry);
+    return entry;
+  }
+
+  #forget(object: string, { queues }: Entry): void {
     this.#queueCount -= queues?.queues.length ?? 0;
     this.#entries.delete(object);
     this.#changed.add(object);
-    this.#sum(counts, -1);
-    this.#addTo(GONE, counts);
-  }
-
-  #addTo(object: string, counts: Counts): void {
-    const entry = this.#entries.get(object) ?? this.#enter(object, 'none');
-    const sums = Object.entries(counts).map(([key, by]) => [key, (entry.counts[key] ?? 0) + by]);
-    if (this.#raise(entry.counts, Object.fromEntries(sums))) this.#changed.add(object);
-  }
-
-  #enter(object: string, of: Entry['class']): Entry {
-    const entry: Entry = { class: of, counts: {}, queues: undefined, seenMs: 0, storedSeenMs: 0, atMs: 0 };
-    this.#entries.set(object, entry);
-    return entry;
   }
 
   #setQueues(entry: Entry, queues: KeyQueues | undefined): void {
@@ -124,28 +123,16 @@ export class Ledger {
     entry.queues = undefined;
     if (!queues) return;
     const room = FIGURES_BOUNDS.queues - this.#queueCount;
-    this.leftOut.queue += Math.max(0, queues.queues.length - room);
+    this.#leaveOut('queue', Math.max(0, queues.queues.length - room));
     entry.queues = { ...queues, queues: queues.queues.slice(0, room) };
     this.#queueCount += entry.queues.queues.length;
   }
 
-  /** Brings counts up to these, and the sums with them. */
-  #raise(counts: Record<string, number>, to: Counts): boolean {
-    let isRaised = false;
-    for (const [key, count] of Object.entries(to)) {
-      const before = counts[key];
-      if (count <= (before ?? 0)) continue;
-      if (before === undefined && Object.keys(counts).length >= FIGURES_BOUNDS.counts) continue;
-      counts[key] = count;
-      this.#totals.set(key, (this.#totals.get(key) ?? 0) + count - (before ?? 0));
-      isRaised = true;
-    }
-    return isRaised;
-  }
-
-  #sum(counts: Counts, sign: 1 | -1): void {
-    for (const [key, count] of Object.entries(counts)) {
-      this.#totals.set(key, (this.#totals.get(key) ?? 0) + sign * count);
-    }
+  /** Has room of its own. */
+  #leaveOut(what: 'report' | 'queue' | 'count', by: number): void {
+    if (by === 0) return;
+    const key: CountKey = `left_out/${what}`;
+    this.#totals.set(key, (this.#totals.get(key) ?? 0) + by);
+    this.#areTotalsChanged = true;
   }
 }

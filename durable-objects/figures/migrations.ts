@@ -1,16 +1,20 @@
-/** The numbered migrations of the figures' one table. */
+/** The numbered migrations of the figures' tables. */
 import type { Migration } from '../object/migrate.ts';
 
 export const FIGURES_MIGRATIONS: readonly Migration[] = [
   {
     lowest: 1,
     sql: `
-    -- The last that each object told; one that is no object has what was counted for it.
+    -- All that was ever counted, in one row: JSON, counts by key.
+    CREATE TABLE total (
+      id INTEGER PRIMARY KEY CHECK (id = 1),
+      counts TEXT NOT NULL
+    );
+    -- The last that each object told.
     CREATE TABLE reporter (
       object TEXT PRIMARY KEY,
       class TEXT NOT NULL,
-      -- JSON: counts by key, and of a vhost its queues.
-      counts TEXT NOT NULL,
+      -- JSON: of a vhost its queues.
       queues TEXT,
       -- When it told anything last.
       seen_ms INTEGER NOT NULL

@@ -1,7 +1,4 @@
-/**
- * What objects tell the Figures object: each time all that they have counted since they began, and all that they hold. So
- * a report that is lost costs nothing once the next one comes, and one that comes twice counts once.
- */
+/** What is told to the Figures object: counts as they come, each once, and what an object holds, all of it each time. */
 import type { Counts, QueueDrop } from './families.ts';
 
 export interface QueueFigures {
@@ -22,26 +19,23 @@ export interface KeyQueues {
   queues: QueueFigures[];
 }
 
+/** A sign of work, with the queues that there are; one that is lost costs nothing once the next one comes. */
 export interface Report {
   /** The object's id. */
   object: string;
   class: 'Site' | 'Vhost';
   /** By its clock: one that comes behind a later one is not taken. */
   atMs: number;
-  counts: Counts;
   /** Absent: it has none. */
   queues?: KeyQueues | undefined;
-  /** It tells nothing any more: what it counted stays counted. */
+  /** It tells nothing any more. */
   isOver?: boolean;
 }
 
 export interface FiguresRpc {
   report(report: Report): void;
-  /** Counts that came since the last call, of who keeps none: a call whose answer is lost may count twice. */
+  /** What was counted since the last call: one whose answer is lost may count twice. */
   add(counts: Counts): void;
   /** All of it, in Prometheus' text format. `version`: what is deployed. */
   expose(version: string): string;
 }
-
-/** There is one. */
-export const FIGURES_NAME = 'figures';

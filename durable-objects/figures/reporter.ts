@@ -8,7 +8,8 @@ import type { DueSource } from '../object/agenda.ts';
 import type { Clock } from '../object/clock.ts';
 import type { Turn } from '../object/turn.ts';
 import { reasonOf } from '../registry/reason.ts';
-import { FIGURES_NAME, type Report } from './report.ts';
+import type { Report } from './report.ts';
+import { figuresOf } from './stub.ts';
 
 const PAUSE_MS = 60_000;
 /** As long as a call is not answered. */
@@ -95,9 +96,8 @@ export class Reporter implements DueSource {
   }
 
   async #tell(atMs: number): Promise<void> {
-    const { FIGURES } = this.#env;
     const { class: of } = this.#reported;
     const report = { object: this.#ctx.id.toString(), class: of, atMs, ...this.#reported.report() };
-    await FIGURES.get(FIGURES.idFromName(FIGURES_NAME)).report(report);
+    await figuresOf(this.#env).report(report);
   }
 }

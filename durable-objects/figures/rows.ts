@@ -1,53 +1,62 @@
-/** What objects told last, a row each. */
+/** The ledger as storage has it: the counts in one row, and a row for what each object told last. */
 import { boundedRow } from '../object/row-size.ts';
 import type { Sql } from '../object/sql.ts';
 import type { Turn } from '../object/turn.ts';
-import type { Entry } from './ledger.ts';
+import type { Counts } from './families.ts';
+import { type Entry, Ledger, type Unstored } from './ledger.ts';
 import type { KeyQueues } from './report.ts';
 
 export type ReporterRow = {
   object: string;
   class: Entry['class'];
-  counts: string;
   queues: string | null;
   seen_ms: number;
 };
 
-export class ReporterRows {
+export class LedgerRows {
   readonly #sql: Sql;
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
-  all(): [object: string, entry: Entry][] {
-    return this.#sql
-      .all<ReporterRow>('SELECT object, class, counts, queues, seen_ms FROM reporter')
-      .map(({ object, class: of, counts, queues, seen_ms: seenMs }) => [
+  read(): Ledger {
+    const [total] = this.#sql.all<{ counts: string }>('SELECT counts FROM total');
+    const entries = this.#sql
+      .all<ReporterRow>('SELECT object, class, queues, seen_ms FROM reporter')
+      .map(({ object, class: of, queues, seen_ms: seenMs }): [string, Entry] => [
         object,
         {
           class: of,
-          counts: JSON.parse(counts) as Record<string, number>,
           queues: queues === null ? undefined : (JSON.parse(queues) as KeyQueues),
           seenMs,
           storedSeenMs: seenMs,
           atMs: 0,
         },
       ]);
+    return new Ledger(JSON.parse(total?.counts ?? '{}') as Counts, entries);
   }
 
-  set(turn: Turn, object: string, { class: of, counts, queues, seenMs }: Entry): void {
+  write(turn: Turn, { totals, entries }: Unstored): void {
+    if (totals) {
+      turn.write(
+        'INSERT OR REPLACE INTO total (id, counts) VALUES (1, ?)',
+        boundedRow(JSON.stringify(totals)),
+      );
+    }
+    for (const [object, entry] of entries) {
+      if (entry) this.#set(turn, object, entry);
+      else turn.write('DELETE FROM reporter WHERE object = ?', object);
+    }
+  }
+
+  #set(turn: Turn, object: string, { class: of, queues, seenMs }: Entry): void {
     turn.write(
-      'INSERT OR REPLACE INTO reporter (object, class, counts, queues, seen_ms) VALUES (?, ?, ?, ?, ?)',
+      'INSERT OR REPLACE INTO reporter (object, class, queues, seen_ms) VALUES (?, ?, ?, ?)',
       object,
       of,
-      boundedRow(JSON.stringify(counts)),
       queues ? boundedRow(JSON.stringify(queues)) : null,
       seenMs,
     );
-  }
-
-  delete(turn: Turn, object: string): void {
-    turn.write('DELETE FROM reporter WHERE object = ?', object);
   }
 }

@@ -1,7 +1,6 @@
-/** The way to the Figures object. */
+/** The way to the Figures object: there is one. */
 import type { Env } from '../env.ts';
-import { FIGURES_NAME } from './report.ts';
 
 export function figuresOf({ FIGURES }: Pick<Env, 'FIGURES'>) {
-  return FIGURES.get(FIGURES.idFromName(FIGURES_NAME));
+  return FIGURES.get(FIGURES.idFromName('figures'));
 }

@@ -35,5 +35,5 @@ export function dueSources(
 
 /** A sign of work alone: what it counts it tells by itself. */
 function figuresOf({ clock }: SiteParts) {
-  return { class: 'Site' as const, clock, mark: () => undefined, report: () => ({ counts: {} }) };
+  return { class: 'Site' as const, clock, mark: () => undefined, report: () => ({}) };
 }

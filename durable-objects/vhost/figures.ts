@@ -22,8 +22,8 @@ export class VhostFigures implements Reported {
 
   report(): ReturnType<Reported['report']> {
     const state = this.#state();
-    if (state === 'open') return { counts: {}, queues: this.#queues() };
-    return { counts: {}, isOver: state === 'over' };
+    if (state === 'open') return { queues: this.#queues() };
+    return { isOver: state === 'over' };
   }
 
   /** Queues start to fill at the key's first connection [C-6.1]. */

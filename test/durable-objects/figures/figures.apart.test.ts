@@ -258,28 +258,35 @@ describe('the object', () => {
   });
 
   it('wakes with as many objects as it may hold, and still answers [rule 9]', async () => {
-    const counts = { 'executions/FAILED': 1, 'alarms/METER_STALE': 1, 'acknowledgements/ACCEPTED/': 1 };
-    const before = (await figure('executions_total', { status: 'FAILED' })) ?? 0;
-    const held = await runInDurableObject(figuresStub(), (_figures, { storage }) => {
-      const room =
-        FIGURES_BOUNDS.objects -
-        storage.sql.exec<{ count: number }>('SELECT count(*) AS count FROM reporter').one().count;
+    await figuresStub().add({ 'answers/418': 1 });
+    const before = (await figure('http_answers_total', { code: '418' })) ?? 0;
+    const leftOut = (await figure('figures_left_out_total', { what: 'report' })) ?? 0;
+    await runInDurableObject(figuresStub(), (_figures, { storage }) => {
+      const { count } = storage.sql.exec<{ count: number }>('SELECT count(*) AS count FROM reporter').one();
       storage.sql.exec(
-        `INSERT INTO reporter (object, class, counts, seen_ms)
+        `INSERT INTO reporter (object, class, seen_ms)
            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-           SELECT printf('filled-%058d', i), 'Site', ?, 0 FROM n`,
-        room,
-        JSON.stringify(counts),
+           SELECT printf('filled-%058d', i), 'Site', ? FROM n`,
+        FIGURES_BOUNDS.objects - count,
+        Date.now(),
       );
-      return room;
     });
     await evictDurableObject(figuresStub());
-    expect(await figure('executions_total', { status: 'FAILED' })).toBe(before + held);
-    await figuresStub().report({ object: 'one more', class: 'Site', atMs: 1, counts });
-    expect(await figure('figures_left_out_total', { what: 'report' })).toBe(1);
-    await runInDurableObject(figuresStub(), (_figures, { storage }) => {
-      storage.sql.exec(`DELETE FROM reporter WHERE object LIKE 'filled-%'`);
-    });
+    const more = { object: 'one more', class: 'Site', atMs: 1 } as const;
+    await figuresStub().report(more);
+    const read = async () => [
+      await figure('http_answers_total', { code: '418' }),
+      await figure('figures_left_out_total', { what: 'report' }),
+    ];
+    expect(await read()).toEqual([before, leftOut + 1]);
+    await evictDurableObject(figuresStub());
+    expect(await read()).toEqual([before, leftOut + 1]);
+    // A day later they are no more, and there is room.
+    setClock(Date.now() + 25 * HOUR);
+    expect(await figure('objects_awake', { class: 'Site' })).toBe(0);
+    await figuresStub().report(more);
+    expect(await read()).toEqual([before, leftOut + 1]);
+    expect(await figure('objects_awake', { class: 'Site' })).toBe(1);
   });
 
   it('counts as awake who worked within five minutes, and no longer, though it slept itself', async () => {

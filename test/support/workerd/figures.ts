@@ -1,10 +1,10 @@
 /** The edge's figures as they stand, read from their object. */
 import { env } from 'cloudflare:workers';
-import { FIGURES_NAME } from '../../../durable-objects/figures/report.ts';
+import { figuresOf } from '../../../durable-objects/figures/stub.ts';
 import { type Family, parseExposition } from '../exposition.ts';
 
 export function figuresStub() {
-  return env.FIGURES.get(env.FIGURES.idFromName(FIGURES_NAME));
+  return figuresOf(env);
 }
 
 export async function scrape(): Promise<Map<string, Family>> {

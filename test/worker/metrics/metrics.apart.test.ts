@@ -180,7 +180,6 @@ describe('the document and the endpoint', () => {
       object: 'documented',
       class: 'Vhost',
       atMs: 1,
-      counts: {},
       queues: { organization: organization.slug, key: 'k', queues: [queue] },
     });
     const families = await read();
