@@ -19,6 +19,9 @@ const ALONE = ['test/bridge/amqp/content-memory.test.ts', 'test/bridge/edge-tls.
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/(week|examples|amqp\/)|system\//;
 
+/** Some hundred processes of Node begin in a run: what one has compiled, the next ones need not. */
+process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules', '.cache', 'compiled');
+
 /** An authority for device certificates, new for each run. */
 async function deviceAuthority() {
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-device-ca-'));
@@ -65,8 +68,8 @@ class LongestFirst extends BaseSequencer {
  */
 export default defineConfig({
   test: {
-    // By default a machine of two cores gets one: most of the suites wait for sockets, not for the processor.
-    maxWorkers: 3,
+    // By default a machine of two cores gets one: many of the suites wait for sockets, not for the processor.
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     // How far the model of the plan is walked, and where it begins: `npm run model` takes another walk each time.
     provide: {
