@@ -5,6 +5,7 @@
 import { VCP_VERSION } from '../../protocol/envelope.ts';
 import { SLUG } from '../../protocol/ids.ts';
 import { AMQP_SECURITY, AMQP_SERVERS, amqpChannels, amqpMessages, amqpOperations } from './amqp.ts';
+import { EXAMPLE_KEY } from './examples.ts';
 import { MQTT_SECURITY, MQTT_SERVERS, mqttChannels, mqttMessages, mqttOperations } from './mqtt.ts';
 import { type Json, SCHEMAS } from './schema.ts';
 
@@ -14,12 +15,10 @@ export function asyncApiDocument(): Json {
     info: {
       title: 'Sitewire messages',
       version: VCP_VERSION,
-      description:
-        `Partners speak AMQP 0-9-1, devices MQTT 3.1.1. Actions are the platform's: what it receives you send. The signatures
-of all examples are by the key 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff.`.replace(
-          '\n',
-          ' ',
-        ),
+      description: [
+        "Partners speak AMQP 0-9-1, devices MQTT 3.1.1. Actions are the platform's: what it receives you send.",
+        `The signatures of all examples are by the key ${EXAMPLE_KEY}.`,
+      ].join(' '),
     },
     defaultContentType: 'application/json',
     servers: { ...AMQP_SERVERS, ...MQTT_SERVERS },

@@ -11,7 +11,7 @@ import {
   telemetrySigningString,
 } from '../../protocol/signing.ts';
 
-const KEY = '00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff';
+export const EXAMPLE_KEY = '00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff';
 const SLUG = 'acme';
 const SITE_ID = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
 const DEVICE_ID = '3f2b8c1e-5d47-4a90-9b1a-6c0f2d7e4a11';
@@ -49,7 +49,7 @@ function envelope(messageId: string, correlationId: string | undefined, source: 
 
 function signed(fields: ReturnType<typeof envelope>, routingKey: string, payload: object) {
   const text = envelopeSigningString(fields, routingKey, JSON.stringify(payload)) ?? '';
-  return { ...fields, payload, signature: hmacHex(KEY, text) };
+  return { ...fields, payload, signature: hmacHex(EXAMPLE_KEY, text) };
 }
 
 export const PUBLISHES = {
@@ -194,19 +194,19 @@ export const SAYS = {
     ts: TS,
     nonce: id(11),
     status: 'ONLINE',
-    sig: hmacHex(KEY, statusSigningString(DEVICE_ID, TS, id(11), 'ONLINE')),
+    sig: hmacHex(EXAMPLE_KEY, statusSigningString(DEVICE_ID, TS, id(11), 'ONLINE')),
   },
   DeviceAck: {
     cmdId: id(20),
     status: 'COMPLETED',
     ts: TS,
-    sig: hmacHex(KEY, ackSigningString(DEVICE_ID, id(20), TS, 'COMPLETED')),
+    sig: hmacHex(EXAMPLE_KEY, ackSigningString(DEVICE_ID, id(20), TS, 'COMPLETED')),
   },
 };
 
 function says(number: number, data: object) {
   const text = telemetrySigningString(DEVICE_ID, TS, id(number), JSON.stringify(data));
-  return { ts: TS, nonce: id(number), data, sig: hmacHex(KEY, text) };
+  return { ts: TS, nonce: id(number), data, sig: hmacHex(EXAMPLE_KEY, text) };
 }
 
 let toldCount = 19;
@@ -215,7 +215,10 @@ let toldCount = 19;
 function told(action: string, payload: object) {
   toldCount += 1;
   const cmdId = id(toldCount);
-  const sig = hmacHex(KEY, commandSigningString(DEVICE_ID, cmdId, TS, action, JSON.stringify(payload)));
+  const sig = hmacHex(
+    EXAMPLE_KEY,
+    commandSigningString(DEVICE_ID, cmdId, TS, action, JSON.stringify(payload)),
+  );
   return { cmdId, ts: TS, action, payload, sig };
 }
 
