@@ -1,14 +1,10 @@
 /** TLS handshakes that fail: whoever has an expired certificate, none, or an old TLS finds that in the log, by address. */
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect as connectTcp, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { duplexPair } from 'node:stream';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { handshakeReason } from '../../bridge/handshake-reasons.ts';
-import { ensureDeviceCa } from '../../tools/certificates.ts';
 import { type Authority, issueCertificate } from '../../worker/lifecycle/device-certificate.ts';
 import { TestEdge } from '../support/bridge-edge.ts';
 import { BridgeLines } from '../support/bridge-lines.ts';
@@ -29,10 +25,8 @@ let lines: BridgeLines;
 
 beforeAll(async () => {
   certificates = await TestCertificates.create();
-  ours = readAuthority(certificates.files.deviceCa);
-  const folder = mkdtempSync(join(tmpdir(), 'sitewire-foreign-'));
-  foreign = readAuthority(await ensureDeviceCa(folder));
-  rmSync(folder, { recursive: true });
+  ours = certificates.authority;
+  foreign = await certificates.foreignAuthority();
   edge = await TestEdge.start();
 });
 beforeEach(async () => {
@@ -47,10 +41,6 @@ afterAll(async () => {
   await edge.stop();
   certificates.remove();
 });
-
-function readAuthority({ certificate, key }: { certificate: string; key: string }): Authority {
-  return { certificate: readFileSync(certificate, 'utf8'), key: readFileSync(key, 'utf8') };
-}
 
 async function issued(authority: Authority, now = Date.now()): Promise<ConnectionOptions> {
   const { certificate, privateKey } = await issueCertificate(authority, DEVICE_ID, undefined, now);

@@ -19,12 +19,12 @@ import { connect, type TLSSocket } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { readTlsFiles } from '../../bridge/tls-files.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
-import { type Authority, issueCertificate } from '../../worker/lifecycle/device-certificate.ts';
+import { issueCertificate } from '../../worker/lifecycle/device-certificate.ts';
 import { SECRET, TestEdge } from '../support/bridge-edge.ts';
 import { BridgeLines } from '../support/bridge-lines.ts';
 import { DEVICE_ID } from '../support/bridge-link.ts';
 import { CLOCK } from '../support/bridge-signal.ts';
-import { ADDRESS, TestCertificates, WholeBridge } from '../support/bridge-whole.ts';
+import { ADDRESS, readAuthority, TestCertificates, WholeBridge } from '../support/bridge-whole.ts';
 
 const LOOK_MS = 10_000;
 
@@ -102,11 +102,13 @@ async function shown(port: number): Promise<string> {
 }
 
 async function device({ deviceCa }: CertificateFiles) {
-  const authority: Authority = {
-    certificate: readFileSync(deviceCa.certificate, 'utf8'),
-    key: readFileSync(deviceCa.key, 'utf8'),
-  };
-  const { certificate, privateKey } = await issueCertificate(authority, DEVICE_ID, undefined, Date.now());
+  const now = Date.now();
+  const { certificate, privateKey } = await issueCertificate(
+    readAuthority(deviceCa),
+    DEVICE_ID,
+    undefined,
+    now,
+  );
   return { cert: certificate, key: privateKey };
 }
 

@@ -1,5 +1,5 @@
 /** A whole bridge on ports of 127.0.0.1, and clients of a test that come to it by TLS from any loopback address. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,8 @@ import { type Logger, pino } from 'pino';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { Bridge, type BridgePorts } from '../../bridge/bridge.ts';
 import { readConfig } from '../../bridge/config.ts';
-import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
+import { type CertificateFiles, ensureCertificates, ensureDeviceCa } from '../../tools/certificates.ts';
+import type { Authority } from '../../worker/lifecycle/device-certificate.ts';
 import { PROTOCOL_HEADER } from './bridge-amqp-frames.ts';
 import { AmqpPeer, type HandshakeOptions } from './bridge-amqp-peer.ts';
 import { SECRET, type TestEdge } from './bridge-edge.ts';
@@ -33,9 +34,23 @@ export class TestCertificates {
     return new TestCertificates(folder, await ensureCertificates(folder));
   }
 
+  /** Of devices, as the bridge trusts it. */
+  get authority(): Authority {
+    return readAuthority(this.files.deviceCa);
+  }
+
+  /** Another one, which no bridge trusts. */
+  async foreignAuthority(): Promise<Authority> {
+    return readAuthority(await ensureDeviceCa(mkdtempSync(join(this.#folder, 'foreign-'))));
+  }
+
   remove(): void {
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+export function readAuthority({ certificate, key }: CertificateFiles['deviceCa']): Authority {
+  return { certificate: readFileSync(certificate, 'utf8'), key: readFileSync(key, 'utf8') };
 }
 
 export class WholeBridge {

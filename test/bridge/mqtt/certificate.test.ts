@@ -1,14 +1,11 @@
 /** The listener for certificates: who gets through its handshake, and as whom it then logs in [C-3.3]. */
 import 'reflect-metadata';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { connect as connectTcp } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import * as x509 from '@peculiar/x509';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ensureDeviceCa } from '../../../tools/certificates.ts';
 import { freePort } from '../../../tools/ports.ts';
 import { type Authority, issueCertificate } from '../../../worker/lifecycle/device-certificate.ts';
 import { envelope, TestEdge } from '../../support/bridge-edge.ts';
@@ -29,10 +26,8 @@ let bridge: WholeBridge;
 
 beforeAll(async () => {
   certificates = await TestCertificates.create();
-  ours = readAuthority(certificates.files.deviceCa);
-  const folder = mkdtempSync(join(tmpdir(), 'sitewire-foreign-'));
-  foreign = readAuthority(await ensureDeviceCa(folder));
-  rmSync(folder, { recursive: true });
+  ours = certificates.authority;
+  foreign = await certificates.foreignAuthority();
   edge = await TestEdge.start();
 });
 beforeEach(async () => {
@@ -44,10 +39,6 @@ afterAll(async () => {
   await edge.stop();
   certificates.remove();
 });
-
-function readAuthority({ certificate, key }: { certificate: string; key: string }): Authority {
-  return { certificate: readFileSync(certificate, 'utf8'), key: readFileSync(key, 'utf8') };
-}
 
 /** A certificate of that name, and its fingerprint. */
 async function issued(
