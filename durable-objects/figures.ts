@@ -3,6 +3,7 @@
  * answered, and Prometheus reads it. What has been read is stored, so that no count goes back; what was counted within the
  * last seconds may be lost in a crash.
  */
+
 import { DurableObject } from 'cloudflare:workers';
 import type { Env } from './env.ts';
 import { expose } from './figures/expose.ts';
@@ -13,6 +14,7 @@ import type { FiguresRpc, Report } from './figures/report.ts';
 import { LedgerRows } from './figures/rows.ts';
 import { Clock } from './object/clock.ts';
 import { migrate } from './object/migrate.ts';
+import { reasonOf } from './object/reason.ts';
 import { Sql } from './object/sql.ts';
 import { Turns } from './object/turn.ts';
 
@@ -62,7 +64,7 @@ export class Figures extends DurableObject<Env> implements FiguresRpc {
     if (this.#isAlarmSet || !this.#ledger.isChanged) return;
     this.#isAlarmSet = true;
     this.ctx.storage.setAlarm(this.#clock.now() + STORE_MS).catch((error: unknown) => {
-      console.error('alarm not set', { error });
+      console.error('alarm not set', { reason: reasonOf(error) });
       this.#isAlarmSet = false;
     });
   }

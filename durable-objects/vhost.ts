@@ -15,9 +15,9 @@ import { Reporter } from './figures/reporter.ts';
 import { Agenda, type DueSource } from './object/agenda.ts';
 import { AlarmClock } from './object/alarm-clock.ts';
 import { migrate } from './object/migrate.ts';
+import { reasonOf } from './object/reason.ts';
 import { closeQuietly } from './object/sockets.ts';
 import type { Turn } from './object/turn.ts';
-import { reasonOf } from './registry/reason.ts';
 import {
   type ClientDial,
   notFoundResponse,
@@ -215,7 +215,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     const read = organization.keepUp(key.record.organizationId);
     this.ctx.waitUntil(
       read.catch((error: unknown) => {
-        console.warn('registry not read', { error: reasonOf(error) });
+        console.warn('registry not read', { reason: reasonOf(error) });
       }),
     );
   }

@@ -7,7 +7,7 @@ import { TestEdge } from './support/bridge-edge.ts';
 import { ADDRESS, TestCertificates, WholeBridge } from './support/bridge-whole.ts';
 import { codeOf, readTable } from './support/doc-table.ts';
 import { type Family, labelsOf, readExposition } from './support/exposition.ts';
-import { importsOf, readSources, stringsOf } from './support/import-graph.ts';
+import { importsOf, loggedBy, readSources, stringsOf } from './support/import-graph.ts';
 
 const DOCUMENT = 'monitoring.md';
 
@@ -129,5 +129,27 @@ describe('the list of the bridge’s log lines', () => {
       .filter(({ specifier, typeOnly }) => specifier === 'pino' && !typeOnly);
     expect(users.map(({ file }) => file)).toEqual(['bridge/index.ts']);
     expect(sources.filter(({ text }) => /\bconsole\./.test(text)).map(({ file }) => file)).toEqual([]);
+  });
+});
+
+describe('Log lines of the edge', () => {
+  // What partners paste writes to their own logs.
+  const sources = readSources(['worker', 'durable-objects']).filter(
+    ({ file }) => file !== 'worker/lifecycle/code-samples.ts',
+  );
+  const written = sources.flatMap(loggedBy);
+
+  it('are those that the document has, with their levels and fields', () => {
+    const documented = readTable(DOCUMENT, 'Log lines of the edge').map(
+      ([line = '', level, fields = '', when]) => {
+        expect(when).not.toBe('');
+        return [codeOf(line)[0], level, codeOf(fields).join()];
+      },
+    );
+    const lines = written.map(({ message, level, fields }) => [message, level, fields?.join()]);
+    expect(lines.filter((line) => line.includes(undefined))).toEqual([]);
+    expect([...new Set(lines.map((line) => line.join(' | ')))].sort()).toEqual(
+      documented.map((line) => line.join(' | ')).sort(),
+    );
   });
 });

@@ -5,6 +5,7 @@ import {
   circlesOf,
   importsOf,
   linesOfMember,
+  loggedBy,
   readSources,
   stringsOf,
   targetOf,
@@ -130,6 +131,29 @@ describe('the finder of strings', () => {
   it('gives strings and the text between the holes of templates, and no comments', () => {
     const text = `import 'a'; /* 'b' */ const c = ['d', \`e\${f}g\`];`;
     expect(stringsOf({ file: 'worker/x.ts', text })).toEqual(['a', 'd', 'e', 'g']);
+  });
+});
+
+describe('the finder of log lines', () => {
+  const logged = (text: string) => loggedBy({ file: 'worker/x.ts', text });
+
+  it('gives what is said, at which level, with the names of the fields', () => {
+    expect(logged(`console.warn('it failed', { reason: why(), id }); log.warn('x', {});`)).toEqual([
+      { message: 'it failed', level: 'warn', fields: ['reason', 'id'] },
+    ]);
+  });
+
+  it.each([
+    `console.error(text, { a })`,
+    `console.error('x')`,
+    `console.error('x', all)`,
+    `console.error('x', { ...all })`,
+    `console.error('x', { [a]: 1 })`,
+    `console.error('x', { a }, more)`,
+  ])('does not know all of %s', (text) => {
+    const [line] = logged(text);
+    expect(line?.level).toBe('error');
+    expect([line?.message, line?.fields]).toContain(undefined);
   });
 });
 

@@ -4,9 +4,9 @@
  * What an object had not told when it leaves memory goes with it; a call that did not answer may count twice.
  */
 import type { Clock } from '../object/clock.ts';
+import { reasonOf } from '../object/reason.ts';
 import type { Turn } from '../object/turn.ts';
 import { within } from '../object/within.ts';
-import { reasonOf } from '../registry/reason.ts';
 import type { CountKey, Counts } from './families.ts';
 import { Tally } from './tally.ts';
 
@@ -48,7 +48,7 @@ export class OwnCounts {
       try {
         await within(ANSWER_MS, this.#host.tell(counts));
       } catch (error) {
-        console.warn('counts not told', { error: reasonOf(error) });
+        console.warn('counts not told', { reason: reasonOf(error) });
         this.#tally.addAll(counts);
         this.#notBeforeMs = this.#host.clock.now() + PAUSE_MS;
         break;

@@ -6,8 +6,8 @@
 import type { Env } from '../env.ts';
 import type { DueSource } from '../object/agenda.ts';
 import type { Clock } from '../object/clock.ts';
+import { reasonOf } from '../object/reason.ts';
 import type { Turn } from '../object/turn.ts';
-import { reasonOf } from '../registry/reason.ts';
 import type { Report } from './report.ts';
 import { figuresOf } from './stub.ts';
 
@@ -85,7 +85,7 @@ export class Reporter implements DueSource {
     this.#isCalling = true;
     const told = this.#tell(now)
       .catch((error: unknown) => {
-        console.warn('figures not told', { error: reasonOf(error) });
+        console.warn('figures not told', { reason: reasonOf(error) });
         this.#told = before;
         this.#onChange();
       })

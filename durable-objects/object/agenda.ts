@@ -2,7 +2,9 @@
  * What an object must do by itself, and when. A due source is listed once; the alarm stands at their minimum. A
  * source stays due until its work has ended: what is under way is due at its deadline, so a crash strands nothing.
  */
+
 import type { AlarmClock } from './alarm-clock.ts';
+import { stackOf } from './reason.ts';
 import type { Turn, Turns } from './turn.ts';
 
 export interface DueSource {
@@ -47,7 +49,7 @@ export class Agenda {
         for (const source of this.#sources) if (source.ride) turn.step(() => source.ride?.(turn));
       });
     } catch (error) {
-      console.error('agenda failed', { error });
+      console.error('agenda failed', { stack: stackOf(error) });
     } finally {
       // A turn that stands has armed it at its end: each source is asked once.
       if (!this.#isArmed) this.arm();

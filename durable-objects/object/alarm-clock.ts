@@ -3,7 +3,9 @@
  * past, and never again at the moment that is being handled: the runtime takes that for the same alarm and drops it
  * when the handler ends. One that should have rung and did not is set anew at the next chance.
  */
+
 import type { Clock } from './clock.ts';
+import { reasonOf } from './reason.ts';
 
 const OVERDUE_MS = 1_000;
 
@@ -45,7 +47,7 @@ export class AlarmClock {
     const at = Math.max(wantedMs, now, this.#rangForMs + 1);
     this.#setForMs = at;
     this.#storage.setAlarm(at).catch((error: unknown) => {
-      console.error('alarm not set', { error });
+      console.error('alarm not set', { reason: reasonOf(error) });
       this.#setForMs = null;
     });
   }

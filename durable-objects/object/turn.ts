@@ -6,7 +6,9 @@
  *    │ step: a savepoint of its own; one that throws falls alone, with what it wrote, remembered, sent and changed
  *    │ anything else that throws: nothing stands, and the object starts over from what is stored
  */
+
 import type { Clock } from './clock.ts';
+import { stackOf } from './reason.ts';
 import type { SqlRow } from './sql.ts';
 
 type Write = `INSERT ${string}` | `UPDATE ${string}` | `DELETE ${string}`;
@@ -65,7 +67,7 @@ export class Turn {
   /** Work in a savepoint. When it throws it alone is undone, and the answer is false. */
   step(work: () => void): boolean {
     const failure = this.tryStep(work);
-    if (failure) console.error('step failed', failure);
+    if (failure) console.error('step failed', { stack: stackOf(failure.error) });
     return failure === undefined;
   }
 
@@ -135,7 +137,7 @@ export class Turns {
         return done;
       });
     } catch (error) {
-      console.error('write failed', { error });
+      console.error('write failed', { stack: stackOf(error) });
       this.#ctx.abort('write failed');
       throw error;
     } finally {
@@ -162,6 +164,6 @@ function sendQuietly(send: () => void): void {
   try {
     send();
   } catch (error) {
-    console.error('send failed', { error });
+    console.error('send failed', { stack: stackOf(error) });
   }
 }

@@ -12,9 +12,9 @@ import { type OrganizationSettings, organizationSettings } from '../../protocol/
 import { type ApiKeyScope, effectiveScopes, mayConnect } from '../../protocol/scopes.ts';
 import type { Clock } from '../object/clock.ts';
 import type { Facts } from '../object/facts.ts';
+import { reasonOf } from '../object/reason.ts';
 import type { Turn, Turns } from '../object/turn.ts';
 import { within } from '../object/within.ts';
-import { reasonOf } from './reason.ts';
 
 /** How old the copy may be that decides, how often it is read otherwise, and how long a read may take. */
 const FRESH_MS = 20 * 60_000;
@@ -141,7 +141,7 @@ export class PlantCopy {
     this.#triedAtMs = now;
     this.#host.keepAlive(
       this.#refresh().catch((error: unknown) => {
-        console.warn('registry not read', { error: reasonOf(error) });
+        console.warn('registry not read', { reason: reasonOf(error) });
       }),
     );
   }

@@ -1,4 +1,5 @@
 /** The parts of one site, made once a wake and put together here. Hub and rules take what they need from them. */
+
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Env, VhostStub } from '../env.ts';
 import { OwnCounts } from '../figures/counts.ts';
@@ -6,6 +7,7 @@ import { figuresOf } from '../figures/stub.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
+import { reasonOf } from '../object/reason.ts';
 import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
 import { Stubs } from '../object/stubs.ts';
@@ -209,11 +211,9 @@ export class SiteParts {
       { clock, identity, registry, journal, sessions, configuration },
       (keyId, siteId, event) => {
         const sent = this.#vhosts.call(keyId, (vhost) => vhost.receivePassing(siteId, [event]));
-        ctx.waitUntil(
-          sent.catch((error: unknown) => {
-            console.warn('telemetry event lost', { keyId, error: String(error) });
-          }),
-        );
+        const lost = (error: unknown) =>
+          console.warn('telemetry event lost', { keyId, reason: reasonOf(error) });
+        ctx.waitUntil(sent.catch(lost));
       },
     );
   }

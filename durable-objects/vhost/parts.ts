@@ -6,12 +6,12 @@ import { figuresOf } from '../figures/stub.ts';
 import { Calls } from '../object/calls.ts';
 import { Clock } from '../object/clock.ts';
 import { Facts } from '../object/facts.ts';
+import { reasonOf } from '../object/reason.ts';
 import { SeenConnections } from '../object/seen-connections.ts';
 import { Sql } from '../object/sql.ts';
 import { type Turn, Turns } from '../object/turn.ts';
 import { markUsed, writeRevoked } from '../registry/key-use.ts';
 import { OrganizationCopy } from '../registry/organization-copy.ts';
-import { reasonOf } from '../registry/reason.ts';
 import { SecretBox } from '../secrets/secret-box.ts';
 import { ConnectionRows } from './client/rows.ts';
 import { ClientSockets } from './client/sockets.ts';
@@ -133,7 +133,7 @@ export class VhostParts {
     const used = markUsed(this.database, { id: record.keyId, lastUsedAtMs: null }, now);
     this.keepAlive(
       used.catch((error: unknown) => {
-        console.warn('lastUsedAt not written', { keyId: record.keyId, error: reasonOf(error) });
+        console.warn('lastUsedAt not written', { keyId: record.keyId, reason: reasonOf(error) });
       }),
     );
   }

@@ -80,6 +80,34 @@ export function linesOfMember(source: Source, ...names: string[]): number[] {
     .map(({ start }) => source.text.slice(0, Number(start)).split('\n').length);
 }
 
+/** A line of a log: `console.warn('it failed', { reason })`. */
+export interface Logged {
+  /** Undefined where it is no string. */
+  message: string | undefined;
+  level: string;
+  /** Undefined where they are no object of named fields. */
+  fields: string[] | undefined;
+}
+
+/** All that a source writes by `console`, in the order of its text. */
+export function loggedBy(source: Source): Logged[] {
+  return nodesOf(source).flatMap((node) => {
+    const callee = node.type === 'CallExpression' ? bare(node.callee) : undefined;
+    if (callee?.type !== 'MemberExpression' || nameOf(callee.object) !== 'console') return [];
+    const [message, fields, ...others] = node.arguments as unknown[];
+    const named = others.length === 0 ? fieldsOf(bare(fields)) : undefined;
+    return [{ message: textOf(message), level: String(nameOf(callee.property)), fields: named }];
+  });
+}
+
+function fieldsOf(object: Node | undefined): string[] | undefined {
+  if (object?.type !== 'ObjectExpression') return undefined;
+  const names = (object.properties as Node[]).map(({ key, computed }) =>
+    computed ? undefined : nameOf(key),
+  );
+  return names.every((name) => typeof name === 'string') ? names : undefined;
+}
+
 /**
  * The circles in which files import each other, types included, each as the files on it with the least one first.
  * Every import that is on a circle is on one of these, though not every circle of a tangle is among them.

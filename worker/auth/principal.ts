@@ -4,8 +4,8 @@
  */
 import type { Context } from 'hono';
 import { getCookie } from 'hono/cookie';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { markUsed } from '../../durable-objects/registry/key-use.ts';
-import { reasonOf } from '../../durable-objects/registry/reason.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import { type ApiKey, findApiKey } from '../registry/api-keys.ts';

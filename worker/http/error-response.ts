@@ -5,7 +5,7 @@
 import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { causesOf, reasonOf } from '../../durable-objects/registry/reason.ts';
+import { reasonOf, stackOf } from '../../durable-objects/object/reason.ts';
 import { type ApiErrorCode, ERROR_STATUS, type ErrorBody, errorBody } from '../../protocol/errors.ts';
 import type { AppContext } from '../env.ts';
 import { isTrouble } from './trouble.ts';
@@ -41,14 +41,14 @@ export function handleError(error: Error, c: Context<AppContext>): Response {
   if (error instanceof HTTPException && error.status < 500) {
     return respond(c, errorBody('BAD_REQUEST', error.message, undefined, error.status));
   }
-  const about = { requestId: c.get('requestId'), method: c.req.method, path: c.req.path };
+  const requestId = c.get('requestId');
+  const { method, path } = c.req;
   if (isTrouble(error)) {
-    console.error('request met trouble', { ...about, reason: reasonOf(error) });
+    console.error('request met trouble', { requestId, method, path, reason: reasonOf(error) });
     c.header('retry-after', String(RETRY_AFTER_S));
     return respond(c, errorBody('SERVICE_UNAVAILABLE', 'The service is not available, try again'));
   }
-  const { stack } = causesOf(error).at(-1) ?? error;
-  console.error('request failed', { ...about, stack });
+  console.error('request failed', { requestId, method, path, stack: stackOf(error) });
   return respond(c, errorBody('INTERNAL_SERVER_ERROR', 'Internal server error'));
 }
 

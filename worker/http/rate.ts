@@ -1,6 +1,6 @@
 /** Request limits [C-4.7]: counted by an object of the key's or user's own, told in `RateLimit-*` headers. */
 import type { Context } from 'hono';
-import { reasonOf } from '../../durable-objects/registry/reason.ts';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';

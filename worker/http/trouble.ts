@@ -2,7 +2,7 @@
  * Trouble of the parts that we stand on, not of a request: a disk that is full, a database that does not answer, an
  * object that started over. Whoever asks again soon may be answered, so it is 503 and not 500.
  */
-import { causesOf } from '../../durable-objects/registry/reason.ts';
+import { causesOf } from '../../durable-objects/object/reason.ts';
 
 /** SQLite's codes for what no statement of ours is to blame for. */
 const STORAGE = /SQLITE_(FULL|IOERR|BUSY|LOCKED|NOMEM|CANTOPEN|READONLY|PROTOCOL)/;

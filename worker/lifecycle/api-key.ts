@@ -2,8 +2,9 @@
  * The life of an API key: made, probed and only then good; ended first in its Vhost, durably, then in D1 (rule 6).
  * Steps that a request did not finish are finished by the clock: see `discardStranded`, and the Vhost's own agenda.
  */
+
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { reasonOf } from '../../durable-objects/registry/reason.ts';
 import { sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import { apiKeyPrefix, composeApiKey } from '../../protocol/api-key.ts';
 import type { ConnectionTest } from '../../protocol/api-key-record.ts';

@@ -2,8 +2,9 @@
  * A device moves to another plant's object, or to its own: the way is in D1 first, then each step is done until all are.
  * A request that does not finish it leaves it to the clock, or to whoever next asks something of the device.
  */
+
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
-import { reasonOf } from '../../durable-objects/registry/reason.ts';
 import type { Env } from '../env.ts';
 import type { RegistryChange } from '../registry/changes.ts';
 import { beginMove, devicesOnTheWay, finishMove } from '../registry/device-moves.ts';

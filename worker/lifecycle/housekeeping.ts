@@ -1,5 +1,5 @@
 /** What the clock does, each minute: it finishes what requests left under way, and clears away what is over. */
-import { reasonOf } from '../../durable-objects/registry/reason.ts';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { Env } from '../env.ts';
 import { dropOldAlerts } from '../registry/alerts.ts';
 import { dropOldAuditEvents } from '../registry/audit.ts';

@@ -3,7 +3,7 @@
  * takes it. What one of them has not taken stands in D1 and is told again, by the next change and by the clock.
  */
 import type { Context } from 'hono';
-import { reasonOf } from '../../durable-objects/registry/reason.ts';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { AppContext, Env } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
 import { dueChanges, type RegistryChange, settleChange, type Target } from '../registry/changes.ts';

@@ -2,9 +2,9 @@
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import type { PartnerRefusal } from '../../durable-objects/figures/families.ts';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { writeConnected, writeRefusedConnection } from '../../durable-objects/registry/audit-events.ts';
 import { markUsed } from '../../durable-objects/registry/key-use.ts';
-import { reasonOf } from '../../durable-objects/registry/reason.ts';
 import { type ClientDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
 import type { BridgeProof } from '../../protocol/link/proof.ts';
 import { mayConnect } from '../../protocol/scopes.ts';

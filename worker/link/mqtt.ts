@@ -4,7 +4,7 @@
  */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import { reasonOf } from '../../durable-objects/registry/reason.ts';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { type DeviceDial, DIAL_HEADER, refusalResponse } from '../../durable-objects/rpc.ts';
 import { verifyDeviceToken } from '../../durable-objects/secrets/device-tokens.ts';
 import { isUuid } from '../../protocol/ids.ts';

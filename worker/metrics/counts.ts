@@ -7,7 +7,7 @@ import { createMiddleware } from 'hono/factory';
 import type { CountKey } from '../../durable-objects/figures/families.ts';
 import { figuresOf } from '../../durable-objects/figures/stub.ts';
 import { Tally } from '../../durable-objects/figures/tally.ts';
-import { reasonOf } from '../../durable-objects/registry/reason.ts';
+import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { AppContext, Env } from '../env.ts';
 
 const PAUSE_MS = 5_000;

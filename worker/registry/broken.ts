@@ -1,5 +1,5 @@
 /** What a write broke: the columns of a unique index, as SQLite names them, or a reference to it. */
-import { causesOf } from '../../durable-objects/registry/reason.ts';
+import { causesOf } from '../../durable-objects/object/reason.ts';
 
 /** `api_keys.key_hash`, several columns with commas between; undefined when it broke none. */
 export function brokenUnique(error: unknown): string | undefined {

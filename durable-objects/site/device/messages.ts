@@ -2,11 +2,13 @@
  * Judging what a device sent: each message on its own, without a write. A message that fails a check is dropped,
  * counted by reason and still answered `stored`: the device is told nothing (spec: Broker and device errors).
  */
+
 import { type DeviceMessage, parseDeviceMessage } from '../../../protocol/device.ts';
 import type { DeviceDropReason, DeviceReportedStatus } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { ok, type Result, refuse } from '../../../protocol/result.ts';
+import { stackOf } from '../../object/reason.ts';
 import { verifyHmac } from '../../secrets/hmac.ts';
 import type { JournalEntry } from '../telemetry/entry.ts';
 import {
@@ -87,7 +89,11 @@ export class BatchFindings {
       else if (judged.value.kind === 'ack') this.acks.push({ seq: frame.seq, ack: judged.value.ack });
       this.stored.push(frame.seq);
     } catch (error) {
-      console.error('frame refused', { deviceId: this.#sender.device.id, seq: frame.seq, error });
+      console.error('frame refused', {
+        deviceId: this.#sender.device.id,
+        seq: frame.seq,
+        stack: stackOf(error),
+      });
       this.refused.push({ seq: frame.seq, reason: 'could not be judged' });
     }
   }

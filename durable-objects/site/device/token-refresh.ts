@@ -5,8 +5,8 @@
 import { signableJson } from '../../../protocol/compact-json.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
+import { reasonOf } from '../../object/reason.ts';
 import type { Turn } from '../../object/turn.ts';
-import { reasonOf } from '../../registry/reason.ts';
 import { signDeviceToken } from '../../secrets/device-tokens.ts';
 import type { DeviceAck } from '../dispatch/execution.ts';
 import { sendSigned } from '../dispatch/send-command.ts';

@@ -6,8 +6,8 @@
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
+import { reasonOf } from '../../object/reason.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
-import { reasonOf } from '../../registry/reason.ts';
 import type { OutboxEvent } from '../../rpc.ts';
 import { toEvent } from './events.ts';
 import { REGISTRY_LANE } from './registry-rows.ts';
@@ -209,7 +209,7 @@ export class Outbox implements DueSource {
         lane: name,
         failures: lane.failures,
         backoffMs,
-        error: reasonOf(error),
+        reason: reasonOf(error),
       });
     } finally {
       lane.isCalling = false;

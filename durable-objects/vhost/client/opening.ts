@@ -3,9 +3,9 @@
  * name is an attempt that was refused, and told to the audit log like a refused login [C-6.3].
  */
 
+import { reasonOf } from '../../object/reason.ts';
 import type { Turn } from '../../object/turn.ts';
 import { writeConnected, writeRefusedConnection } from '../../registry/audit-events.ts';
-import { reasonOf } from '../../registry/reason.ts';
 import type { VhostParts } from '../parts.ts';
 
 /** `named`: the vhost in the client's connection.open. */
@@ -26,11 +26,11 @@ export function openConnection(turn: Turn, vhost: VhostParts, connectionId: stri
           { organizationId, username: slug, address, reason: 'vhost' },
           turn.now,
         );
-    keepAlive(told.catch((error: unknown) => warn('audit row not written', keyId, error)));
+    keepAlive(
+      told.catch((error: unknown) =>
+        console.warn('audit row not written', { keyId, reason: reasonOf(error) }),
+      ),
+    );
     if (isRight) vhost.noteUse();
   });
-}
-
-function warn(what: string, keyId: string, error: unknown): void {
-  console.warn(what, { keyId, error: reasonOf(error) });
 }

@@ -5,8 +5,8 @@
 import type { DueSource } from '../../object/agenda.ts';
 import type { Clock } from '../../object/clock.ts';
 import type { Facts } from '../../object/facts.ts';
+import { reasonOf } from '../../object/reason.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
-import { reasonOf } from '../../registry/reason.ts';
 
 /** Its asker has so long to write it. */
 const FIRST_MS = 5_000;

@@ -3,9 +3,11 @@
  * (rule 4). Nothing waits for another Site, and an emergency waits for no lane. A call is tried again while its
  * publishes may still be confirmed: messageIds make that harmless.
  */
+
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { SiteStub } from '../../env.ts';
 import type { Calls } from '../../object/calls.ts';
+import { reasonOf } from '../../object/reason.ts';
 import type { Submission, SubmissionBatch, SubmitAnswer } from '../../rpc.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 import { Rest } from './rest.ts';
@@ -157,7 +159,7 @@ class Lane {
           console.warn('site did not answer', {
             siteId: this.#siteId,
             attempts: attempt + 1,
-            error: String(error),
+            reason: reasonOf(error),
           });
           this.#host.giveUp(batch);
           return;

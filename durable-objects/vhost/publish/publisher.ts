@@ -10,8 +10,8 @@ import type { Env, SiteStub } from '../../env.ts';
 import type { OwnCounts } from '../../figures/counts.ts';
 import type { Calls } from '../../object/calls.ts';
 import type { Clock } from '../../object/clock.ts';
+import { reasonOf } from '../../object/reason.ts';
 import { FRESH_MS, findSite, type OrganizationCopy, RETRY_MS } from '../../registry/organization-copy.ts';
-import { reasonOf } from '../../registry/reason.ts';
 import type { SubmitAnswer } from '../../rpc.ts';
 import type { Outflow } from '../delivery/outflow.ts';
 import type { EventIntake } from '../event/intake.ts';
@@ -119,7 +119,7 @@ export class Publisher implements LaneHost {
         await organization.refresh(key.organizationId, RETRY_MS);
       }
     } catch (error) {
-      console.warn('registry not read', { error: reasonOf(error) });
+      console.warn('registry not read', { reason: reasonOf(error) });
       const unstored = { kind: 'unstored' as const, seqs: [publish.frame.seq] };
       this.#parts.outflow.send(new Map([[connectionId, [unstored]]]));
       return;

@@ -5,6 +5,13 @@ export function reasonOf(error: unknown): string {
   return first;
 }
 
+/** Where what should not happen has happened, for a log: the stack of the first cause. */
+export function stackOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const first = causesOf(error).at(-1) ?? error;
+  return first.stack ?? String(first);
+}
+
 /** An error and what caused it, from the last to the first. */
 export function causesOf(error: Error): Error[] {
   const causes: Error[] = [];
