@@ -29,10 +29,15 @@ export function portOf(name: string, fallback: number): number {
   return port;
 }
 
-/** Throws, with what to do about it, when one of these ports stays taken: what was just killed lets go of it. */
+/** Throws, with what to do about it, when two of these ports are one, or one stays taken: what was just killed lets go of it. */
 export async function assertFree(ports: Record<string, number>): Promise<void> {
   const giveUpAt = performance.now() + WAIT_MS;
+  const names = new Map<number, string>();
   for (const [name, port] of Object.entries(ports)) {
+    // Each 0 becomes another.
+    const other = port === 0 ? undefined : names.get(port);
+    if (other) throw new Error(`port ${port} is both ${other} and ${name}: choose another for one of them`);
+    names.set(port, name);
     while (await isTaken(port)) {
       if (performance.now() > giveUpAt) {
         throw new Error(`port ${port} is taken: stop what listens there, or choose another with ${name}`);
@@ -62,10 +67,15 @@ function ownPorts(): [from: number, to: number] {
   return [start, start + size];
 }
 
-/** A free port that the system gives nobody by chance while it is not listened on. */
+/** What this process has chosen: it may not listen there yet. */
+const chosen = new Set<number>();
+
+/** A free port, another each time, that the system gives nobody by chance while it is not listened on. */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const port = randomInt(...ownPorts());
+    if (chosen.has(port)) continue;
+    chosen.add(port);
     const server = createServer().listen(port);
     const listens = await once(server, 'listening').then(
       () => true,

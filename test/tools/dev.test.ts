@@ -58,7 +58,7 @@ describe('npm start', () => {
     expect(existsSync(join(folder, 'stack.json'))).toBe(false);
     const { edge, bridge, simulator } = described.pids;
     await expectGone(edge, bridge, simulator);
-  }, 60_000);
+  }, 120_000);
 
   it('starts again on what it kept when it was killed, what a partner has changed too [C-7.7], and nothing of the killed one runs on', async () => {
     const folder = newFolder();
@@ -74,7 +74,7 @@ describe('npm start', () => {
     expect(second.described.apiKey).toEqual(first.described.apiKey);
     expect(await modeOf(second.described)).toBe('MAX_EXPORT');
     await changeMode(second.described, 'STANDARD');
-  }, 60_000);
+  }, 120_000);
 
   it.each(['SITEWIRE_HTTP_PORT', 'SITEWIRE_MQTTS_PORT'])(
     'says which port is taken and what to do, and starts nothing (%s)',
@@ -100,7 +100,7 @@ describe('npm start', () => {
     expect(await second.ended).toBe(1);
     expect(second.output()).toContain(`a stack is running on ${folder} (process ${described.pids.stack})`);
     expect(isAlive(described.pids.edge)).toBe(true);
-  }, 60_000);
+  }, 120_000);
 
   it.each([
     ['SITEWIRE_AMQPS_PORT', 'amqps', 'must be a port, not "amqps"'],

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { assertFree } from '../../tools/ports.ts';
+import { assertFree, freePort } from '../../tools/ports.ts';
 
 describe('the ports of a stack', () => {
   it('may be taken for a moment', async () => {
@@ -15,5 +15,24 @@ describe('the ports of a stack', () => {
     expect(error).toMatchObject({ code: 'EADDRINUSE' });
     server.close();
     await free;
+  });
+
+  it('are refused when two of them are one', async () => {
+    const port = await freePort();
+    await expect(
+      assertFree({ SITEWIRE_HTTP_PORT: 0, SITEWIRE_AMQPS_PORT: port, SITEWIRE_MQTTS_PORT: port }),
+    ).rejects.toThrow(
+      `port ${port} is both SITEWIRE_AMQPS_PORT and SITEWIRE_MQTTS_PORT: choose another for one of them`,
+    );
+    await assertFree({ SITEWIRE_HTTP_PORT: 0, SITEWIRE_METRICS_PORT: 0, SITEWIRE_AMQPS_PORT: port });
+  });
+});
+
+describe('a free port', () => {
+  it('is another each time, though nobody listens on those before', async () => {
+    // Of 1 500 in a test run: chosen by chance alone, two would be one.
+    const ports = [];
+    for (let n = 0; n < 200; n++) ports.push(await freePort());
+    expect(new Set(ports).size).toBe(200);
   });
 });
