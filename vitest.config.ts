@@ -19,6 +19,24 @@ const ALONE = ['test/bridge/amqp/content-memory.test.ts', 'test/bridge/edge-tls.
 /** What takes longest begins first: at the end it would run alone. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/(week|examples|amqp\/)|system\//;
 
+/** Libraries of many files, each of which every runtime would ask for: they are bundled, once for all. */
+const BUNDLED = [
+  '@peculiar/x509',
+  'drizzle-orm',
+  'drizzle-orm/batch',
+  'drizzle-orm/d1',
+  'drizzle-orm/sqlite-core',
+  'fast-check',
+  'hono',
+  'hono/cookie',
+  'hono/factory',
+  'hono/http-exception',
+  'hono/request-id',
+  'hono/secure-headers',
+  'jose',
+  'zod',
+];
+
 /** Some hundred processes of Node begin in a run: what one has compiled, the next ones need not. */
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules', '.cache', 'compiled');
 
@@ -81,6 +99,7 @@ export default defineConfig({
         plugins: [inWorkerd()],
         test: {
           name: 'workerd',
+          deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
           // Files share a runtime and tell their plants and keys apart: one for each would take two seconds more.
           isolate: false,
           include: ['test/{worker,durable-objects}/**/*.test.ts'],
@@ -93,6 +112,7 @@ export default defineConfig({
         plugins: [inWorkerd()],
         test: {
           name: 'workerd apart',
+          deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
           include: [APART],
           exclude: [...configDefaults.exclude, PURE],
           setupFiles: ['test/support/workerd/setup.ts'],
