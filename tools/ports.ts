@@ -70,11 +70,11 @@ function ownPorts(): [from: number, to: number] {
 /** What this process has chosen: it may not listen there yet. */
 const chosen = new Set<number>();
 
-/** A free port, another each time, that the system gives nobody by chance while it is not listened on. */
-export async function freePort(): Promise<number> {
+/** A free port, another each time and none of `besides`, that the system gives nobody by chance while it is not listened on. */
+export async function freePort(besides: readonly number[] = []): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const port = randomInt(...ownPorts());
-    if (chosen.has(port)) continue;
+    if (chosen.has(port) || besides.includes(port)) continue;
     chosen.add(port);
     const server = createServer().listen(port);
     const listens = await once(server, 'listening').then(

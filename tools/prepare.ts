@@ -22,13 +22,20 @@ export interface Prepared {
 export async function prepare(): Promise<Prepared> {
   // 1. what the environment asks for
   const behaviour = settingOf('SITEWIRE_SIMULATOR', process.env.SITEWIRE_SIMULATOR || 'on');
-  const ports = {
+  const asked = {
     http: portOf('SITEWIRE_HTTP_PORT', 8787),
-    // The edge has to know them before the bridge listens there.
-    amqps: portOf('SITEWIRE_AMQPS_PORT', 5671) || (await freePort()),
-    mqtts: portOf('SITEWIRE_MQTTS_PORT', 8885) || (await freePort()),
-    mtls: portOf('SITEWIRE_MTLS_PORT', 8883) || (await freePort()),
+    amqps: portOf('SITEWIRE_AMQPS_PORT', 5671),
+    mqtts: portOf('SITEWIRE_MQTTS_PORT', 8885),
+    mtls: portOf('SITEWIRE_MTLS_PORT', 8883),
     metrics: portOf('SITEWIRE_METRICS_PORT', 9464),
+  };
+  // The edge has to know these before the bridge listens there.
+  const free = () => freePort(Object.values(asked));
+  const ports = {
+    ...asked,
+    amqps: asked.amqps || (await free()),
+    mqtts: asked.mqtts || (await free()),
+    mtls: asked.mtls || (await free()),
   };
 
   // 2. the folder is this stack's alone, and nothing of an earlier one runs on

@@ -35,4 +35,9 @@ describe('a free port', () => {
     for (let n = 0; n < 200; n++) ports.push(await freePort());
     expect(new Set(ports).size).toBe(200);
   });
+
+  it('is none of those that are given to others, though nobody listens there yet', async () => {
+    const all = Array.from({ length: 12_000 }, (_none, index) => 20_000 + index);
+    await expect(freePort(all)).rejects.toThrow('none of 100 ports is free');
+  });
 });
