@@ -7,19 +7,19 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { TOKEN_PRIVATE_KEY } from './test/support/workerd/tokens.ts';
 import { ensureDeviceCa } from './tools/certificates.ts';
 
-/** Rules that take data and a moment: they need no object, so they run in Node, wherever they stand in the tree. */
+/** Tests of pure rules: they need no object, so they run in Node, wherever they are in the tree. */
 const PURE = 'test/**/*.pure.test.ts';
 
-/** Suites with a runtime of their own: what watches or changes a whole one, its timers, turns, reads of D1 or modules. */
+/** Suites with a workerd runtime of their own: they watch or change its timers, turns, D1 reads or modules. */
 const APART = 'test/{worker,durable-objects}/**/*.apart.test.ts';
 
-/** Suites with a process of their own: they measure its memory, or change what it trusts. */
+/** Suites with a process of their own: they measure its memory or change which authorities it trusts. */
 const ALONE = ['test/bridge/amqp/content-memory.test.ts', 'test/bridge/edge-tls.test.ts'];
 
-/** What takes longest begins first: at the end it would run alone. */
+/** The slowest suites start first; at the end they would run with no other suite beside them. */
 const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/(week|examples|amqp\/)|system\//;
 
-/** Libraries of many files, each of which every runtime would ask for: they are bundled, once for all. */
+/** Libraries of many files, bundled once; otherwise each runtime would load every file. */
 const BUNDLED = [
   '@peculiar/x509',
   'drizzle-orm',
@@ -37,10 +37,10 @@ const BUNDLED = [
   'zod',
 ];
 
-/** Some hundred processes of Node begin in a run: what one has compiled, the next ones need not. */
+/** A run starts about a hundred Node processes; they share compiled code through this cache. */
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules', '.cache', 'compiled');
 
-/** An authority for device certificates, new for each run. */
+/** Creates an authority for device certificates, new for each run. */
 async function deviceAuthority() {
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-device-ca-'));
   const { certificate, key } = await ensureDeviceCa(folder);
@@ -52,7 +52,7 @@ async function deviceAuthority() {
   return pem;
 }
 
-/** The objects and the Worker inside the real runtime, with the real D1. */
+/** Configures workerd with the real D1 for the objects and the Worker. */
 function inWorkerd() {
   return cloudflareTest(async () => ({
     wrangler: { configPath: './wrangler.toml' },
@@ -80,16 +80,16 @@ class LongestFirst extends BaseSequencer {
 }
 
 /**
- * Projects: `workerd` and `workerd apart` run the objects and the Worker inside the real runtime, with the real D1;
- * `light` and `node` run what a Node process runs: protocol, bridge and the pure rules of the objects; and, each file in a
- * process of its own, tools and the suites that drive a whole stack from outside.
+ * Projects: `workerd` and `workerd apart` run the objects and the Worker inside workerd, with the real D1.
+ * `light` runs protocol, bridge and the pure rules of the objects in Node. `node` runs the tools and the
+ * suites that drive a whole stack from outside, each file in a process of its own.
  */
 export default defineConfig({
   test: {
-    // By default a machine of two cores gets one: many of the suites wait for sockets, not for the processor.
+    // By default a machine with two cores gets one worker, but many suites wait for sockets, not for the processor.
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
-    // How far the model of the plan is walked, and where it begins: `npm run model` takes another walk each time.
+    // Steps and seed of the plan's model test; `npm run model` sets both and uses another seed each time.
     provide: {
       modelSteps: Number(process.env.SITEWIRE_MODEL_STEPS ?? 10_000),
       modelSeed: Number(process.env.SITEWIRE_MODEL_SEED ?? 1),
@@ -100,7 +100,8 @@ export default defineConfig({
         test: {
           name: 'workerd',
           deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
-          // Files share a runtime and tell their plants and keys apart: one for each would take two seconds more.
+          // Files share a runtime and use different plants and keys: a runtime per file would take two
+          // seconds more each.
           isolate: false,
           include: ['test/{worker,durable-objects}/**/*.test.ts'],
           exclude: [...configDefaults.exclude, PURE, APART],
@@ -130,7 +131,7 @@ export default defineConfig({
       {
         test: {
           name: 'light',
-          // Files share a process, which is half of what they cost: each closes what it opens.
+          // Files share a process, which halves their time: each file must close what it opens.
           isolate: false,
           include: ['test/{protocol,bridge}/**/*.test.ts', 'test/*.test.ts', PURE],
           exclude: [...configDefaults.exclude, ...ALONE],

@@ -1,8 +1,9 @@
 /**
- * What one client address may cost: so many dials at once, the others in line, and so many refused logins a minute, of
- * one credential and ten times that of all. Beyond these the bridge answers by itself, so that no address fills the
- * edge, the audit log or another's way in; and who comes from the same address with another credential is not kept
- * out by one that loops [C-3.11], [C-6.5].
+ * Limits per client address: concurrent dials (further ones are queued) and rejected logins a minute, with
+ * one credential and ten times as many with all of them. Beyond these limits the bridge answers without
+ * asking the edge, so that no address fills the edge or the audit log, or blocks other addresses. A client
+ * that keeps retrying a bad credential does not lock out clients with other credentials at the same address
+ * [C-3.11], [C-6.5].
  */
 import ipaddr from 'ipaddr.js';
 import { LIMIT } from '../protocol/limits.ts';
@@ -10,35 +11,35 @@ import type { DialResult } from './link.ts';
 import type { NoLink } from './refusal.ts';
 
 const MINUTE_MS = 60_000;
-/** Dials of one address under way, and in line behind them. */
+/** Concurrent and queued dials of one address. */
 const DIALS_AT_ONCE = 8;
 const MAX_IN_LINE = 512;
-/** Addresses remembered; beyond it, the oldest that has no dial under way makes room. */
+/** Addresses remembered; beyond this, the oldest without a running or queued dial is forgotten. */
 const MAX_ADDRESSES = 10_000;
-/** Refused logins a minute of all credentials, and how many credentials are told apart. */
+/** Rejected logins a minute of one address in total, and how many credentials are counted separately. */
 const REFUSED_OF_ALL = 10 * LIMIT.refusedLoginsPerMinute;
 const MAX_CREDENTIALS = 64;
-/** Who is refused as so many devices is none of them. */
+/** An address that was rejected as this many devices is guessing [C-3.11]. */
 const MAX_DEVICES = 3;
 
 interface Known {
   dials: number;
   line: (() => void)[];
-  /** Refused logins since then, in all and by credential, of so many at most. */
+  /** Rejected logins since `sinceMs`: in total, and by credential (at most `MAX_CREDENTIALS` of them). */
   refused: number;
   refusedBy: Map<string, number>;
-  /** As which devices, of so many at most. */
+  /** The devices that these logins named. */
   refusedAs: Set<string>;
   sinceMs: number;
-  /** Until then a refusal of a device counts against none [C-3.11]. */
+  /** Until this time a rejected login counts against no device [C-3.11]. */
   uncountedUntilMs: number;
 }
 
-/** Who dials. `credential` stands for what the client logs in with: the same for the same, and nothing of it. */
+/** The client that dials. `credential` is a digest: equal for equal credentials, without revealing them. */
 export interface Dialing {
   isGone?: () => boolean;
   credential?: string;
-  /** The device that it says it is. */
+  /** The device that the client claims to be. */
   device?: string;
 }
 
@@ -46,15 +47,15 @@ export class Addresses {
   readonly #known = new Map<string, Known>();
   #isStopped = false;
 
-  /** Those in line are told no, and none is dialled any more. */
+  /** Fails all queued dials and starts no new ones. */
   stop(): void {
     this.#isStopped = true;
     for (const { line } of this.#known.values()) for (const go of line.splice(0)) go();
   }
 
   /**
-   * Dials for an address when its turn comes and its client is still there, or answers in the edge's place. `work`: the
-   * dial; a refusal of one that is `uncounted` counts against no device.
+   * Dials when the limits of the address allow it and the client is still connected, or answers in place of
+   * the edge. `work` makes the dial; the rejection of an `uncounted` dial counts against no device.
    */
   async dial<Up, Down>(
     address: string,
@@ -85,7 +86,7 @@ export class Addresses {
     }
   }
 
-  /** Whoever has a token that is good is never kept out for what comes from the same address. */
+  /** A device with a valid token is never throttled because of other clients at its address. */
   #isThrottled(known: Known, credential: string, isDevice: boolean): boolean {
     const now = Date.now();
     if (now - known.sinceMs >= MINUTE_MS) {
@@ -139,18 +140,18 @@ function noteRefused(known: Known, credential: string, device: string | undefine
   if (isGuessing) known.uncountedUntilMs = Date.now() + MINUTE_MS;
 }
 
-/** A client has all addresses of an IPv6 network of 64 bits. */
+/** An IPv6 address counts as its /64 network, because one client usually has all addresses of it. */
 function networkOf(address: string): string {
   if (!ipaddr.IPv6.isValid(address)) return address;
   return ipaddr.IPv6.parse(address).parts.slice(0, 4).join(':');
 }
 
 function left(): NoLink {
-  return { outcome: 'trouble', reason: 'the client went while it waited in line, or the bridge goes' };
+  return { outcome: 'trouble', reason: 'the client disconnected while queued, or the bridge is stopping' };
 }
 
 function crowded(): NoLink {
-  return { outcome: 'trouble', reason: 'too many dials at once from this address', unasked: 'crowded' };
+  return { outcome: 'trouble', reason: 'too many concurrent dials from this address', unasked: 'crowded' };
 }
 
 function throttled(): NoLink {
@@ -158,7 +159,7 @@ function throttled(): NoLink {
     outcome: 'refused',
     status: 401,
     code: 'UNAUTHORIZED',
-    message: 'too many refused logins from this address',
+    message: 'too many rejected logins from this address',
     unasked: 'throttled',
   };
 }

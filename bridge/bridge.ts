@@ -1,4 +1,4 @@
-/** The bridge as one object: its listeners, its engines, its way to the edge. Stateless; any number of them may run. */
+/** The bridge as one object: listeners, engines and the way to the edge. Stateless: any number may run. */
 import { randomUUID } from 'node:crypto';
 import type { Server as HttpServer } from 'node:http';
 import type { Logger } from 'pino';
@@ -18,10 +18,10 @@ import { createTlsListener, type HandshakeFailure, listen, type TlsListener } fr
 import { readTlsFiles, TlsFiles, type TlsMaterial } from './tls-files.ts';
 import { VERSION } from './version.ts';
 
-/** How often the TLS files are looked at. */
+/** How often the TLS files are checked for changes. */
 const LOOK_MS = 10_000;
 
-/** Where it listens; `mtls`: where it has an authority for device certificates. */
+/** The ports of the listeners; `mtls` only if a CA for device certificates is configured. */
 export interface BridgePorts {
   amqps: number;
   mqtts: number;
@@ -46,7 +46,7 @@ export class Bridge {
   #lookAtFiles: NodeJS.Timeout | undefined;
   #listening = false;
 
-  /** Throws where its TLS files are not good. */
+  /** Throws if the TLS files are invalid. */
   constructor(config: BridgeConfig, log: Logger) {
     this.#config = config;
     this.#log = new BridgeLog(log);
@@ -61,7 +61,7 @@ export class Bridge {
       taken: (renewed) => this.#renew(renewed),
       kept: (why) => {
         this.#metrics.tlsReread('kept');
-        this.#log.tell('TLS files not taken', { why });
+        this.#log.tell('TLS reload failed, keeping the previous files', { why });
       },
     });
     this.#amqps = createTlsListener(
@@ -75,7 +75,7 @@ export class Bridge {
     this.#metricsServer = createMetricsServer(this.#metrics, () => this.#whyNotReady());
   }
 
-  /** The ports it listens on, once it does. */
+  /** Resolves with the ports once every listener is up. */
   async start(): Promise<BridgePorts> {
     const { host, amqpsPort, mqttsPort, mtls, metrics } = this.#config;
     await this.#devices.start();
@@ -90,7 +90,7 @@ export class Bridge {
     };
     this.#listening = true;
     const { bridge, boot, url } = this.#edge;
-    this.#log.tell('bridge listens', {
+    this.#log.tell('bridge listening', {
       mtls: undefined,
       ...ports,
       bridge,
@@ -101,12 +101,12 @@ export class Bridge {
     return ports;
   }
 
-  /** Reads the TLS files again, for handshakes from here on. */
+  /** Reads the TLS files again; new handshakes use them. */
   rereadTlsFiles(): Promise<void> {
     return this.#files.reread();
   }
 
-  /** Stops taking clients, tells those there are to come back, and waits for their goodbyes. */
+  /** Stops accepting clients, closes the connected ones so that they reconnect, and waits for them. */
   async stop(): Promise<void> {
     this.#listening = false;
     clearInterval(this.#lookAtFiles);
@@ -132,18 +132,18 @@ export class Bridge {
       ranges: this.#config.proxies,
       refused: (proxy, why) => {
         this.#metrics.proxyRefused();
-        this.#log.tell('connection of a proxy without a good PROXY header', { listener, proxy, why });
+        this.#log.tell('proxy connection without a valid PROXY header', { listener, proxy, why });
       },
     };
     const failed = (failure: HandshakeFailure) => this.#handshakeFailed(listener, failure);
     return { demandsCertificate: listener === 'mtls', proxies, failed };
   }
 
-  /** Who looks whether a port is open, as balancers do all the time, is told to who asks for it alone. */
+  /** Port checks, which balancers make all the time, are logged only at level debug. */
   #handshakeFailed(listener: ListenerName, { reason, code, address }: HandshakeFailure): void {
     this.#metrics.handshakeFailed(listener, reason);
     if (reason === 'client')
-      this.#log.tell('client left amid its TLS handshake', { listener, address, code });
+      this.#log.tell('client disconnected during TLS handshake', { listener, address, code });
     else this.#log.tell('TLS handshake failed', { listener, address, reason, code });
   }
 
@@ -157,13 +157,13 @@ export class Bridge {
     this.#metrics.tlsInForce(expiresMs);
     const { server, 'device-ca': deviceCa } = expiresMs;
     const instant = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
-    this.#log.tell('TLS files in force', {
+    this.#log.tell('TLS files loaded', {
       serverExpires: instant(server),
       deviceCaExpires: instant(deviceCa),
     });
   }
 
   async #whyNotReady(): Promise<string | undefined> {
-    return this.#listening ? await whyNotReady(this.#edge) : 'it does not listen';
+    return this.#listening ? await whyNotReady(this.#edge) : 'the bridge is not listening';
   }
 }

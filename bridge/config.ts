@@ -6,19 +6,19 @@ const port = z.coerce.number().int().min(0).max(65_535);
 const ranges = z
   .string()
   .transform((text) => (text.trim() === '' ? [] : text.split(',').map((range) => range.trim())))
-  .pipe(z.array(z.string().refine(isRange, { error: 'must be addresses or CIDR ranges, a comma between' })));
+  .pipe(z.array(z.string().refine(isRange, { error: 'must be comma-separated addresses or CIDR ranges' })));
 
 const environment = z.object({
   SITEWIRE_EDGE_URL: z.url({ protocol: /^https?$/ }),
   SITEWIRE_BRIDGE_SECRET: z.string().min(32),
-  /** Unique: a new boot of a name ends the connections of its older one. */
+  /** Unique per bridge: when a bridge with this id starts, the connections of its previous boot end. */
   SITEWIRE_BRIDGE_ID: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
   SITEWIRE_TLS_CERT: z.string(),
   SITEWIRE_TLS_KEY: z.string(),
-  /** The authority of device certificates; without it nothing listens for them. */
+  /** The CA of device certificates; without it there is no listener for them. */
   SITEWIRE_DEVICE_CA: z.string().optional(),
   SITEWIRE_HOST: z.string().default('::'),
-  /** Whose PROXY headers are believed: those at these addresses must send one. */
+  /** Addresses of trusted proxies: every connection from them must begin with a PROXY header. */
   SITEWIRE_PROXIES: ranges.default([]),
   SITEWIRE_AMQPS_PORT: port.default(5671),
   SITEWIRE_MQTTS_PORT: port.default(8885),
@@ -35,25 +35,25 @@ export interface BridgeConfig {
   /** PEM files. */
   tls: { certificate: string; key: string };
   host: string;
-  /** Addresses and CIDR ranges of proxies that tell their clients' addresses. */
+  /** Addresses and CIDR ranges of proxies that send PROXY headers. */
   proxies: string[];
   amqpsPort: number;
   mqttsPort: number;
-  /** PEM file of the authority whose certificates devices log in with. */
+  /** PEM file of the CA that issues the certificates of devices. */
   mtls?: { clientAuthority: string; port: number };
   metrics: { host: string; port: number };
   logLevel: string;
 }
 
-/** Throws with every variable that is wrong, by name. */
+/** Throws an error that names every invalid variable. */
 export function readConfig(variables: Record<string, string | undefined>): BridgeConfig {
   const parsed = environment.safeParse(variables);
   if (!parsed.success) {
     const faults = parsed.error.issues.map(({ path, message }) => ({ name: path.join('.'), message }));
-    // The names first: a log line is cut.
+    // The names come first because long log fields are cut.
     const names = faults.map(({ name }) => name).join(', ');
     const words = faults.map(({ name, message }) => `${name}: ${message}`).join('; ');
-    throw new Error(`bad configuration of ${names}. ${words}`);
+    throw new Error(`invalid configuration of ${names}. ${words}`);
   }
   const values = parsed.data;
   return {

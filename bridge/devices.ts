@@ -1,4 +1,4 @@
-/** The MQTT clients of this process: the engine, with what is counted and told of each of its clients. */
+/** The MQTT clients of this process: connects the MQTT engine to the door, the metrics and the log. */
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../protocol/link/device.ts';
 import type { Door } from './door.ts';
 import type { BridgeLog } from './log.ts';
@@ -9,7 +9,7 @@ import { tellRefused } from './refused.ts';
 
 export function createDevices(door: Door, metrics: Metrics, log: BridgeLog): MqttEngine {
   const tally = metrics.tallies.mqtt;
-  /** When each session began. */
+  /** Start time of each session, epoch milliseconds. */
   const openedMs = new WeakMap<Origin, number>();
   return new MqttEngine(
     (credential, { connection, address }, isGone) =>

@@ -1,4 +1,4 @@
-/** How every client gets its link: in line with others of its address, dialled, counted, and told of where it fails. */
+/** How every client gets its link: queues the dials of an address, dials, counts outcomes, logs failures. */
 import { createHmac, randomBytes } from 'node:crypto';
 import type { z } from 'zod';
 import type { LINK_PATHS } from '../protocol/link/proof.ts';
@@ -8,7 +8,7 @@ import type { BridgeLog } from './log.ts';
 import type { Metrics, Protocol } from './metrics.ts';
 import type { Edge } from './proof.ts';
 
-/** Whose link it is to be, and by what name log and edge know the connection. */
+/** The client that a link is dialled for, with its connection id in the log and at the edge. */
 export interface DoorClient extends LinkCredential {
   connection: string;
 }
@@ -30,7 +30,7 @@ export class Door {
     this.#addresses.stop();
   }
 
-  /** A partner's link. */
+  /** Dials the link of a partner. */
   partner<Up, Down>(client: DoorClient, schema: z.ZodType<Down>, isGone: () => boolean) {
     const credential = this.#digest(client);
     return this.#addresses.dial<Up, Down>(client.address, () => this.#dial('amqp', 'amqp', client, schema), {
@@ -39,7 +39,7 @@ export class Door {
     });
   }
 
-  /** A device's; where its address guesses, a refusal counts against none [C-3.11]. */
+  /** Dials a device's link. While its address is guessing, rejections count against no device [C-3.11]. */
   device<Up, Down>(client: DoorClient, schema: z.ZodType<Down>, isGone: () => boolean) {
     const dialing: Dialing = { isGone, credential: this.#digest(client), device: client.username };
     return this.#addresses.dial<Up, Down>(
@@ -60,13 +60,13 @@ export class Door {
     this.#metrics.dialed(protocol, result.outcome, (performance.now() - startMs) / 1_000);
     const { connection } = client;
     if (result.outcome === 'trouble')
-      this.#log.tell('edge not reached', { protocol, connection, why: result.reason });
+      this.#log.tell('dial to edge failed', { protocol, connection, why: result.reason });
     if (result.outcome === 'unproven')
-      this.#log.tell('edge does not take our proof', { protocol, connection, why: result.reason });
+      this.#log.tell('edge rejected bridge authentication', { protocol, connection, why: result.reason });
     return result;
   }
 
-  /** Tells credentials apart without keeping any: keyed anew in each process. */
+  /** Distinguishes credentials without storing any; the key of the HMAC is new in each process. */
   #digest({ username, password, fingerprint }: LinkCredential): string {
     return createHmac('sha256', this.#digestKey)
       .update(JSON.stringify([username, password, fingerprint]))

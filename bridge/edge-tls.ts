@@ -1,18 +1,19 @@
 /**
- * TLS towards the edge: one context for all links, and the last session, which the next link takes up again. With a
- * context and a whole handshake of its own each idle client took some 16 KB more (docs/performance.md, Devices).
+ * TLS to the edge: all links share one context, and each new link resumes the last session. With a separate
+ * context and a full handshake per link, each idle client took about 16 KB more (docs/performance.md,
+ * Devices).
  */
 import { isIP } from 'node:net';
 import { connect, createSecureContext, type SecureContext } from 'node:tls';
 import type { ClientOptions } from 'ws';
 
 let context: SecureContext | undefined;
-/** The session that each edge gave last, by its URL: a bridge has one edge. */
+/** The last TLS session of each edge, by its URL; a bridge has one edge. */
 const sessions = new Map<string, Buffer>();
 
 /**
- * How a dial of that edge connects; nothing where it is not over TLS. A TLS socket keeps what it was connected with for
- * as long as it lives: here that is an address, and not the request with its headers, which carry a credential.
+ * Connection options for a dial of this edge; empty without TLS. A TLS socket keeps its connection options as
+ * long as it lives: these hold only an address, not the request with its headers, which carry a credential.
  */
 export function edgeTls(edgeUrl: string): Pick<ClientOptions, 'createConnection'> {
   if (!edgeUrl.startsWith('https:')) return {};

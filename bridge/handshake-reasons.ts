@@ -1,4 +1,4 @@
-/** Why TLS handshakes fail, in few words: whoever looks for an expired certificate finds it by its name. */
+/** Why TLS handshakes fail: a closed list of short reasons, such as `expired-certificate`. */
 export const LISTENERS = ['amqps', 'mqtts', 'mtls'] as const;
 export type ListenerName = (typeof LISTENERS)[number];
 
@@ -32,7 +32,7 @@ const BY_CODE: Readonly<Record<string, HandshakeReason>> = {
   CERT_HAS_EXPIRED: 'expired-certificate',
 };
 
-/** `code`: of OpenSSL's error, of the verification of a client's certificate (`isVerification`), or of the socket. */
+/** `code` is from OpenSSL, the verification of a client certificate (`isVerification`) or the socket. */
 export function handshakeReason(code: string, isVerification: boolean): HandshakeReason {
   const known = BY_CODE[code];
   if (known) return known;

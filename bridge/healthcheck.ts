@@ -1,4 +1,4 @@
-/** The image's HEALTHCHECK: ends with 0 if the bridge beside it is alive. Whether it is ready, /readyz says to a balancer. */
+/** The image's HEALTHCHECK: exits with 0 if the bridge is alive. Balancers check readiness with /readyz. */
 import { env, exit } from 'node:process';
 
 const { SITEWIRE_METRICS_HOST: host = '::', SITEWIRE_METRICS_PORT: port = '9464' } = env;

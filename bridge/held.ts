@@ -1,7 +1,7 @@
 /**
- * Publishes that their object did not take yet, because they are over a rate (`wait` in protocol/link/frame.ts). They
- * are kept in their order and sent again at the pace that the object names. Nothing is dropped: whoever fills this
- * stops reading its client.
+ * Held publishes: their object has not accepted them yet because they are over a rate (`wait` in
+ * protocol/link/frame.ts). They stay in order and are sent again at the pace that the object sets. Nothing is
+ * dropped: the engines stop reading a client that has too many of them.
  */
 import type { Wait } from '../protocol/link/frame.ts';
 
@@ -13,12 +13,12 @@ interface HeldFrame<Frame> {
 export class Held<Frame> {
   readonly #send: (frame: Frame, seq: number) => void;
   readonly #onHolding: (isHolding: boolean) => void;
-  /** By sequence, ascending. */
+  /** Sorted by sequence, ascending. */
   readonly #frames: HeldFrame<Frame>[] = [];
   #pace: Pick<Wait, 'ms' | 'count'> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `onHolding`: it holds some from here on, or none any more. */
+  /** `onHolding` is called with true when publishes are held, and with false when none is left. */
   constructor(send: (frame: Frame, seq: number) => void, onHolding: (isHolding: boolean) => void = () => {}) {
     this.#send = send;
     this.#onHolding = onHolding;
@@ -28,12 +28,12 @@ export class Held<Frame> {
     return this.#frames.length;
   }
 
-  /** Holds one that has not been sent: it stands behind those that are held. */
+  /** Holds a publish that has not been sent yet, after those that are already held. */
   add(seq: number, frame: Frame): void {
     this.#frames.push({ seq, frame });
   }
 
-  /** Holds again what was sent and not taken, each in its place. */
+  /** Holds publishes that were sent and not accepted, each at its place in the sequence. */
   takeBack(frames: readonly HeldFrame<Frame>[], pace: Pick<Wait, 'ms' | 'count'>): void {
     this.#frames.push(...frames);
     this.#frames.sort((left, right) => left.seq - right.seq);

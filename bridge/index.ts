@@ -1,6 +1,6 @@
 /**
- * Starts a bridge from its environment. SIGTERM and SIGINT stop it gracefully, and so does the end of a parent that forked
- * it; SIGHUP has it read its TLS files again.
+ * Starts a bridge with the configuration in its environment variables. SIGTERM, SIGINT and the exit of a
+ * parent process that forked the bridge stop it gracefully; SIGHUP makes it read its TLS files again.
  */
 import { pino } from 'pino';
 import { Bridge } from './bridge.ts';
@@ -20,7 +20,7 @@ try {
   const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
-    log.tell('bridge stops', { signal });
+    log.tell('bridge stopping', { signal });
     setTimeout(() => process.exit(1), STOP_TIMEOUT_MS).unref();
     await bridge.stop();
     process.exit(0);

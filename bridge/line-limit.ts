@@ -1,6 +1,7 @@
 /**
- * Keeps what a client can cause at will from filling the log: in a minute so many lines that are alike, so many of one
- * address and so many of all. What was left out is told at the minute's end, by address.
+ * Keeps clients from filling the log: limits, per minute, the equal lines of one address, all lines of one
+ * address and the lines in total. At the end of the minute it reports the number of suppressed lines by
+ * address.
  */
 const MINUTE_MS = 60_000;
 const MAX_ALIKE = 5;
@@ -17,16 +18,16 @@ export class LineLimit {
   readonly #leftOut: (address: string, count: number) => void;
   readonly #addresses = new Map<string, OfAddress>();
   #told = 0;
-  /** Of addresses that nothing was told of. */
+  /** Suppressed lines of addresses that have no entry, because the total limit was reached before them. */
   #othersLeftOut = 0;
   #minute: NodeJS.Timeout | undefined;
 
-  /** `leftOut`: an empty address stands for all that are not named. */
+  /** `leftOut` gets an empty address for the lines of all addresses without an entry. */
   constructor(leftOut: (address: string, count: number) => void) {
     this.#leftOut = leftOut;
   }
 
-  /** Whether a line may be written; `alike`: what it has in common with others like it. */
+  /** Whether a line may be written. Lines of one address with the same `alike` count as equal. */
   takes(address: string, alike: string): boolean {
     this.#minute ??= setTimeout(() => this.turn(), MINUTE_MS).unref();
     const isFull = this.#told >= MAX_LINES;
@@ -46,7 +47,7 @@ export class LineLimit {
     return true;
   }
 
-  /** The minute is over: what was left out in it is told. */
+  /** Ends the minute: reports the suppressed lines and resets all counts. */
   turn(): void {
     clearTimeout(this.#minute);
     this.#minute = undefined;

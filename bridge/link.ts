@@ -1,9 +1,11 @@
 /**
- * One client's link: a WebSocket to the object that owns it. The upgrade authenticates the client and this bridge;
- * when either end closes, so does the other, and nobody dials again but the client itself.
+ * The link of one client: a WebSocket to the object that owns the client. The upgrade authenticates the
+ * client and this bridge. When one end closes, the other closes too; the bridge never redials, the client has
+ * to reconnect.
  *
- * Smart batching: a frame goes at once while nothing is under way; after that frames gather until an answer comes,
- * or for two milliseconds, since one Site's answer may be held while others flow.
+ * Smart batching: while no frame is unanswered, frames are sent at the end of the turn. Otherwise they are
+ * collected until the next answer, but for two milliseconds at most, because one Site may answer late while
+ * others answer at once.
  */
 import { randomUUID } from 'node:crypto';
 import { type ClientOptions, type RawData, WebSocket } from 'ws';
@@ -15,22 +17,22 @@ import { edgeTls } from './edge-tls.ts';
 import { type Edge, proofHeaders } from './proof.ts';
 import { judgeRefusal, type NoLink } from './refusal.ts';
 
-/** Frames gather no longer than this behind one that is not answered. */
+/** Frames are collected no longer than this while an earlier one is unanswered. */
 const GATHER_MS = 2;
 const DIAL_TIMEOUT_MS = 8_000;
-/** An envelope is shorter; an answer that goes on is none of ours. */
+/** An error envelope of the edge is shorter; the rest of a longer answer is not read. */
 const MAX_REFUSAL_CHARS = 4_096;
 
-/** Whose link it is to be. */
+/** The client that a link is dialled for. */
 export interface LinkCredential {
   username: string;
   password: string;
-  /** What log and edge name the connection by; by default one of its own. */
+  /** Connection id in the log and at the edge; by default a new UUID. */
   connection?: string;
   address: string;
   /** SHA-256 of the client certificate in hex; empty without one. */
   fingerprint: string;
-  /** The nonce of a new key's probe; empty for everybody else. */
+  /** The nonce of a new key's probe; empty for all other clients. */
   probe?: string;
 }
 
@@ -38,7 +40,7 @@ export type DialResult<Up, Down> =
   | { outcome: 'accepted'; link: Link<Up, Down>; headers: Record<string, string> }
   | NoLink;
 
-/** How long a publish took from its leaving to its outcome: of each answer's oldest. */
+/** Receives the seconds from sending a publish to its outcome: once per answer, for its first publish. */
 export type Answered = (seconds: number) => void;
 
 export interface LinkHandlers<Down> {
@@ -48,21 +50,21 @@ export interface LinkHandlers<Down> {
 
 /** The link as the engines see it: they import no socket. */
 export interface ObjectLink<Up> {
-  /** A sequence for a frame that wants an answer. */
+  /** Returns the sequence for a frame that needs an answer. */
   nextSeq(): number;
-  /** The version of the frames that the edge reads. */
+  /** The link version of the edge: which frames it reads. */
   readonly version: number;
-  /** `awaitsAnswer`: the frame's sequence, while it is not answered yet. */
+  /** `awaitsAnswer` is the frame's sequence if the frame needs an answer. */
   send(frame: Up, awaitsAnswer?: number): void;
   close(): void;
 }
 
-/** What of a frame the link itself reads. */
+/** The fields of a frame that the link itself reads. */
 interface Answerable {
   kind: string;
   seq?: number;
   seqs?: number[];
-  /** Of a goodbye. */
+  /** `code` and `reason` of a goodbye. */
   code?: number;
   reason?: string;
 }
@@ -79,7 +81,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   #waiting: Up[] = [];
   #gather: NodeJS.Timeout | undefined;
   #turn = false;
-  /** Sequences without an answer, oldest first, and when each was sent. */
+  /** Unanswered sequences, oldest first, with the time at which each was sent. */
   readonly #unanswered = new Map<number, number>();
   #lastSignMs = Date.now();
   #pingedMs = Date.now();
@@ -100,7 +102,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     open.add(this);
   }
 
-  /** Frames that came before are handed over now. */
+  /** Hands over the frames that arrived before, and the close if the link has closed already. */
   attach(handlers: LinkHandlers<Down>): void {
     this.#handlers = handlers;
     const early = this.#early;
@@ -131,7 +133,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     open.delete(this);
   }
 
-  /** The link's own pulse: pings, and the end of one whose peer is silent or answers nothing. */
+  /** Sends pings, and ends the link if its peer is silent or leaves a frame unanswered for too long. */
   pulse(now: number): void {
     const [oldest] = this.#unanswered.values();
     const isLost = now - this.#lastSignMs > SIGN_OF_LIFE_MS;
@@ -146,14 +148,14 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     this.#socket.send(PING);
   }
 
-  /** At the end of this turn: what one read of the client brought travels together. */
+  /** Flushes at the end of this turn, so that frames from one read of the client's socket travel together. */
   #flushSoon(): void {
     if (this.#turn) return;
     this.#turn = true;
     setImmediate(() => this.flush());
   }
 
-  /** Sends what has gathered, now. */
+  /** Sends the collected frames now. */
   flush(): void {
     this.#turn = false;
     clearTimeout(this.#gather);
@@ -184,7 +186,7 @@ export class Link<Up, Down> implements ObjectLink<Up> {
     if (goodbye) this.#leave(goodbye.code ?? 1_000, goodbye.reason ?? '');
   }
 
-  /** The object has ended the link: its client hears of it now, whatever the WebSocket still has to do. */
+  /** The object has ended the link: closes the client at once, before the WebSocket itself has closed. */
   #leave(code: number, reason: string): void {
     this.#onClose(code, reason);
     this.#socket.terminate();
@@ -210,10 +212,10 @@ export class Link<Up, Down> implements ObjectLink<Up> {
   }
 }
 
-/** Every open link of this process, for the one pulse that serves them all. */
+/** Every open link of this process: one timer sends the pings of all. */
 const open = new Set<Link<never, never> | Link<unknown, unknown>>();
 
-/** Starts the pulse of all links; call the result to stop it. */
+/** Starts the ping timer of all links; call the result to stop it. */
 export function startPulse(): () => void {
   const timer = setInterval(() => {
     const now = Date.now();
@@ -222,7 +224,7 @@ export function startPulse(): () => void {
   return () => clearInterval(timer);
 }
 
-/** Dials the object of a client. The credential is not kept: it lives only in this call. */
+/** Dials the object of a client. The credential is not stored: it lives only in this call. */
 export function dial<Up, Down>(
   edge: Edge,
   protocol: keyof typeof LINK_PATHS,
@@ -256,18 +258,18 @@ export function dial<Up, Down>(
     const fail = (error: Error) => resolve({ outcome: 'trouble', reason: error.message });
     let headers: Record<string, string> = {};
     let link: Link<Up, Down> | undefined;
-    // The whole dial, a refusal's body included.
+    // Covers the whole dial, including the body of a rejection.
     const deadline = setTimeout(() => {
       resolve({ outcome: 'trouble', reason: 'no answer in time' });
       socket.terminate();
     }, DIAL_TIMEOUT_MS);
     socket.on('upgrade', (response) => {
       headers = response.headers as Record<string, string>;
-      // An edge of before says nothing, and would close at a frame that it does not know.
+      // An edge without this header reads version 1, and closes the link at a frame that it does not know.
       link = new Link(socket, schema, Number(headers[LINK_VERSION_HEADER] ?? 1), answered);
     });
     socket.on('open', () => {
-      // What the dial alone listens for would keep the credential, and its memory, as long as the link lives.
+      // The listeners of the dial would keep the credential in memory as long as the link lives.
       for (const event of ['upgrade', 'open', 'unexpected-response']) socket.removeAllListeners(event);
       socket.off('error', fail);
       if (link) resolve({ outcome: 'accepted', link, headers });
@@ -285,7 +287,7 @@ export function dial<Up, Down>(
         if (body.length >= MAX_REFUSAL_CHARS) judge();
       });
       response.on('end', judge);
-      response.on('error', () => resolve({ outcome: 'trouble', reason: 'answer broke off' }));
+      response.on('error', () => resolve({ outcome: 'trouble', reason: 'the answer was cut off' }));
     });
   });
 }

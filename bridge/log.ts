@@ -1,7 +1,7 @@
 /**
- * Each line that the bridge writes: what it says, at which level, with which fields. docs/monitoring.md has the same as
- * a table, and a test holds the two against each other. What clients said of themselves is cut and cleaned here, so that no
- * line carries a credential, however it was mistyped; and lines that a client can cause at will are limited.
+ * Every log line of the bridge: message, level and fields. docs/monitoring.md repeats them as a table, and a
+ * test compares the two. Values from clients are cut and cleaned here, so that no line contains a credential,
+ * however it was mistyped. Lines that a client can cause at will are limited.
  */
 import type { Logger } from 'pino';
 import { LineLimit } from './line-limit.ts';
@@ -9,29 +9,29 @@ import { LineLimit } from './line-limit.ts';
 interface Line {
   level: 'debug' | 'info' | 'warn' | 'error' | 'fatal';
   fields: readonly string[];
-  /** Of one address so many a minute, see LineLimit. */
+  /** Limited per address and minute, see LineLimit. */
   isLimited?: true;
 }
 
 export const LINES = {
-  'bridge listens': {
+  'bridge listening': {
     level: 'info',
     fields: ['bridge', 'boot', 'version', 'edge', 'amqps', 'mqtts', 'mtls', 'metrics'],
   },
   'bridge did not start': { level: 'fatal', fields: ['why'] },
-  'bridge stops': { level: 'info', fields: ['signal'] },
+  'bridge stopping': { level: 'info', fields: ['signal'] },
   'bridge stopped': { level: 'info', fields: [] },
   'connection opened': { level: 'info', fields: ['protocol', 'connection', 'address', 'username', 'vhost'] },
   'connection closed': {
     level: 'info',
     fields: ['protocol', 'connection', 'address', 'username', 'vhost', 'seconds', 'reason', 'why'],
   },
-  'client refused': {
+  'client rejected': {
     level: 'info',
     fields: ['protocol', 'connection', 'address', 'username', 'vhost', 'reason', 'code', 'why'],
     isLimited: true,
   },
-  'client left before its login': {
+  'client disconnected before login': {
     level: 'debug',
     fields: ['protocol', 'connection', 'address', 'why'],
     isLimited: true,
@@ -41,25 +41,25 @@ export const LINES = {
     fields: ['listener', 'address', 'reason', 'code'],
     isLimited: true,
   },
-  'client left amid its TLS handshake': {
+  'client disconnected during TLS handshake': {
     level: 'debug',
     fields: ['listener', 'address', 'code'],
     isLimited: true,
   },
-  'connection of a proxy without a good PROXY header': {
+  'proxy connection without a valid PROXY header': {
     level: 'warn',
     fields: ['listener', 'proxy', 'why'],
     isLimited: true,
   },
-  'edge not reached': { level: 'warn', fields: ['protocol', 'connection', 'why'], isLimited: true },
-  'edge does not take our proof': {
+  'dial to edge failed': { level: 'warn', fields: ['protocol', 'connection', 'why'], isLimited: true },
+  'edge rejected bridge authentication': {
     level: 'error',
     fields: ['protocol', 'connection', 'why'],
     isLimited: true,
   },
-  'lines left out': { level: 'warn', fields: ['address', 'count'] },
-  'TLS files in force': { level: 'info', fields: ['serverExpires', 'deviceCaExpires'] },
-  'TLS files not taken': { level: 'error', fields: ['why'] },
+  'log lines suppressed': { level: 'warn', fields: ['address', 'count'] },
+  'TLS files loaded': { level: 'info', fields: ['serverExpires', 'deviceCaExpires'] },
+  'TLS reload failed, keeping the previous files': { level: 'error', fields: ['why'] },
 } as const satisfies Record<string, Line>;
 
 export type Message = keyof typeof LINES;
@@ -71,7 +71,7 @@ type Fields<Said extends Message> = Record<
 export class BridgeLog {
   readonly #log: Logger;
   readonly #limit = new LineLimit((address, count) =>
-    this.tell('lines left out', { address: address === '' ? undefined : address, count }),
+    this.tell('log lines suppressed', { address: address === '' ? undefined : address, count }),
   );
 
   constructor(log: Logger) {
@@ -91,18 +91,18 @@ export class BridgeLog {
     this.#log[level](tidied, message);
   }
 
-  /** What was left out so far is told now. */
+  /** Logs the number of lines suppressed so far. */
   stop(): void {
     this.#limit.turn();
   }
 }
 
 const MAX_CHARS = 256;
-/** An API key is known by `sw_` and eight characters; a token by nothing that may be shown. */
+/** Of an API key, `sw_` and the next eight characters may be shown; of a token, nothing. */
 const KEY = /(sw_[0-9A-Za-z]{8})[0-9A-Za-z]+/g;
 const TOKEN = /eyJ[\w-]*\.[\w.-]*/g;
 
-/** Printable, so long at most, and without what looks like a credential. */
+/** Makes a value printable, cuts it to `MAX_CHARS` and removes anything that looks like a credential. */
 function tidy(value: string | number | undefined): string | number | undefined {
   if (typeof value !== 'string') return value;
   const shown = value

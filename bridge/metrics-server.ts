@@ -1,8 +1,8 @@
-/** The bridge's small HTTP server: /healthz, /readyz, /metrics. For the private network alone. */
+/** The bridge's HTTP server: /healthz, /readyz, /metrics. No authentication: only for the private network. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Metrics } from './metrics.ts';
 
-/** Ready means that the listeners are up, and that the edge answers and takes this bridge's proof. */
+/** Ready means that the listeners are up, the edge answers, and it accepts the bridge proof. */
 export function createMetricsServer(
   metrics: Metrics,
   whyNotReady: () => Promise<string | undefined>,

@@ -1,6 +1,6 @@
 /**
- * What the bridge counts and measures, for Prometheus. Every label value is there from the start, at zero: a rate over
- * a first refusal is seen. docs/monitoring.md has the same as a table, and a test holds the two against each other.
+ * The metrics of the bridge, for Prometheus. Every label value exists from the start, at zero, so that a rate
+ * includes the first event. docs/monitoring.md repeats the metrics as a table, and a test compares the two.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import {
@@ -24,17 +24,17 @@ export type Protocol = (typeof PROTOCOLS)[number];
 const DIAL_OUTCOMES = ['accepted', 'refused', 'unproven', 'trouble'] as const;
 export type DialOutcome = (typeof DIAL_OUTCOMES)[number];
 
-/** From what the edge answers within its own machine to what a link or a dial is given up after. */
+/** Buckets from an answer on the same machine (1 ms) to the timeouts of dials and links (8 and 10 s). */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Counted with each message: plain numbers, read when somebody asks. */
+/** Incremented for each message, therefore plain numbers; copied to the counters at each scrape. */
 type Tally = { published: number; delivered: number } & Record<PublishResult, number>;
 
 function tally(): Tally {
   return { published: 0, delivered: 0, confirmed: 0, nacked: 0, refused: 0 };
 }
 
-/** Every combination of these values. */
+/** Returns every combination of these label values. */
 function combinations(values: Readonly<Record<string, readonly string[]>>): Record<string, string>[] {
   return Object.entries(values).reduce<Record<string, string>[]>(
     (labels, [name, all]) => labels.flatMap((label) => all.map((value) => ({ ...label, [name]: value }))),
@@ -47,12 +47,12 @@ type Labels = Readonly<Record<string, readonly string[]>>;
 export class Metrics {
   readonly registry = new Registry();
   readonly tallies: Readonly<Record<Protocol, Tally>> = { amqp: tally(), mqtt: tally() };
-  readonly #connections = this.#gauge('connections', 'Client connections that hold a link', {
+  readonly #connections = this.#gauge('connections', 'Client connections with an open link', {
     protocol: PROTOCOLS,
   });
   readonly #ended = this.#counter(
     'connections_ended_total',
-    'Client connections that held a link, by why they ended',
+    'Ended client connections that had a link, by reason',
     {
       protocol: PROTOCOLS,
       reason: END_REASONS,
@@ -60,7 +60,7 @@ export class Metrics {
   );
   readonly #refused = this.#counter(
     'refused_clients_total',
-    'Clients that went or were closed before they had a link',
+    'Clients that disconnected or were rejected before they had a link, by reason',
     {
       protocol: PROTOCOLS,
       reason: REFUSAL_REASONS,
@@ -68,7 +68,7 @@ export class Metrics {
   );
   readonly #handshakes = this.#counter(
     'tls_handshake_failures_total',
-    'TLS handshakes of clients that failed',
+    'Failed TLS handshakes of clients, by reason',
     {
       listener: LISTENERS,
       reason: HANDSHAKE_REASONS,
@@ -76,57 +76,53 @@ export class Metrics {
   );
   readonly #proxies = this.#counter(
     'proxy_header_failures_total',
-    'Connections of proxies without a good PROXY header',
+    'Proxy connections without a valid PROXY header',
     {},
   );
-  readonly #dials = this.#counter('dials_total', 'Dials to the edge by outcome', {
+  readonly #dials = this.#counter('dials_total', 'Dials to the edge, by outcome', {
     protocol: PROTOCOLS,
     outcome: DIAL_OUTCOMES,
   });
   readonly #dialSeconds = this.#histogram(
     'dial_duration_seconds',
-    'From a dial to its outcome, without the time in line before it',
+    'Duration of dials to the edge, without the time in the queue',
   );
   readonly #publishSeconds = this.#histogram(
     'publish_duration_seconds',
-    'From a publish leaving for the edge to its outcome: of the first of each answer, and held ones from when they left last',
+    'Time from sending a publish to its outcome: first publish of each answer, held ones from the last send',
   );
-  /** Tells how long publishes of a protocol took; the same for all its links. */
+  /** Records how long publishes of a protocol took; all links of the protocol share the function. */
   readonly answered: Readonly<Record<Protocol, (seconds: number) => void>> = {
     amqp: (seconds) => this.#publishSeconds.observe({ protocol: 'amqp' }, seconds),
     mqtt: (seconds) => this.#publishSeconds.observe({ protocol: 'mqtt' }, seconds),
   };
   readonly #expiry = this.#unset(
     'certificate_expiry_timestamp_seconds',
-    'When the first certificate of the file in force expires',
+    'Earliest expiry of the certificates in the file in use',
     ['certificate'],
   );
-  readonly #reloads = this.#counter(
-    'certificate_reloads_total',
-    'TLS files read again, by whether they were taken',
-    {
-      outcome: ['taken', 'kept'],
-    },
-  );
+  readonly #reloads = this.#counter('certificate_reloads_total', 'Reloads of the TLS files, by outcome', {
+    outcome: ['taken', 'kept'],
+  });
   readonly #isStale = this.#gauge(
     'certificate_files_bad',
-    '1 while the TLS files on disk are not good and older ones are in force',
+    '1 while the TLS files on disk are invalid and the previous ones are in use',
     {},
   );
 
   constructor(version = '') {
     collectDefaultMetrics({ register: this.registry });
-    // Gauges under names of counters.
+    // These are gauges with the names of counters.
     for (const what of ['handles', 'requests', 'resources'])
       this.registry.removeSingleMetric(`nodejs_active_${what}_total`);
     this.#tallied(
       'published_total',
-      'Messages that clients published and that left for the edge',
+      'Messages that clients published and the bridge sent to the edge',
       'published',
     );
-    this.#tallied('delivered_total', 'Messages handed to clients', 'delivered');
+    this.#tallied('delivered_total', 'Messages delivered to clients', 'delivered');
     this.#publishResults();
-    this.#gauge('build_info', 'Which bridge this is', { version: [version], node: [process.version] }).set(
+    this.#gauge('build_info', 'Version of the bridge', { version: [version], node: [process.version] }).set(
       { version, node: process.version },
       1,
     );
@@ -174,7 +170,7 @@ export class Metrics {
     return gauge;
   }
 
-  /** What has no value before it is known. */
+  /** A gauge without a value until it is known. */
   #unset(name: string, help: string, labelNames: string[]): Gauge {
     return new Gauge({ ...this.#described(name, help, {}), labelNames });
   }
@@ -208,7 +204,7 @@ export class Metrics {
   #publishResults(): void {
     const { tallies } = this;
     new Counter({
-      ...this.#described('publish_results_total', 'Publishes by what they came to', {
+      ...this.#described('publish_results_total', 'Publishes, by result', {
         protocol: PROTOCOLS,
         result: PUBLISH_RESULTS,
       }),

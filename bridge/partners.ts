@@ -1,4 +1,4 @@
-/** The AMQP clients of this process: each from its TLS socket to its link, with what is counted and told of it. */
+/** The AMQP clients of this process: connects each TLS socket to its link, the metrics and the log. */
 import { randomUUID } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 import { type VhostLinkDown, type VhostLinkUp, vhostLinkDown } from '../protocol/link/vhost.ts';
@@ -64,7 +64,7 @@ export class Partners {
     this.#connections.add(connection);
   }
 
-  /** Tells those there are to come back. */
+  /** Closes every client with 320, so that it reconnects. */
   stop(): void {
     for (const connection of this.#connections) {
       connection.shutdown("broker forced connection closure with reason 'shutdown'");

@@ -1,4 +1,4 @@
-/** How this bridge proves itself to the edge (rule 1). */
+/** The bridge proof: how this bridge authenticates itself to the edge (rule 1). */
 import { createHmac, randomUUID } from 'node:crypto';
 import {
   type BridgeProof,
@@ -9,19 +9,19 @@ import {
 } from '../protocol/link/proof.ts';
 import { judgeRefusal } from './refusal.ts';
 
-/** Where the edge is and who this bridge is. */
+/** Where the edge is, and the identity of this bridge. */
 export interface Edge {
-  /** http(s) base of the Worker. */
+  /** Base URL of the Worker, http or https. */
   url: string;
   secret: string;
   bridge: string;
   boot: string;
 }
 
-/** Whose connection it is. */
+/** The client connection that a proof is for. */
 type Client = Pick<BridgeProof, 'connection' | 'address' | 'fingerprint' | 'probe'>;
 
-/** Fresh, for one dial of that path with that credential. */
+/** Returns the header with a new proof for one dial of `path` with the credential in `authorization`. */
 export function proofHeaders(
   edge: Edge,
   path: string,
@@ -38,7 +38,7 @@ export function proofHeaders(
 
 const READY_TIMEOUT_MS = 2_000;
 
-/** Why no client could be let in at present; undefined when the edge answers and takes this bridge's proof. */
+/** Why this bridge cannot accept clients now; undefined if the edge answers and accepts the bridge proof. */
 export async function whyNotReady(edge: Edge): Promise<string | undefined> {
   const client = { connection: randomUUID(), address: '127.0.0.1', fingerprint: '', probe: '' };
   try {
@@ -51,11 +51,11 @@ export async function whyNotReady(edge: Edge): Promise<string | undefined> {
     const judged = judgeRefusal({ status: response.status, headers, body: await response.text() });
     return judged.outcome === 'refused' ? judged.message : judged.reason;
   } catch (error) {
-    return `the edge is not reached: ${reasonOf(error)}`;
+    return `the edge cannot be reached: ${reasonOf(error)}`;
   }
 }
 
-/** `fetch` hides why behind what it failed at. */
+/** `fetch` puts the actual reason of a failure into `cause`. */
 function reasonOf(error: unknown): string {
   const { cause, message } = error as Error & { cause?: unknown };
   return cause instanceof Error ? cause.message : message;

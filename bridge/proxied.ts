@@ -1,6 +1,7 @@
 /**
- * Before a TLS listener: connections of configured proxies begin with a PROXY header, which names the client; all
- * others go on to TLS as they are. A header is believed because of the address that it comes from, and for nothing else.
+ * PROXY headers in front of a TLS listener: connections from configured proxies begin with a header that
+ * names the client; all other connections go straight to TLS. A header is trusted only because of its source
+ * address.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
@@ -11,21 +12,21 @@ import { readProxyHeader } from './proxy-header.ts';
 export interface Proxies {
   /** Addresses and CIDR ranges. */
   ranges: readonly string[];
-  /** A proxy's connection was closed, having sent no header that is good. */
+  /** A connection from a proxy was closed because it sent no valid header. */
   refused(proxy: string, why: string): void;
 }
 
-/** IPv4 mapped into IPv6 is told as IPv4; no zone. */
+/** Returns an IPv4-mapped IPv6 address as IPv4, and an IPv6 address without its zone. */
 export function peerAddress({ remoteAddress }: Socket): string {
   return (remoteAddress ?? '').replace(/^::ffff:/i, '').replace(/%.*$/, '');
 }
 
 export class ProxiedListener {
-  /** Listens in the place of the TLS server. */
+  /** Listens instead of the TLS server. */
   readonly server: Server;
   readonly #tls: TlsServer;
   readonly #proxies: Proxies;
-  /** Of connections of proxies, by their two ends: a TLS socket does not say which socket carries it. */
+  /** Clients of proxied connections, by the ends of the TCP socket, which a TLS socket does not expose. */
   readonly #clients = new Map<string, { address: string }>();
 
   constructor(tls: TlsServer, proxies: Proxies) {
@@ -34,7 +35,7 @@ export class ProxiedListener {
     this.server = createServer((socket) => this.#accept(socket));
   }
 
-  /** Whose connection it is. Undefined where nobody can tell any more: its peer has gone. */
+  /** The client address of a connection; undefined if it is no longer known because the peer has gone. */
   clientOf(socket: Socket): string | undefined {
     const peer = peerAddress(socket);
     const client = this.#clients.get(endsOf(socket))?.address;
@@ -71,18 +72,18 @@ function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
 
-/** Reads a header off a socket; what follows it is left there. For as long as a TLS handshake may take. */
+/** Reads the header from a socket and leaves the bytes after it. Has the time limit of a TLS handshake. */
 function takeHeader(
   socket: Socket,
   refuse: (why: string) => void,
   taken: (address: string | undefined) => void,
 ): void {
   let bytes: Buffer = Buffer.alloc(0);
-  const timer = setTimeout(() => stop(() => refuse('no whole header in time')), LIMIT.tlsHandshakeMs);
+  const timer = setTimeout(() => stop(() => refuse('no complete header in time')), LIMIT.tlsHandshakeMs);
   const stop = (then: () => void) => {
     clearTimeout(timer);
     socket.off('data', onData).off('end', onGone).off('error', onGone);
-    // TLS has its own handler; a socket that is refused has nobody to tell.
+    // TLS adds its own handler; errors of a rejected socket are ignored.
     socket.on('error', () => {});
     then();
   };
@@ -102,8 +103,8 @@ function takeHeader(
     });
   };
   const onGone = () => {
-    // Who looks whether the port is open says nothing, and is no trouble.
-    if (bytes.length > 0) stop(() => refuse('it went amid its header'));
+    // A port check closes without sending a byte; that is not a failure.
+    if (bytes.length > 0) stop(() => refuse('connection closed in the middle of the header'));
     else stop(() => socket.destroy());
   };
   socket.on('data', onData).on('end', onGone).on('error', onGone);

@@ -1,9 +1,9 @@
-/** Why clients are not let in and why connections end: closed lists, the labels of metrics and the words of the log. */
+/** Why clients are rejected and why connections end: closed lists, used as metric labels and in the log. */
 import { CLOSE_CODES } from '../protocol/link/live.ts';
 
-/** What ends a client at any time: itself, what it says, our patience, a fault of ours, or that the bridge stops. */
+/** Reasons at any time: the client closes, violates the protocol or times out; a bug; the bridge stops. */
 export const OWN_REASONS = ['client', 'protocol', 'timeout', 'fault', 'stopping'] as const;
-/** Why a login is not accepted: by the edge, or by the bridge in its place. */
+/** Reasons for which the edge, or the bridge in its place, does not accept a login. */
 export const LOGIN_REASONS = [
   'credential',
   'malformed',
@@ -16,7 +16,7 @@ export const LOGIN_REASONS = [
   'trouble',
   'unproven',
 ] as const;
-/** Why the object of a client that was let in ended it. */
+/** Reasons for which the object of a connected client ends the link. */
 export const LINK_REASONS = ['taken-over', 'revoked', 'expired', 'link'] as const;
 
 export const REFUSAL_REASONS = [...LOGIN_REASONS, ...OWN_REASONS] as const;
@@ -28,11 +28,11 @@ export type LinkReason = (typeof LINK_REASONS)[number];
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 export type EndReason = (typeof END_REASONS)[number];
 
-/** What a publish came to: stored, not stored and to be sent again, or not to be sent again. */
+/** Results of a publish: stored; not stored, the client may send it again; rejected, it may not. */
 export const PUBLISH_RESULTS = ['confirmed', 'nacked', 'refused'] as const;
 export type PublishResult = (typeof PUBLISH_RESULTS)[number];
 
-/** What the code of a link's end says. */
+/** Returns the reason for a link's close code. */
 export function linkReason(code: number): LinkReason {
   switch (code) {
     case CLOSE_CODES.takenOver:
@@ -46,7 +46,7 @@ export function linkReason(code: number): LinkReason {
   }
 }
 
-/** What an error of a client's stream or of its parser says: one of a socket has a code, what a client says has none. */
+/** Returns the reason for an error of a client's stream or parser; only errors of a socket have a `code`. */
 export function streamReason(error: Error): OwnReason {
   if ('code' in error) return 'client';
   return /timeout|in time/.test(error.message) ? 'timeout' : 'protocol';

@@ -1,21 +1,21 @@
-/** What the edge's answer to an upgrade that it did not accept means (rule 7). */
+/** Interprets the edge's answer to a dial that it did not accept (rule 7). */
 import { ERROR_STATUS } from '../protocol/errors.ts';
 import { CLOCK_HEADER } from '../protocol/link/proof.ts';
 import type { LoginReason } from './reasons.ts';
 
 /**
- * A dial that gave no link: a refusal is the edge's own word about the client, `unproven` its word about this bridge;
- * everything else that fails is trouble.
+ * A dial without a link. `refused`: the edge rejected the client; `unproven`: it rejected the bridge proof;
+ * `trouble`: any other failure.
  */
 export type NoLink = (
   | { outcome: 'refused'; status: number; code: string; message: string }
   | { outcome: 'unproven' | 'trouble'; reason: string }
 ) & {
-  /** Nobody was asked: the bridge answers by itself. */
+  /** The bridge answered without asking the edge. */
   unasked?: 'throttled' | 'crowded';
 };
 
-/** What an edge answered, by its header names in lower case. */
+/** An HTTP answer of the edge; header names are in lower case. */
 export interface EdgeAnswer {
   status: number;
   headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -23,8 +23,9 @@ export interface EdgeAnswer {
 }
 
 /**
- * Only a 401, 403 or 409 with a code of our envelope is a refusal; a firewall's HTML 403 is trouble. The link paths
- * exist for who proves itself alone: our own 404 says that the proof was not taken.
+ * Only a 401, 403 or 409 with a code of our error envelope is a rejection; a firewall's HTML 403 is a
+ * failure. The link paths exist only for authenticated bridges: a 404 with our envelope means that the edge
+ * rejected the bridge proof.
  */
 export function judgeRefusal({ status, headers, body }: EdgeAnswer): NoLink {
   const envelope = readEnvelope(body);
@@ -34,7 +35,7 @@ export function judgeRefusal({ status, headers, body }: EdgeAnswer): NoLink {
   return { outcome: 'trouble', reason: `the edge answered ${status}` };
 }
 
-/** Its reason in the closed list. The edge tells a scope and an address by its words alone. */
+/** The reason from the closed list. Missing scope and wrong address differ only in the edge's message. */
 export function loginReason(noLink: NoLink): LoginReason {
   if (noLink.unasked) return noLink.unasked;
   if (noLink.outcome !== 'refused') return noLink.outcome;
@@ -44,7 +45,7 @@ export function loginReason(noLink: NoLink): LoginReason {
   return /address/.test(noLink.message) ? 'address' : 'credential';
 }
 
-/** What it says for a person. */
+/** Returns the reason as a text for people. */
 export function wordsOf(noLink: NoLink): string {
   return noLink.outcome === 'refused' ? noLink.message : noLink.reason;
 }
@@ -52,7 +53,7 @@ export function wordsOf(noLink: NoLink): string {
 function whyUnproven(headers: EdgeAnswer['headers']): string {
   const edgeMs = Number(headers[CLOCK_HEADER] ?? Number.NaN);
   if (Number.isNaN(edgeMs))
-    return "the edge does not take this bridge's proof: is SITEWIRE_BRIDGE_SECRET one of its BRIDGE_SECRET?";
+    return "the edge rejected the bridge proof: SITEWIRE_BRIDGE_SECRET must be one of the edge's BRIDGE_SECRET values";
   const seconds = Math.round((Date.now() - edgeMs) / 1_000);
   return `this bridge's clock is ${Math.abs(seconds)} s ${seconds > 0 ? 'ahead of' : 'behind'} the edge's`;
 }

@@ -1,4 +1,4 @@
-/** What is counted and told of a client that never had a link, whatever it speaks. */
+/** Metrics and log line for clients rejected before a link opened (AMQP and MQTT). */
 import type { BridgeLog } from './log.ts';
 import type { Metrics, Protocol } from './metrics.ts';
 import type { RefusalReason } from './reasons.ts';
@@ -7,20 +7,20 @@ interface RefusedClient {
   protocol: Protocol;
   connection: string;
   address: string;
-  /** As it said them, so far as it came. */
+  /** As the client sent them; undefined if it did not get that far. */
   username?: string | undefined;
   vhost?: string | undefined;
   reason: RefusalReason;
-  /** Of the edge's answer. */
+  /** Error code in the edge's answer. */
   code?: string | undefined;
   why: string;
 }
 
-/** Who leaves without having said who it is, as balancers do all the time, is told to who asks for it alone. */
+/** A client that disconnects without a user name, as balancers do all the time, is logged at level debug. */
 export function tellRefused(metrics: Metrics, log: BridgeLog, client: RefusedClient): void {
   const { protocol, connection, address, username, vhost, reason, code, why } = client;
   metrics.refused(protocol, reason);
   if (reason === 'client' && username === undefined)
-    log.tell('client left before its login', { protocol, connection, address, why });
-  else log.tell('client refused', { protocol, connection, address, username, vhost, reason, code, why });
+    log.tell('client disconnected before login', { protocol, connection, address, why });
+  else log.tell('client rejected', { protocol, connection, address, username, vhost, reason, code, why });
 }

@@ -1,7 +1,8 @@
 /**
- * The TLS files on disk. They are read at the start, and again when they change or somebody asks: what is not good is not
- * taken, and what was read before stays in force. Looked at by their inodes and times and not watched, for they change by
- * renames (certbot) and by links that are moved (Kubernetes), and not always both at once.
+ * The TLS files on disk. They are read at the start, when they change, and on request; if they are invalid,
+ * the previous ones stay in use. Changes are found by polling inodes and times, not by watching, because the
+ * files change by renames (certbot) and by moved symbolic links (Kubernetes), and certificate and key do not
+ * always change at the same time.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -11,20 +12,20 @@ import { createSecureContext } from 'node:tls';
 export interface TlsPaths {
   certificate: string;
   key: string;
-  /** The authority of client certificates. */
+  /** The CA of client certificates. */
   clientAuthority?: string;
 }
 
-/** PEM, known to be good. */
+/** Validated PEM files. */
 export interface TlsMaterial {
   cert: Buffer;
   key: Buffer;
   ca?: Buffer;
-  /** When the first certificate of each file expires. */
+  /** When the first certificate of each file expires, epoch milliseconds. */
   expiresMs: { server: number; 'device-ca'?: number };
 }
 
-/** Throws what is wrong with them. */
+/** Throws an error that says what is wrong with the files. */
 export function readTlsFiles({ certificate, key, clientAuthority }: TlsPaths): TlsMaterial {
   return judge(
     readFileSync(certificate),
@@ -35,7 +36,7 @@ export function readTlsFiles({ certificate, key, clientAuthority }: TlsPaths): T
 
 export interface TlsFilesHost {
   taken(material: TlsMaterial): void;
-  /** They are not good: what was before stays in force. */
+  /** The files are invalid: the previous ones stay in use. */
   kept(why: string): void;
 }
 
@@ -50,7 +51,7 @@ export class TlsFiles {
     this.#host = host;
   }
 
-  /** Reads them where they are others than at the last look; the first look only sees them. */
+  /** Reads the files if they have changed since the last call; the first call only records their state. */
   look(): Promise<void> {
     return this.#inTurn(async () => {
       const before = this.#seen;
@@ -59,7 +60,7 @@ export class TlsFiles {
     });
   }
 
-  /** Reads them, whether they have changed or not. */
+  /** Reads the files, whether they have changed or not. */
   reread(): Promise<void> {
     return this.#inTurn(async () => {
       await this.#look();
@@ -72,7 +73,7 @@ export class TlsFiles {
     return this.#looking;
   }
 
-  /** Seen before they are read: what changes meanwhile is another the next time. */
+  /** Called before the files are read, so that the next check notices a change during the read. */
   async #look(): Promise<string> {
     this.#seen = (await Promise.all(Object.values(this.#paths).map(stampOf))).join();
     return this.#seen;
@@ -94,7 +95,7 @@ export class TlsFiles {
   }
 }
 
-/** What is another when a file is. One that is not there is told when it is read. */
+/** A text that changes whenever the file changes. A missing file is an error only when it is read. */
 async function stampOf(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeMs, ctimeMs } = await stat(path);
@@ -107,13 +108,13 @@ async function stampOf(path: string): Promise<string> {
 function judge(cert: Buffer, key: Buffer, ca: Buffer | undefined): TlsMaterial {
   const [own, ...chain] = certificatesOf(cert, 'the certificate file');
   if (!own?.checkPrivateKey(createPrivateKey(key)))
-    throw new Error('the private key is not that of the certificate');
+    throw new Error('the private key does not belong to the certificate');
   const server = firstExpiry([own, ...chain]);
   if (ca === undefined) {
     createSecureContext({ cert, key });
     return { cert, key, expiresMs: { server } };
   }
-  const authorities = certificatesOf(ca, 'the file of the device authority');
+  const authorities = certificatesOf(ca, 'the device CA file');
   createSecureContext({ cert, key, ca });
   return { cert, key, ca, expiresMs: { server, 'device-ca': firstExpiry(authorities) } };
 }

@@ -1,4 +1,4 @@
-/** TLS towards clients: 1.2 or later, no Nagle delay, TCP keep-alive, and no socket that waits for ever. */
+/** The TLS listeners for clients: TLS 1.2 or later, TCP_NODELAY, TCP keep-alive and a handshake timeout. */
 import { constants } from 'node:crypto';
 import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
@@ -9,32 +9,32 @@ import type { TlsMaterial } from './tls-files.ts';
 
 const KEEPALIVE_MS = 30_000;
 
-/** A client's own certificate, which the handshake has proved. */
+/** A client certificate that the TLS handshake has verified. */
 export interface ClientCertificate {
   commonName: string;
   /** SHA-256 in lower-case hex. */
   fingerprint: string;
 }
 
-/** A handshake that failed; no address where the client was gone before anybody could look. */
+/** A failed handshake; `address` is undefined if the client was gone before its address was read. */
 export interface HandshakeFailure {
   reason: HandshakeReason;
-  /** Of OpenSSL, of the verification of a certificate, or of the socket. */
+  /** Code from OpenSSL, from the certificate verification or from the socket. */
   code: string;
   address: string | undefined;
 }
 
 export interface TlsListenerOptions {
-  /** Every client must have a certificate of the authority in the files. */
+  /** Every client must present a certificate issued by the CA in the files. */
   demandsCertificate?: boolean;
-  /** What these tell of their clients' addresses is believed; without any, nothing is read before TLS. */
+  /** Proxies whose PROXY headers are trusted; without any, no bytes are read before TLS. */
   proxies?: Proxies;
   failed?: (failure: HandshakeFailure) => void;
 }
 
 export interface TlsListener {
   server: Server;
-  /** For handshakes from here on: connections that stand go on. */
+  /** New handshakes use this material; open connections are not affected. */
   renew(material: TlsMaterial): void;
 }
 
@@ -68,12 +68,12 @@ export function createTlsListener(
   const closing = addressOfClosing(server, clientOf);
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
     const address = clientOf(socket);
-    // Node ends a client whose certificate it does not trust without an error of its own.
+    // For an untrusted client certificate Node sets only `authorizationError`, not a specific error code.
     const untrusted = socket.authorizationError as unknown as string | null;
     const code = untrusted ?? error.code ?? error.message;
     const reason = handshakeReason(code, untrusted !== null);
     const tell = () => failed({ reason, code, address: address ?? closing()?.address });
-    // Whose peer has reset it tells no address any more: what closes below it still knows.
+    // After a reset the TLS socket has no address; the closing TCP socket below it still has the client.
     if (address === undefined && !closing()) socket.once('close', tell);
     else tell();
     socket.destroy();
@@ -84,15 +84,16 @@ export function createTlsListener(
   };
 }
 
-/** A certificate is demanded in each handshake: no session is taken up again without one. */
+/** Disables session tickets where certificates are required: a resumed session presents no certificate. */
 function contextOf({ cert, key, ca }: TlsMaterial, demandsCertificate: boolean): SecureContextOptions {
   const demanding = ca && demandsCertificate ? { ca, secureOptions: constants.SSL_OP_NO_TICKET } : {};
   return { cert, key, minVersion: 'TLSv1.2', ...demanding };
 }
 
 /**
- * The client of the connection that closes just now: a TLS socket that has closed tells no address, and that its handshake
- * has failed may be told while the socket below it closes.
+ * Returns a function that finds the client of the TCP connection that is closing right now. A closed TLS
+ * socket no longer has an address, and Node may report its failed handshake while the TCP socket below it
+ * closes.
  */
 function addressOfClosing(
   server: Server,

@@ -1,4 +1,4 @@
-/** Which Sitewire this is: the version of the package. */
+/** The version of Sitewire, from package.json. */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 

@@ -1,7 +1,8 @@
 /**
- * The D1 tables: the registry of who exists and what they may. Nothing here lies on the telemetry or command
- * path; the command log, schedules, configuration and device secrets live in the Site, queues and signing keys in
- * the Vhost. Instants are epoch milliseconds. The SQL beside this file is made from it and only ever added to.
+ * The D1 tables: the registry of organizations, users, keys, plants and devices. Telemetry and commands do
+ * not touch D1: the command log, schedules, configuration and device secrets are in the Site, queues and
+ * signing keys in the Vhost. Instants are epoch milliseconds. The SQL migrations beside this file are
+ * generated from it and are append-only.
  */
 import { sql } from 'drizzle-orm';
 import {
@@ -27,7 +28,7 @@ import {
   SUB_DEVICE_STATUSES,
 } from '../protocol/enums.ts';
 
-/** `column IN (…)` for a CHECK constraint. The words come from our own closed lists. */
+/** `column IN (…)` for a CHECK constraint. The values need no escaping: they are from our own closed lists. */
 function oneOf(column: string, words: readonly string[]) {
   return sql.raw(`"${column}" IN (${words.map((word) => `'${word}'`).join(', ')})`);
 }
@@ -45,9 +46,9 @@ export const organizations = sqliteTable(
     slug: text('slug').notNull(),
     settings: text('settings', { mode: 'json' }).$type<Record<string, unknown>>().notNull().default({}),
     createdAtMs: integer('created_at_ms').notNull(),
-    /** Grows with each change of what the organization's Sites and Vhosts hold a copy of. */
+    /** Incremented by each change to data of which the organization's Sites and Vhosts hold a copy. */
     registryVersion: integer('registry_version').notNull().default(1),
-    /** A list says how many there are without reading them. */
+    /** The total of a device list, so that a list does not have to read all rows. */
     deviceCount: integer('device_count').notNull().default(0),
   },
   (table) => [
@@ -82,8 +83,8 @@ export const users = sqliteTable(
 );
 
 /**
- * [C-1.4] A login and what was refreshed from it. Its refresh tokens carry their generation: only the newest is good,
- * and one of before says that somebody else has it.
+ * [C-1.4] A login and its refreshes. Each refresh token contains its generation. Only the newest generation
+ * is valid; the use of an older one means that the token was stolen.
  */
 export const sessions = sqliteTable(
   'sessions',
@@ -104,7 +105,7 @@ export const sessions = sqliteTable(
   ],
 );
 
-/** [C-1.4] Wrong logins of an e-mail, known or not, since the first of them. */
+/** [C-1.4] Failed logins by e-mail address, registered or not, and the time of the first. */
 export const loginFailures = sqliteTable(
   'login_failures',
   {
@@ -135,7 +136,7 @@ export const memberships = sqliteTable(
   ],
 );
 
-/** [C-2.1] `status` is written by the plant's Site when it changes. */
+/** [C-2.1] The plant's Site writes `status` when it changes. */
 export const plants = sqliteTable(
   'plants',
   {
@@ -160,7 +161,7 @@ export const plants = sqliteTable(
   ],
 );
 
-/** [C-3.1] Secrets are not here: the Site that serves the device holds them. */
+/** [C-3.1] The Site that serves the device stores its secrets. */
 export const devices = sqliteTable(
   'devices',
   {
@@ -182,19 +183,19 @@ export const devices = sqliteTable(
     provisionedAtMs: integer('provisioned_at_ms'),
     createdAtMs: integer('created_at_ms').notNull(),
     updatedAtMs: integer('updated_at_ms').notNull().default(0),
-    /** When its status became what it is: of two that say so, the later one counts. */
+    /** When the status changed. A write with an older time is ignored. */
     statusAtMs: integer('status_at_ms').notNull().default(0),
     suspendedAtMs: integer('suspended_at_ms'),
     suspendReason: text('suspend_reason'),
-    /** Of the last token that was issued. */
+    /** Expiry of the last issued token. */
     tokenExpiresAtMs: integer('token_expires_at_ms'),
-    /** Until then the secret of before is good, too. */
+    /** When the previous secret expires. */
     hmacGraceUntilMs: integer('hmac_grace_until_ms'),
-    /** Whoever provisions it since then; the claim lapses. */
+    /** When a request claimed the device to provision it. The claim expires. */
     provisioningAtMs: integer('provisioning_at_ms'),
-    /** The object that it is on its way to: a plant's id, or for no plant its own. */
+    /** The id of the Site the device moves to: a plant's id, or the device's own id for no plant. */
     movingTo: text('moving_to'),
-    /** SHA-256 of its certificate, in hex; and of the one before, while that is good. */
+    /** SHA-256 of the certificate in hex. `previousFingerprint` is accepted until `previousUntilMs`. */
     certificateFingerprint: text('certificate_fingerprint'),
     certificateExpiresAtMs: integer('certificate_expires_at_ms'),
     previousFingerprint: text('previous_fingerprint'),
@@ -212,7 +213,7 @@ export const devices = sqliteTable(
   ],
 );
 
-/** [C-2.2] These rows are `config.topology.assets[]`: the one source of what a plant consists of. */
+/** [C-2.2] These rows are `config.topology.assets[]`, the only source of a plant's topology. */
 export const subDevices = sqliteTable(
   'sub_devices',
   {
@@ -242,7 +243,7 @@ export const subDevices = sqliteTable(
   ],
 );
 
-/** [C-5.1], [C-5.2] Found by the SHA-256 of the key; the signing key is in the Vhost. */
+/** [C-5.1], [C-5.2] A key is looked up by its SHA-256. Its signing key is in the Vhost. */
 export const apiKeys = sqliteTable(
   'api_keys',
   {
@@ -268,11 +269,11 @@ export const apiKeys = sqliteTable(
       .references(() => users.id),
     createdAtMs: integer('created_at_ms').notNull(),
     updatedAtMs: integer('updated_at_ms').notNull(),
-    /** [C-5.4] `probing`: refused everywhere but to its own probe. */
+    /** [C-5.4] `probing`: the key is refused everywhere except in its own connection test. */
     state: text('state', { enum: ['probing', 'active'] })
       .notNull()
       .default('active'),
-    /** SHA-256 of the nonce of the probe under way: it opens once. */
+    /** SHA-256 of the nonce of the current connection test. The nonce is valid once. */
     probeHash: text('probe_hash'),
     bundleAcknowledgedAtMs: integer('bundle_acknowledged_at_ms'),
   },
@@ -289,8 +290,8 @@ export const apiKeys = sqliteTable(
 );
 
 /**
- * [C-8.4] Append-only, but for `count`: `id` is derived from the cause, so that a repeat writes nothing, or counts up
- * where repeats are to be counted.
+ * [C-8.4] Append-only except for `count`. Where repeats are possible, `id` is derived from the cause: a
+ * repeat then writes no row, or increments `count` if the event counts repeats.
  */
 export const auditEvents = sqliteTable(
   'audit_events',
@@ -298,7 +299,7 @@ export const auditEvents = sqliteTable(
     id: text('id').primaryKey(),
     organizationId: text('organization_id').references(() => organizations.id),
     event: text('event').notNull(),
-    /** Of a refused connection the user name that was given; of rows from before, the key's prefix. */
+    /** The actor's id; for a refused connection its user name, in rows of older versions the key's prefix. */
     actor: text('actor').notNull(),
     address: text('address'),
     target: text('target'),
@@ -313,7 +314,7 @@ export const auditEvents = sqliteTable(
   (table) => [index('audit_events_organization').on(table.organizationId, table.createdAtMs)],
 );
 
-/** [C-9] Rules about what plants send; their Sites hold a copy. `plantId`, `deviceId`: at most one of them. */
+/** [C-9] Alert rules; Sites hold a copy. At most one of `plantId` and `deviceId` is set. */
 export const alertRules = sqliteTable(
   'alert_rules',
   {
@@ -342,7 +343,7 @@ export const alertRules = sqliteTable(
   ],
 );
 
-/** [C-9] What fired. The plant's Site writes it; who acknowledged or resolved it is written here alone. */
+/** [C-9] Alerts that fired. The plant's Site writes them; the Worker writes who acknowledged or resolved one. */
 export const alerts = sqliteTable(
   'alerts',
   {
@@ -378,8 +379,8 @@ export const alerts = sqliteTable(
 );
 
 /**
- * Changes on their way to the Sites and Vhosts that hold a copy of them: written with the change, gone when all have
- * taken it.
+ * Registry changes that not all Sites and Vhosts with a copy have applied yet. A row is inserted together
+ * with the change and deleted when all targets have applied it.
  */
 export const registryChanges = sqliteTable(
   'registry_changes',
@@ -387,9 +388,9 @@ export const registryChanges = sqliteTable(
     id: text('id').primaryKey(),
     organizationId: text('organization_id').notNull(),
     version: integer('version').notNull(),
-    /** Of those that have not taken it yet: `site:<id>`, `vhost:<id>`. */
+    /** The objects that have not applied the change yet: `site:<id>`, `vhost:<id>`. */
     targets: text('targets', { mode: 'json' }).$type<string[]>().notNull(),
-    /** When it is to be tried again. */
+    /** When the next retry is due. */
     dueAtMs: integer('due_at_ms').notNull(),
     createdAtMs: integer('created_at_ms').notNull(),
   },

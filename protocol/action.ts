@@ -1,6 +1,7 @@
 /**
- * What a device is told (spec: Device MQTT messages; [C-7.10]): the actions of the platform's own and the payload of each.
- * Any other action is between a device and whoever sends it over REST [C-3.4].
+ * Commands to devices (spec: Device MQTT messages; [C-7.10]): the actions that the platform defines, with the
+ * payload of each. An admin may send any other action over REST [C-3.4]; its meaning is up to the admin and
+ * the device.
  */
 import { z } from 'zod';
 import { deviceCommandItem, emergency, modeChange, siteSetpoint } from './command.ts';
@@ -10,14 +11,14 @@ import { scheduleCancel } from './schedule.ts';
 import { SIGNATURE } from './signing.ts';
 import { constraints, fallback } from './site-config.ts';
 
-/** kW at the grid, + = import. */
+/** Power at the grid connection in kW, + = import. */
 const signedKw = z.number();
 const ramp = { maxRampKwPerMinute: z.number().optional() };
 
-/** A partner's setpoint. */
+/** The payload of a partner's setpoint. */
 const toldSetpoint = z.strictObject({ ...siteSetpoint.shape, targetSignedKw: signedKw, ...ramp });
 
-/** A slot of a schedule whose time has come; one without a power is a MODE_CHANGE. */
+/** The payload of a schedule slot at its start. A slot without a setpoint is sent as MODE_CHANGE. */
 const toldSlot = z.strictObject({
   scheduleId: z.string(),
   slotIndex: z.int(),
@@ -27,7 +28,7 @@ const toldSlot = z.strictObject({
 
 const toldSchedule = z.strictObject({
   scheduleId: z.string(),
-  /** Of two for one moment the higher counts. */
+  /** If two schedules cover the same time, the one with the higher sequence wins. */
   sequence: z.int(),
   startTime: instant,
   endTime: instant,
@@ -41,7 +42,7 @@ const toldSchedule = z.strictObject({
   ),
 });
 
-/** All that is in force, the stricter of both kinds of limits. */
+/** The complete active configuration; each limit is the stricter of `constraints` and `hardLimits`. */
 const toldConfig = z.strictObject({
   constraints: constraints.nullable(),
   fallback: z
@@ -89,10 +90,10 @@ export const ACTION_PAYLOADS = {
 } satisfies Record<string, z.ZodType>;
 
 export type Action = keyof typeof ACTION_PAYLOADS;
-/** They have limits of their own that only a site's pipeline checks: nobody sends them over REST [C-3.4]. */
+/** Actions that are rejected over REST [C-3.4]: only the site's command pipeline checks their limits. */
 export const SITE_ACTIONS: readonly string[] = Object.keys(ACTION_PAYLOADS);
 
-/** A command as a device gets it; `payload` by its action. */
+/** A command as a device receives it; `action` determines the payload. */
 export const toldCommand = z.strictObject({
   cmdId: z.string(),
   ts: z.int(),

@@ -1,15 +1,15 @@
-/** Addresses and CIDR ranges: IPv4, IPv6, and IPv4 mapped into IPv6 counts as IPv4 [C-4.2]. */
+/** IPv4 and IPv6 addresses and CIDR ranges. An IPv4 address mapped into IPv6 counts as IPv4 [C-4.2]. */
 import ipaddr from 'ipaddr.js';
 
-/** Whether it is a range, or a single address. */
+/** Whether the text is a CIDR range or a single address. */
 export function isRange(text: string): boolean {
   const [address = ''] = text.split('/');
-  // No short and no octal forms: they mean another range to whoever wrote them.
+  // Short and octal IPv4 forms are rejected, because ipaddr.js may read them differently from their author.
   const isWritten = address.includes(':') || ipaddr.IPv4.isValidFourPartDecimal(address);
   return isWritten && parseRange(text) !== undefined;
 }
 
-/** Whether an address lies in one of the ranges. No ranges, or no address: it does not. */
+/** Whether the address lies in one of the ranges. False without ranges, and for a malformed address. */
 export function isInRanges(address: string, ranges: readonly string[]): boolean {
   if (ranges.length === 0 || !ipaddr.isValid(address)) return false;
   const client = ipaddr.process(address);
@@ -19,7 +19,7 @@ export function isInRanges(address: string, ranges: readonly string[]): boolean 
   });
 }
 
-/** A range, a single address being the narrowest; undefined for what is neither. */
+/** Parses a CIDR range; a single address becomes /32 or /128. Returns undefined for any other text. */
 function parseRange(range: string): [ipaddr.IPv4 | ipaddr.IPv6, number] | undefined {
   try {
     if (range.includes('/')) return unmapped(ipaddr.parseCIDR(range));
@@ -30,7 +30,7 @@ function parseRange(range: string): [ipaddr.IPv4 | ipaddr.IPv6, number] | undefi
   }
 }
 
-/** A range of mapped addresses is one of IPv4. */
+/** Converts a range of IPv4-mapped addresses to the IPv4 range. */
 function unmapped(range: [ipaddr.IPv4 | ipaddr.IPv6, number]): [ipaddr.IPv4 | ipaddr.IPv6, number] {
   const [address, bits] = range;
   const isMapped = address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() && bits >= 96;

@@ -1,4 +1,4 @@
-/** Alerts [C-9]: rules that an organization makes about what its plants send, and what fired of them. One path, two kinds. */
+/** Alerts [C-9]: an organization's rules about its telemetry, and the alerts that fired. One path, two kinds. */
 import { z } from 'zod';
 import { uuid } from './ids.ts';
 import { ACROSS_FIELDS } from './issue.ts';
@@ -8,7 +8,7 @@ import { displayName } from './user.ts';
 export const ALERT_KINDS = ['ALERT', 'RULE'] as const;
 export const ALERT_SEVERITIES = ['INFO', 'WARNING', 'CRITICAL'] as const;
 export type AlertSeverity = (typeof ALERT_SEVERITIES)[number];
-/** `ABSENT`: nothing was heard for so long. */
+/** `ABSENT`: the metric was not received for `forSeconds`. */
 export const ALERT_OPERATORS = ['GT', 'GTE', 'LT', 'LTE', 'EQ', 'NE', 'ABSENT'] as const;
 export type AlertOperator = (typeof ALERT_OPERATORS)[number];
 export const ALERT_STATUSES = ['ACTIVE', 'ACKNOWLEDGED', 'RESOLVED'] as const;
@@ -20,7 +20,7 @@ const seconds = z.int().min(0).max(LIMIT.alertSecondsMax);
 const threshold = z.number().min(-LIMIT.signalMagnitude).max(LIMIT.signalMagnitude);
 const note = z.string().max(LIMIT.alertNoteCharacters);
 
-/** What may be changed of a rule. Its target stays: another target is another rule. */
+/** The fields of a rule that may be changed. The target (plant or device) is fixed. */
 const RULE = {
   name: displayName,
   severity: z.enum(ALERT_SEVERITIES),
@@ -32,7 +32,10 @@ const RULE = {
   enabled: z.boolean(),
 };
 
-/** Of a plant, or of a device under the names that it uses; of neither: of every plant of the organization. */
+/**
+ * Target: a plant; or a device, whose metric names are those that it sends; or, with neither, every plant of
+ * the organization.
+ */
 export const alertRuleRequest = z
   .strictObject({
     ...RULE,
@@ -44,20 +47,28 @@ export const alertRuleRequest = z
     enabled: z.boolean().default(true),
   })
   .refine(({ plantId, deviceId }) => !(plantId && deviceId), {
-    message: 'plantId, deviceId: one of them at most',
+    message: 'plantId, deviceId: at most one of them is allowed',
     ...ACROSS_FIELDS,
   })
-  .refine(isWhole, { path: ['threshold'], message: 'needed, but for ABSENT', ...ACROSS_FIELDS })
-  .refine(waitsForAbsence, { path: ['forSeconds'], message: 'at least 1 for ABSENT', ...ACROSS_FIELDS });
+  .refine(isWhole, {
+    path: ['threshold'],
+    message: 'required unless operator is ABSENT',
+    ...ACROSS_FIELDS,
+  })
+  .refine(waitsForAbsence, {
+    path: ['forSeconds'],
+    message: 'must be at least 1 when operator is ABSENT',
+    ...ACROSS_FIELDS,
+  });
 export type AlertRuleRequest = z.infer<typeof alertRuleRequest>;
 
-/** Of a rule its fields; of an alert `severity` and `note`. What it leaves out stays. */
+/** A PATCH of a rule (its fields) or of an alert (`severity` and `note`). Omitted fields stay unchanged. */
 export const alertChange = z.strictObject({ ...RULE, note: note.nullable() }).partial();
 export type AlertChange = z.infer<typeof alertChange>;
 
 export const alertAction = z.strictObject({ note: note.optional() });
 
-/** Whether a rule has what its operator compares with. */
+/** Whether the rule has a threshold if its operator needs one. */
 export function isWhole({
   operator,
   threshold: against,
@@ -68,7 +79,7 @@ export function isWhole({
   return operator === 'ABSENT' || (against !== undefined && against !== null);
 }
 
-/** Whether a rule waits for what it calls absent: without, it always is. */
+/** Whether an ABSENT rule has a waiting time. Without one it would fire all the time. */
 export function waitsForAbsence({
   operator,
   forSeconds,
@@ -79,7 +90,7 @@ export function waitsForAbsence({
   return operator !== 'ABSENT' || forSeconds !== 0;
 }
 
-/** ABSENT is nothing at once: a device that sends each minute is absent between. */
+/** The default of `forSeconds`. For ABSENT it is not 0: a device that sends once a minute is silent in between. */
 export function forSecondsOf({
   operator,
   forSeconds,
@@ -115,12 +126,12 @@ export const alertRecord = z.strictObject({
   threshold: z.number().nullable(),
   firstSeenAt: z.string(),
   lastSeenAt: z.string(),
-  /** How often the condition began while it was open. */
+  /** How often the condition began while the alert was open. */
   count: z.int().min(1),
   note: z.string().nullable(),
   acknowledgedBy: z.string().nullable(),
   acknowledgedAt: z.string().nullable(),
-  /** Null of one that resolved itself. */
+  /** Null if the alert resolved itself. */
   resolvedBy: z.string().nullable(),
   resolvedAt: z.string().nullable(),
 });

@@ -1,4 +1,4 @@
-/** API keys as admins make and read them (spec: API key record; [C-5.2], [C-5.3]). */
+/** API keys as admins create and read them (spec: API key record; [C-5.2], [C-5.3]). */
 import { z } from 'zod';
 import { instant, uuid } from './ids.ts';
 import { LIMIT } from './limits.ts';
@@ -8,15 +8,15 @@ import { displayName } from './user.ts';
 export const apiKeyRequest = z.strictObject({
   name: displayName,
   partnerId: displayName,
-  /** Which there are has codes of its own: API_KEY_SCOPES_EMPTY, API_KEY_SCOPE_INVALID. */
+  /** The route checks the values, because their error codes are API_KEY_SCOPES_EMPTY and API_KEY_SCOPE_INVALID. */
   scopes: z.array(z.string()).max(100),
-  /** Left out: every plant. */
+  /** Omitted: every plant. */
   allowedPlantIds: z
     .array(uuid)
-    .min(1, 'must name a plant, or be left out')
+    .min(1, 'must contain at least one plant id, or be omitted to allow every plant')
     .max(LIMIT.allowedPlantsPerKey)
     .optional(),
-  /** CIDR ranges; empty or left out: no restriction. */
+  /** CIDR ranges; empty or omitted: no restriction. */
   allowedIps: z.array(z.string().max(64)).max(LIMIT.allowedIpsPerKey).optional(),
   expiresAt: instant.optional(),
 });
@@ -28,7 +28,7 @@ export const apiKeyRecord = z.strictObject({
   name: z.string(),
   partnerId: z.string(),
   scopes: z.array(z.enum(API_KEY_SCOPES)),
-  /** What they come to: a connect scope that stands alone grants every vcp:write:*. */
+  /** The granted scopes: a connect scope without others includes every vcp:write:*. */
   effectiveScopes: z.array(z.enum(API_KEY_SCOPES)),
   allowedPlantIds: z.array(z.string()).nullable(),
   allowedIps: z.array(z.string()),
@@ -44,7 +44,7 @@ export const apiKeyRecord = z.strictObject({
 });
 export type ApiKeyRecord = z.infer<typeof apiKeyRecord>;
 
-/** What a partner connects with (spec: Connection bundle). */
+/** The connection data of a key for its partner (spec: Connection bundle). */
 export const connectionBundle = z.strictObject({
   amqps: z.strictObject({
     uri: z.string(),
@@ -67,9 +67,9 @@ export const connectionBundle = z.strictObject({
 export type ConnectionBundle = z.infer<typeof connectionBundle>;
 
 export const createdApiKey = z.strictObject({
-  /** Plaintext, told once. */
+  /** Plaintext, shown only in this answer. */
   key: z.string(),
-  /** 64 hex characters, told once. */
+  /** 64 hex characters, shown only in this answer. */
   signingKey: z.string(),
   apiKey: apiKeyRecord,
   connectionBundle: connectionBundle.nullable(),

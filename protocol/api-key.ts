@@ -1,12 +1,15 @@
-/** The shape of an API key: `sw_` + 43 base62 characters + 6 of their CRC32, so a typo needs no lookup [C-5.1]. */
+/**
+ * The format of an API key: `sw_` + 43 base62 characters + their CRC32 as 6 base62 characters. Because of the
+ * checksum a typo is rejected without a lookup [C-5.1].
+ */
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const SECRET_LENGTH = 43;
 const CHECKSUM_LENGTH = 6;
 const API_KEY = /^sw_[0-9A-Za-z]{49}$/;
-/** The leading part that identifies a key in lists and logs: `sw_` and eight characters. */
+/** Length of the prefix that identifies a key in lists and logs: `sw_` and eight characters. */
 const PREFIX_LENGTH = 11;
 
-/** A key from random bytes (at least 64; bytes that would bias the alphabet are passed over). */
+/** Creates a key from at least 64 random bytes; throws if too few remain after skipping biased ones. */
 export function composeApiKey(random: Uint8Array): string {
   let secret = '';
   for (const byte of random) {

@@ -1,6 +1,6 @@
 /**
- * The one table of asset kinds: what each may be told and with which parameters, which limit a command counts
- * against, what its meter measures, which signals it is known by (spec: Command payloads; [C-2.2], [C-3.13], [C-7.4]).
+ * The table of asset types: for each its commands with their parameters and limits, what its meter measures,
+ * and the signals that it reports (spec: Command payloads; [C-2.2], [C-3.13], [C-7.4]).
  */
 import {
   type AssetType,
@@ -14,20 +14,20 @@ import type { SiteSignal } from './telemetry.ts';
 
 export type BatteryLimit = Extract<keyof Constraints, 'maxChargeKw' | 'maxDischargeKw'>;
 
-/** What a device command needs and moves. */
+/** The required parameter and the limit of a device command. */
 export interface DeviceCommandRule {
-  /** The parameter without which it means nothing. */
+  /** The parameter that must be present. */
   required?: 'percent' | 'powerKw';
-  /** The limit that its power counts against. */
+  /** The limit that applies to its power. */
   limit?: BatteryLimit;
 }
 
 interface AssetKind {
-  /** Empty: the interface has no command for this kind. */
+  /** Empty: the interface has no command for this asset type. */
   commands: Partial<Record<DeviceCommandType, DeviceCommandRule>>;
-  /** What its meter measures unless the plant's configuration says otherwise. */
+  /** The default of `meterRole` of its sub-devices: what their meter measures. */
   meterRole: MeterRole | null;
-  /** The site value that its power is added to, where the gateway sends none. */
+  /** The site value that its power is added to if the gateway does not send that value. */
   sumsTo: Extract<SiteSignal, 'fvePowerKw' | 'batteryPowerKw'> | null;
   signals: readonly SubDeviceSignal[];
 }
@@ -39,7 +39,7 @@ const REGISTERS_OF = {
   consumption: ['consumptionRegisterKwh'],
 } as const;
 
-/** Every register there is, as a meter entry lists them (spec: Meter state). */
+/** All registers, in the order of a meter entry (spec: Meter state). */
 export const REGISTERS = [
   'chargeRegisterKwh',
   'consumptionRegisterKwh',
@@ -50,7 +50,7 @@ export const REGISTERS = [
 ] as const;
 export type RegisterName = (typeof REGISTERS)[number];
 
-/** Signals of a sub-device that mean something here; others are kept and answered as they are. */
+/** Signals of a sub-device that the platform interprets. Other signals are stored and answered unchanged. */
 export const SUB_DEVICE_SIGNALS = [
   'powerKw',
   'availableCapacityKwh',
@@ -122,10 +122,10 @@ export const ASSETS: Record<AssetType, AssetKind> = {
   GENERIC: { commands: {}, meterRole: null, sumsTo: null, signals: SUB_DEVICE_SIGNALS },
 };
 
-/** The kind that a device command is for: each command is told to one kind alone. */
+/** The asset type that a device command is for. Each command belongs to exactly one type. */
 export function assetTypeOf(command: DeviceCommandType): AssetType {
   const kind = (Object.keys(ASSETS) as AssetType[]).find((type) => ASSETS[type].commands[command]);
-  if (!kind) throw new Error(`no asset kind may be told ${command}`);
+  if (!kind) throw new Error(`no asset type has the command ${command}`);
   return kind;
 }
 
@@ -133,15 +133,15 @@ export function deviceCommandRule(command: DeviceCommandType): DeviceCommandRule
   return ASSETS[assetTypeOf(command)].commands[command] ?? {};
 }
 
-/** The device commands that a plant of these kinds supports, in the spec's order (spec: Plant summary). */
+/** The device commands that a plant with these asset types supports, in the spec's order (spec: Plant summary). */
 export function supportedDeviceCommands(assetTypes: readonly AssetType[]): DeviceCommandType[] {
   return DEVICE_COMMAND_TYPES.filter((command) => assetTypes.includes(assetTypeOf(command)));
 }
 
-/** Kinds that can give power to the grid, of which an EXPORT needs one [C-7.4]. */
+/** Asset types that can feed power into the grid. A plant needs one of them for an EXPORT [C-7.4]. */
 export const EXPORTING: readonly AssetType[] = ['FVE', 'INVERTER', 'BESS'];
 
-/** Modes that need a kind of asset: a plant without any of them cannot follow [C-7.4]. */
+/** Modes that need an asset of one of these types. A plant without such an asset cannot follow the mode [C-7.4]. */
 export const MODE_NEEDS: Partial<Record<OperatingMode, readonly AssetType[]>> = {
   MAX_EXPORT: EXPORTING,
   ZERO_EXPORT: EXPORTING,

@@ -13,7 +13,7 @@ export const auditEvent = z.strictObject({
   address: z.string().nullable(),
   outcome: z.enum(['SUCCESS', 'FAILURE']),
   details: z.record(z.string(), z.unknown()),
-  /** How often it happened: repeats of a refusal share a row. */
+  /** How often the event happened: repeated refusals share a row. */
   count: z.int().min(1),
   createdAt: z.string(),
 });

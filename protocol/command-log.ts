@@ -3,14 +3,14 @@ import { z } from 'zod';
 import { COMMAND_STATUSES, COMMAND_TYPES, PRIORITIES, REJECTION_CODES } from './enums.ts';
 import { commandResult } from './event.ts';
 
-/** One row. Fields without a value are left out. */
+/** One row. Fields without a value are omitted. */
 export const commandLogEntry = z.strictObject({
   id: z.string(),
   messageId: z.string(),
   correlationId: z.string().nullable(),
   siteId: z.string(),
   commandType: z.enum(COMMAND_TYPES),
-  /** Empty where nobody published it. */
+  /** Empty if the command was not published over AMQP. */
   routingKey: z.string(),
   status: z.enum(COMMAND_STATUSES),
   priority: z.enum(PRIORITIES).optional(),
@@ -21,7 +21,7 @@ export const commandLogEntry = z.strictObject({
   message: z.string().optional(),
   results: z.array(commandResult).optional(),
   source: z.string(),
-  /** Null where no key sent it. */
+  /** Null if no API key sent the command. */
   keyPrefix: z.string().nullable(),
   validFrom: z.string().optional(),
   validUntil: z.string().optional(),
@@ -29,7 +29,7 @@ export const commandLogEntry = z.strictObject({
   targetValueKw: z.number().optional(),
   deviationKw: z.number().optional(),
   reason: z.string().optional(),
-  /** The stage that decided, and what it saw; absent in rows from before. */
+  /** The stage that decided, and the facts it used. Absent in rows of older versions. */
   decision: z.strictObject({ stage: z.string(), facts: z.record(z.string(), z.unknown()) }).optional(),
   createdAt: z.string(),
   ackedAt: z.string().optional(),
@@ -39,7 +39,7 @@ export const commandLogEntry = z.strictObject({
 });
 export type CommandLogEntry = z.infer<typeof commandLogEntry>;
 
-/** Rows of one page, newest first, and how many there are on all pages. `items`: JSON of `CommandLogEntry[]`. */
+/** Rows of one page, newest first. `items`: JSON of `CommandLogEntry[]`; `total`: number of rows on all pages. */
 export interface CommandLogPage {
   items: string;
   total: number;

@@ -45,7 +45,7 @@ function requiredFor(type: SiteSetpoint['type']) {
   return type === 'ENERGY' ? (['targetValueKwh', 'intervalMinutes'] as const) : [];
 }
 
-/** The grid power that a setpoint asks for, kW, + = import. An energy quantum counts as its mean power [C-7.8]. */
+/** The requested grid power in kW, + = import. An energy quantum counts as its mean power [C-7.8]. */
 export function targetSignedKw(setpoint: SiteSetpoint): number {
   const magnitude =
     setpoint.type === 'POWER'
@@ -89,7 +89,7 @@ export const modeChange = z.strictObject({
 });
 export type ModeChange = z.infer<typeof modeChange>;
 
-/** The payload of each command kind. */
+/** The payload schema of each command type. */
 export const COMMAND_PAYLOADS = {
   SITE_SETPOINT: siteSetpoint,
   DEVICE_COMMAND: deviceCommand,
@@ -103,13 +103,13 @@ export type CommandPayload<T extends CommandType> = z.infer<(typeof COMMAND_PAYL
 export type CommandOf<T extends CommandType> = { commandType: T; payload: CommandPayload<T> };
 export type Command = { [T in CommandType]: CommandOf<T> }[CommandType];
 
-/** What the last word of a key says in the families that have any there [C-7.9]. */
+/** Families whose routing keys end in a verb: the payload schema of each verb [C-7.9]. */
 const WORDS: Partial<Record<CommandFamily, Readonly<Record<string, z.ZodType>>>> = {
   schedule: { set: scheduleSet, cancel: scheduleCancel },
   config: { set: configPatch },
 };
 
-/** Reads what was published under a key of a family. The refusal says which fields are wrong and how, all of them. */
+/** Parses a payload that was published with a routing key of a family. The refusal lists every invalid field. */
 export function parsePublish(
   family: CommandFamily,
   routingKey: string,
@@ -122,11 +122,11 @@ export function parsePublish(
   const schema = Object.hasOwn(words, word) ? words[word] : undefined;
   if (schema) return parseCommand(commandType, payloadText, schema);
   const known = Object.keys(words).map((name) => `${family}.${name}`);
-  const those = `${known.join(' and ')} ${known.length > 1 ? 'are' : 'is'}`;
-  return refuse([`routing key: ${family}.${word} is none, ${those}`]);
+  const those = `use ${known.join(' or ')}`;
+  return refuse([`Unknown routing key ${family}.${word}; ${those}`]);
 }
 
-/** Reads the payload of a command; null counts as absent [C-7.1], but in a merge patch. */
+/** Parses the payload of a command. Null counts as absent [C-7.1]; in a merge patch it deletes a value. */
 export function parseCommand(
   commandType: CommandType,
   payloadText: string,
@@ -138,7 +138,7 @@ export function parseCommand(
   return ok({ commandType, payload: parsed.data } as Command);
 }
 
-/** The window of a payload that is wrong elsewhere, in epoch milliseconds, as far as it says one that can be read. */
+/** The time window of a rejected payload, in epoch milliseconds, as far as its times can be parsed. */
 export function statedWindow(
   commandType: CommandType,
   payloadText: string,
@@ -147,11 +147,11 @@ export function statedWindow(
   const at = (field: unknown) => (typeof field === 'string' ? parseInstant(field) : undefined);
   const untilMs = at(fields.validUntil);
   if (commandType === 'SITE_SETPOINT') return { fromMs: at(fields.validFrom), untilMs };
-  // The end of a schedule is reckoned from all of it; no other kind has a window.
+  // The end of a schedule follows from its slots, which may be invalid. Other command types have no window.
   return commandType === 'MODE_CHANGE' ? { untilMs } : {};
 }
 
-/** A payload, its list of commands or slots, one of them, its params or setpoint: no field of ours lies deeper. */
+/** Depth of the deepest fields: payload, commands or slots, item, and the item's params or setpoint. */
 const LEVELS = 4;
 
 function withoutNulls(value: unknown, levels = LEVELS): unknown {

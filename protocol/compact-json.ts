@@ -1,6 +1,7 @@
 /**
- * Raw slices of JSON text. Signatures cover what was sent, so the text is never parsed and printed again:
- * Python's `5.0` and `1e-05`, an escaped `č` and JavaScript's order of integer-like keys would all change [C-3.7].
+ * Raw slices of JSON text. Signatures cover the text as it was sent, so it is never parsed and serialized
+ * again: Python's `5.0` and `1e-05`, an escaped `č` and the order of integer-like keys would all change in
+ * JavaScript [C-3.7].
  */
 import { ok, type Result, refuse } from './result.ts';
 
@@ -11,7 +12,7 @@ function isWhitespace(code: number): boolean {
   return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 }
 
-/** The index just behind the string that opens at `start`. The text must be valid JSON. */
+/** The index after the string that starts at `start`. The text must be valid JSON. */
 function endOfString(text: string, start: number): number {
   for (let index = start + 1; index < text.length; index++) {
     const code = text.charCodeAt(index);
@@ -21,7 +22,7 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-/** `text`, which must be valid JSON, without the whitespace outside its strings. */
+/** Removes the whitespace outside strings. `text` must be valid JSON. */
 export function compact(text: string): string {
   let out = '';
   let from = 0;
@@ -42,8 +43,9 @@ export function compact(text: string): string {
 }
 
 /**
- * The members of a JSON object as raw text, keyed by name. Refused, with the reason: text that is not a JSON
- * object, a repeated top-level key, an escaped top-level key (two spellings of one name).
+ * The members of a JSON object as raw text, keyed by name. Refuses with a reason: text that is not a JSON
+ * object, a repeated top-level key, and an escaped top-level key (which could be a second spelling of the
+ * same name).
  */
 export function sliceMembers(text: string): Result<Map<string, string>, string> {
   let parsed: unknown;
@@ -71,7 +73,7 @@ export function sliceMembers(text: string): Result<Map<string, string>, string> 
   }
 }
 
-/** The index just behind the value that starts at `start`, trailing whitespace left out. */
+/** The index after the value that starts at `start`, without trailing whitespace. */
 function endOfValue(text: string, start: number): number {
   let depth = 0;
   let index = start;
@@ -94,7 +96,7 @@ function endOfValue(text: string, start: number): number {
   return index;
 }
 
-/** Whether JSON text nests further than that: brackets and braces outside strings. What does was made to be slow somewhere. */
+/** Whether brackets and braces outside strings nest deeper than `limit`. Such text may be slow to process. */
 export function isDeeperThan(text: string, limit: number): boolean {
   let depth = 0;
   let inString = false;
@@ -112,13 +114,13 @@ export function isDeeperThan(text: string, limit: number): boolean {
   return false;
 }
 
-/** JSON text of a value as we sign it: ASCII only, plain decimals of at most six places [C-3.7]. */
+/** JSON text for signing: ASCII only, decimals without exponent and with at most six places [C-3.7]. */
 export function signableJson(value: unknown): string {
   const json = JSON.stringify(value, (_key, item) => (typeof item === 'number' ? plainNumber(item) : item));
   return json.replace(/[\u007f-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** Rounded to six decimals; JSON prints such numbers without an exponent while they stay below 1e21. */
+/** Rounds to six decimals and clamps to ±1e15, so that JSON prints the number without an exponent. */
 function plainNumber(value: number): number {
   const rounded = Math.round(value * 1e6) / 1e6;
   const magnitude = Math.abs(rounded);

@@ -1,7 +1,7 @@
-/** The beginning of a text that may be anybody's and of any length, and how long it was. */
+/** Truncates a text of unknown origin to `most` characters and appends its original length. */
 export function cut(text: string, most: number): string {
   if (text.length <= most) return text;
-  // A character outside the basic plane is two units, and half of one is no text.
+  // Do not cut a surrogate pair in half: a lone surrogate is not valid text.
   const isSplit = /[\ud800-\udbff]/.test(text.charAt(most - 1));
   return `${text.slice(0, isSplit ? most - 1 : most)}… (${text.length} characters)`;
 }

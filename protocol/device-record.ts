@@ -1,4 +1,7 @@
-/** Devices as admins have them (spec: Device fields, Provisioning package; [C-3.1] to [C-3.4]); what they send: `device.ts`. */
+/**
+ * Devices as admins manage them (spec: Device fields, Provisioning package; [C-3.1] to [C-3.4]). Their
+ * messages are in `device.ts`.
+ */
 import { z } from 'zod';
 import {
   AUTH_METHODS,
@@ -20,7 +23,7 @@ const jsonObject = (maxCharacters: number) =>
       `must be at most ${maxCharacters} characters`,
     );
 
-/** What may be changed of a device. */
+/** The fields of a device that may be changed. */
 const changeable = {
   name: displayName,
   type: z.enum(DEVICE_TYPES),
@@ -38,7 +41,7 @@ export const deviceRequest = z.strictObject({
 });
 export type DeviceRequest = z.infer<typeof deviceRequest>;
 
-/** What it leaves out stays. */
+/** A PATCH: omitted fields stay unchanged. */
 export const deviceChange = z.strictObject(changeable).partial();
 export type DeviceChange = z.infer<typeof deviceChange>;
 
@@ -57,16 +60,16 @@ export const deviceRecord = z.strictObject({
   provisionedAt: z.string().nullable(),
   suspendedAt: z.string().nullable(),
   suspendReason: z.string().nullable(),
-  /** Of the last token that was issued. */
+  /** Expiry of the last issued token. */
   tokenExpiresAt: z.string().nullable(),
-  /** While the secret of before is still good. */
+  /** Set while the previous secret is still valid. */
   hmacRotation: z.strictObject({ graceUntil: z.string() }).nullable(),
   createdAt: z.string(),
   updatedAt: z.string(),
 });
 export type DeviceRecord = z.infer<typeof deviceRecord>;
 
-/** PEM text of a certificate request; without one the platform makes the key. */
+/** `csr`: PEM text of a certificate request. Without it the platform generates the private key. */
 export const certificateRequest = z.strictObject({
   csr: z.string().max(LIMIT.csrCharacters).optional(),
 });
@@ -74,12 +77,12 @@ export const certificateRequest = z.strictObject({
 const certificatePackage = z.strictObject({
   /** PEM. */
   certificate: z.string(),
-  /** PEM (PKCS #8); absent where the request brought its own key. */
+  /** PEM (PKCS #8); absent if the request contained a CSR. */
   privateKey: z.string().optional(),
   certificateExpiresAt: z.string(),
 });
 
-/** What a device is told of itself, once (spec: Provisioning package; [C-3.3]). */
+/** The credentials and connection data of a new device, answered once (spec: Provisioning package; [C-3.3]). */
 export const provisioningPackage = z.strictObject({
   deviceId: z.string(),
   authMethod: z.enum(AUTH_METHODS),
@@ -98,7 +101,7 @@ export const provisioningPackage = z.strictObject({
     mqttToken: z.string().optional(),
     tokenExpiresAt: z.string().optional(),
     ...certificatePackage.partial().shape,
-    /** PEM of what the device must trust; absent where the listener's certificate is one that systems trust. */
+    /** PEM of the CA that the device must trust; absent if operating systems trust the listener's certificate. */
     caCertificate: z.string().optional(),
   }),
   protocol: z.strictObject({
@@ -113,7 +116,7 @@ export const certificateAnswer = z.strictObject({
   deviceId: z.string(),
   ...certificatePackage.shape,
   caCertificate: z.string().optional(),
-  /** Until when the certificate of before is good; null: there was none. */
+  /** When the previous certificate stops being accepted; null if the device had none. */
   previousUntil: z.string().nullable(),
 });
 
@@ -128,7 +131,7 @@ export const tokenRequest = z.strictObject({
 export const tokenAnswer = z.strictObject({ token: z.string(), expiresAt: z.string() });
 export type TokenAnswer = z.infer<typeof tokenAnswer>;
 
-/** A device's own request for a token, signed with its secret [C-3.12]. */
+/** A device's request for a new token, signed with its secret [C-3.12]. */
 export const tokenRenewal = z.strictObject({
   ts: z.int(),
   nonce: z.string().min(1).max(LIMIT.nonceBytes),
@@ -155,7 +158,7 @@ export const ownCommandRequest = z.strictObject({
 });
 export type OwnCommandRequest = z.infer<typeof ownCommandRequest>;
 
-/** A command to a device over REST [C-3.4]. `reason`: why it failed. */
+/** A REST command to a device [C-3.4]. `reason`: why it failed. */
 export const ownCommand = z.strictObject({
   cmdId: z.string(),
   deviceId: z.string(),
@@ -166,9 +169,9 @@ export const ownCommand = z.strictObject({
 });
 export type OwnCommand = z.infer<typeof ownCommand>;
 
-/** Why messages were dropped, and who connected or tried [C-3.8]. Newest first. */
+/** The dropped messages and the accepted and refused connects of a device [C-3.8], newest first. */
 export const deviceDiagnostics = z.strictObject({
-  /** Since the device was registered, by reason. */
+  /** Number of dropped messages since the device was registered, by reason. */
   drops: z.record(z.string(), z.int()),
   recent: z
     .array(
@@ -177,7 +180,7 @@ export const deviceDiagnostics = z.strictObject({
         topic: z.string(),
         reason: z.string(),
         detail: z.string(),
-        /** The text that should have been signed; to admins alone. */
+        /** The text that should have been signed. Only admins see it. */
         expected: z.string().optional(),
       }),
     )

@@ -17,7 +17,7 @@ const nonce = z
   .min(1)
   .refine((text) => utf8Length(text) <= LIMIT.nonceBytes, `must be 1-${LIMIT.nonceBytes} bytes`)
   .meta({ maxLength: LIMIT.nonceBytes });
-/** Characters that print: nothing of Unicode's category "other" (control, format, surrogate, private, unassigned). */
+/** Excludes Unicode's category "Other" (control, format, surrogate, private use, unassigned). */
 const SIGNAL_NAME = new RegExp(`^\\P{C}{1,${LIMIT.signalNameCharacters}}$`, 'u');
 const signalName = z
   .string()
@@ -34,21 +34,21 @@ const ackFields = z.object({
   sig,
 });
 
-/** The messages as they travel: fields beside these are ignored. */
+/** The messages as devices send them. Additional fields are ignored. */
 export const DEVICE_MESSAGES = {
   telemetry: telemetryFields.extend({ ts: z.int() }),
   status: statusFields.extend({ ts: z.int() }),
   ack: ackFields.extend({ ts: z.int() }),
 } satisfies Record<DevicePublishTopic, z.ZodType>;
 
-/** A parsed message with the exact text that its `sig` must cover. */
+/** A parsed message, with the exact text that its `sig` must cover. */
 export type DeviceMessage = { signingString: string } & (
   | ({ topic: 'telemetry'; dataText: string } & z.infer<typeof telemetryFields>)
   | ({ topic: 'status' } & z.infer<typeof statusFields>)
   | ({ topic: 'ack' } & z.infer<typeof ackFields>)
 );
 
-/** Reads a device's message; the refusal says why it is malformed (counted, never told to the device). */
+/** Parses a device's message. The refusal is for counts and diagnostics; the device never receives it. */
 export function parseDeviceMessage(
   deviceId: string,
   topic: DevicePublishTopic,
@@ -88,7 +88,7 @@ export function parseDeviceMessage(
   }
 }
 
-/** `ts` stays text until its form is checked: 1e12 and 1.0 are numbers to JSON, not the integer that is signed. */
+/** Keeps `ts` as text until its form is checked: JSON also accepts 1e12 and 1.0, but an integer is signed. */
 function readMembers(members: ReadonlyMap<string, string>): Record<string, unknown> {
   const raw: Record<string, unknown> = {};
   for (const name of ['nonce', 'data', 'sig', 'status', 'cmdId']) {
@@ -99,7 +99,7 @@ function readMembers(members: ReadonlyMap<string, string>): Record<string, unkno
   return raw;
 }
 
-/** A command as it goes to a device; `payloadText` is both what is sent and what is signed. */
+/** The JSON text of a command to a device. `payloadText` is inserted unchanged, because the signature covers it. */
 export function commandMessage(fields: {
   cmdId: string;
   ts: number;

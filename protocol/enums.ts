@@ -1,4 +1,4 @@
-/** The closed word lists of the interface (spec: Enumerations, States, Events). */
+/** The closed value lists of the interface (spec: Enumerations, States, Events). */
 export const ASSET_TYPES = [
   'BESS',
   'FVE',
@@ -68,7 +68,7 @@ export const DIRECTIONS = ['IMPORT', 'EXPORT'] as const;
 export const EMERGENCY_TYPES = ['STOP', 'HOLD'] as const;
 export type EmergencyType = (typeof EMERGENCY_TYPES)[number];
 
-/** The command kinds that there are [C-7.5]. Each has a payload, a family rule and a kind; the compiler asks for all. */
+/** The command types [C-7.5]. The compiler requires a payload, a family rule and a kind for each. */
 export const COMMAND_TYPES = [
   'SITE_SETPOINT',
   'DEVICE_COMMAND',
@@ -111,14 +111,14 @@ export const DEVICE_CONNECTION_STATUSES = [...DEVICE_REPORTED_STATUSES, 'UNKNOWN
 export type DeviceConnectionStatus = (typeof DEVICE_CONNECTION_STATUSES)[number];
 export const DEVICE_ACK_STATUSES = ['RECEIVED', 'IN_PROGRESS', 'COMPLETED', 'FAILED'] as const;
 export type DeviceAckStatus = (typeof DEVICE_ACK_STATUSES)[number];
-/** Why a message of a device was dropped [C-3.8]. `TOPIC`: it was published where this device may not. */
+/** Why a device's message was dropped [C-3.8]. `TOPIC`: the device may not publish to that topic. */
 export const DEVICE_DROP_REASONS = ['MALFORMED', 'SIGNATURE', 'TIMESTAMP', 'NONCE', 'TOPIC'] as const;
 export type DeviceDropReason = (typeof DEVICE_DROP_REASONS)[number];
-/** A command to a device over REST [C-3.4]. */
+/** The statuses of a REST command [C-3.4]. */
 export const DEVICE_COMMAND_STATUSES = ['PENDING', 'SENT', ...DEVICE_ACK_STATUSES] as const;
 export type DeviceCommandStatus = (typeof DEVICE_COMMAND_STATUSES)[number];
 
-/** [C-1.2], lowest first: a role includes those before it. */
+/** [C-1.2], lowest first: each role includes the roles before it. */
 export const ROLES = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'] as const;
 
 export const PLANT_STATUSES = ['PENDING', 'ONLINE', 'DEGRADED', 'OFFLINE'] as const;

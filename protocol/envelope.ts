@@ -7,7 +7,7 @@ import { LIMIT } from './limits.ts';
 import { ok, type Result, refuse } from './result.ts';
 
 export const VCP_VERSION = '1.1';
-/** `source` of everything that we send. */
+/** `source` of every event that we send. */
 export const SOURCE = 'sitewire';
 
 export const envelopeFields = z.object({
@@ -17,7 +17,7 @@ export const envelopeFields = z.object({
   timestamp: instant,
   source: z.string().max(LIMIT.envelopeTextCharacters),
   siteId: z.string().min(1).max(64),
-  /** Anything that is there must verify; what is no text never will. */
+  /** A present signature must verify. A value that is not a string becomes '', which never verifies. */
   signature: z
     .unknown()
     .transform((value) => (typeof value === 'string' ? value : ''))
@@ -25,15 +25,15 @@ export const envelopeFields = z.object({
 });
 
 export interface Envelope extends z.infer<typeof envelopeFields> {
-  /** The messageId as the sender spelled it: that spelling is signed. */
+  /** The messageId in the sender's spelling, which is what the signature covers. */
   messageIdText: string;
-  /** The raw text of `payload`, an object. */
+  /** The raw JSON text of `payload`, which is an object. */
   payloadText: string;
 }
 
 /**
- * Reads an envelope out of a message body. The refusal says all that is wrong with it. Fields that the
- * version 1.x may add are ignored; the payload is not looked at beyond being an object.
+ * Parses the envelope of a message body. The refusal lists all faults. Unknown fields are ignored, because a
+ * version 1.x may add some. The payload is only checked to be an object.
  */
 export function parseEnvelope(body: string): Result<Envelope, string> {
   if (isDeeperThan(body, LIMIT.envelopeDepth)) return refuse(`nested deeper than ${LIMIT.envelopeDepth}`);

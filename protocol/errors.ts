@@ -1,4 +1,4 @@
-/** Every ApiErrorCode with its HTTP status: the closed list (spec: Errors; [C-10]). An unknown code cannot compile. */
+/** The closed list of error codes and their HTTP status (spec: Errors; [C-10]). Unknown codes do not compile. */
 import { z } from 'zod';
 
 export const ERROR_STATUS = {
@@ -75,7 +75,7 @@ export const ERROR_STATUS = {
 
 export type ApiErrorCode = keyof typeof ERROR_STATUS;
 
-/** The HTTP class text of the statuses in use (`error` of the envelope). */
+/** The reason phrases of the used HTTP statuses (`error` of the envelope). */
 const STATUS_TEXT: Record<number, string> = {
   200: 'OK',
   400: 'Bad Request',
@@ -106,7 +106,7 @@ export const errorEnvelope = z.strictObject({
 });
 export type ErrorBody = z.infer<typeof errorEnvelope>;
 
-/** `status` differs from the code's own only for 405 (BAD_REQUEST) and 412 (CONFLICT) [C-10]. */
+/** `status` differs from the code's status only for 405 (BAD_REQUEST) and 412 (CONFLICT) [C-10]. */
 export function errorBody(
   code: ApiErrorCode,
   message: string,

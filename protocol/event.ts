@@ -38,7 +38,7 @@ export const execution = z.strictObject({
   actualValueKw: z.number().optional(),
   targetValueKw: z.number().optional(),
   deviationKw: z.number().optional(),
-  // Of an ENERGY setpoint [C-7.8].
+  // ENERGY setpoints only [C-7.8].
   actualValueKwh: z.number().optional(),
   targetValueKwh: z.number().optional(),
   deviationKwh: z.number().optional(),
@@ -82,16 +82,16 @@ export const EVENT_PAYLOADS = {
   execution,
 } satisfies Record<EventKind, z.ZodType>;
 
-/** An event as a partner gets it; `payload` by its kind. */
+/** An event as a partner receives it; its kind determines the payload. */
 export const eventEnvelope = z.strictObject({
   version: z.literal(VCP_VERSION),
   messageId: z.string().meta({ format: 'uuid' }),
   correlationId: z.string().optional(),
   timestamp: instant,
   source: z.literal(SOURCE),
-  /** What a command named, where there is no such site. */
+  /** The site's id. If no such site exists: the `siteId` of the command. */
   siteId: z.string(),
   payload: z.record(z.string(), z.unknown()),
-  /** Absent where a correlationId with `|` made it impossible. */
+  /** Absent if the correlationId contains `|`, the separator of the signed text. */
   signature: z.string().regex(SIGNATURE).optional(),
 });

@@ -1,14 +1,14 @@
-/** What the Worker asks of a site's history, and how a Site answers: in chunks, so that no answer is too long for a call. */
+/** Queries of the Worker for a site's history. A Site answers in chunks to keep RPC answers small. */
 import type { Granularity } from './enums.ts';
 import type { Aggregate, BucketName } from './telemetry.ts';
 
-/** [fromMs, toMs): the points of one metric, what registers said at the quarters of an hour, or what was planned. */
+/** Range [fromMs, toMs): the points of one metric, the quarter-hourly register readings, or the schedules. */
 export type HistoryQuery =
   | { kind: 'telemetry'; metric: string; fromMs: number; toMs: number; granularity: Granularity }
   | { kind: 'meter-readings'; fromMs: number; toMs: number }
   | ScheduleQuery;
 
-/** Schedules that meet the range, by their start; `after`: from behind that place on. */
+/** Schedules that overlap the range, ordered by start. `after`: position of the previous chunk's last schedule. */
 export interface ScheduleQuery {
   kind: 'schedules';
   fromMs: number;
@@ -16,13 +16,16 @@ export interface ScheduleQuery {
   after: number | null;
 }
 
-/** JSON items with commas between; `nextMs`: from where on to ask for the rest (of schedules a place), null = there is none. */
+/**
+ * `items`: JSON values separated by commas. `nextMs`: where the next chunk starts (for schedules a position
+ * instead of a time); null after the last chunk.
+ */
 export interface JsonChunk {
   items: string;
   nextMs: number | null;
 }
 
-/** Of one metric or all, under the names that the device uses [C-3.5]; `page` from 1. */
+/** The readings of one metric or of all, under the names that the device uses [C-3.5]. `page` starts at 1. */
 export interface DeviceQuery {
   metric?: string | undefined;
   fromMs: number;

@@ -1,4 +1,4 @@
-/** Identifiers and instants as they travel. A UUID is accepted in either case and kept in lower case. */
+/** Formats of identifiers and instants. A UUID is accepted in upper and lower case and stored in lower case. */
 import { z } from 'zod';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -27,14 +27,15 @@ const INSTANT = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))
 const LAST_INSTANT_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /**
- * An ISO 8601 instant with an explicit zone (`Z` or an offset, as Python's isoformat prints it) in epoch
- * milliseconds; undefined for anything else: a day that does not exist, a moment before 1970 or after 9999.
+ * Parses an ISO 8601 instant with a time zone (`Z` or an offset, as Python's isoformat prints it) into epoch
+ * milliseconds. Undefined for anything else, including days that do not exist and years before 1970 or after
+ * 9999.
  */
 export function parseInstant(text: string): number | undefined {
   const match = INSTANT.exec(text);
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, fraction = '', zone = 'Z'] = match;
-  // Date.UTC takes the first hundred years for the nineteen-hundreds.
+  // Date.UTC maps the years 0 to 99 to 1900 to 1999. 1969 may still be 1970 in UTC.
   if (Number(year) < 1969) return undefined;
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined;
   const atUtc = Date.UTC(
@@ -67,7 +68,7 @@ export function formatInstant(epochMs: number): string {
   return new Date(epochMs).toISOString();
 }
 
-/** A string holding an instant; the text is kept as it was written. */
+/** A string that contains an instant. The text is not normalized. */
 export const instant = z
   .string()
   .max(40)

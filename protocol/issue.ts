@@ -1,34 +1,34 @@
-/** What a schema found wrong, in words for whoever sent it: all of it at once, as far as that is bounded. */
+/** Converts schema errors into texts for the sender: all faults at once, up to a limit. */
 import type { z } from 'zod';
 import { cut } from './cut.ts';
 import { LIMIT } from './limits.ts';
 
-/** The first thing wrong, as `field: what`. */
+/** The first fault, as `field: reason`. */
 export function firstIssue(error: z.ZodError): string {
   const [issue] = error.issues;
   return issue ? textOf(issue) : 'invalid';
 }
 
-/** All that is wrong, each as `field: what`. */
+/** All faults, each as `field: reason`. */
 export function allIssues(error: z.ZodError): string[] {
   return error.issues.map(textOf);
 }
 
-/** As many of them as anybody is told, and how many more there are. */
+/** The first faults, each truncated, and the number of omitted ones. */
 export function boundedFaults(faults: readonly string[]): string[] {
   const told = faults.slice(0, LIMIT.faultsTold).map((fault) => cut(fault, LIMIT.faultCharacters));
   const more = faults.length - told.length;
   return more > 0 ? [...told, `and ${more} more`] : told;
 }
 
-/** The same as one text. */
+/** `boundedFaults` as one text. */
 export function faultsText(faults: readonly string[]): string {
   return boundedFaults(faults).join('; ');
 }
 
 /**
- * For a check across fields: it runs though single fields are wrong, so that all faults are told at once. The fields
- * that it sees are then of any type.
+ * Options for a check across fields: zod runs it even if single fields are invalid, so that the sender gets
+ * all faults at once. The check must therefore expect fields of any type.
  */
 export const ACROSS_FIELDS = {
   when: ({ value }: { value: unknown }) =>

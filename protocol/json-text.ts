@@ -1,18 +1,18 @@
 /**
- * JSON that is text already within JSON that is made: a payload is answered as it was kept, and no objects of it are
- * built, cloned between isolates and written again. Pure.
+ * Embeds existing JSON text in new JSON. A stored payload is answered as it is, instead of being parsed,
+ * cloned between isolates and serialized again. Pure.
  */
 
 export class JsonText {
   readonly text: string;
 
-  /** `text` is one JSON value; nobody checks that here. */
+  /** `text` must be one JSON value. It is not checked. */
   constructor(text: string) {
     this.text = text;
   }
 }
 
-/** An object of members that are values or texts; undefined ones are left out. */
+/** A JSON object whose members are values or JsonText. Members that are undefined are omitted. */
 export function jsonObject(members: Readonly<Record<string, unknown>>): JsonText {
   const texts: string[] = [];
   for (const [name, value] of Object.entries(members)) {

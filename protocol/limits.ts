@@ -1,8 +1,8 @@
 /**
- * Every number that a client meets (limits, lifetimes, how long things are kept) in one table: its value, its unit,
- * the clause it comes from (`ours` where neither spec nor contract names one), and the organization's setting that
- * changes it, where there is one. Code reads the plain numbers from `LIMIT`; bounds that only our own parts see stand
- * beside the code that keeps them.
+ * All limits, lifetimes and retention periods that clients can observe, in one table: value, unit, clause
+ * (`ours` if neither spec nor contract has one) and, if any, the organization setting that overrides the
+ * value. Code reads the numbers from `LIMIT`. Internal bounds are defined in the code that enforces them.
+ * `npm run docs` prints the entries.
  */
 
 /** [value, unit, clause, organization setting] */
@@ -39,7 +39,7 @@ export const LIMITS = {
   wrongLoginsMs: [15 * MINUTE, 'ms', 'C-1.4'],
   accessTokenMs: [15 * MINUTE, 'ms', 'C-1.4'],
   refreshTokenMs: [30 * DAY, 'ms', 'C-1.4'],
-  // The oldest of them ends.
+  // A login over the limit ends the oldest session.
   sessionsPerUser: [100, 'sessions', 'ours'],
   organizationsPerUser: [100, 'organizations', 'ours'],
   membersPerOrganization: [1_000, 'members', 'ours'],
@@ -67,15 +67,15 @@ export const LIMITS = {
   scheduleSlotMinutes: [15, 'minutes', 'C-7.9'],
   scheduleSlotMinutesMin: [1, 'minutes', 'C-7.9'],
   scheduleSlotMinutesMax: [60, 'minutes', 'C-7.9'],
-  // The oldest that is open ends, the oldest that has ended is forgotten.
+  // Over these limits the oldest open schedule ends FAILED, and the oldest ended schedule is deleted.
   openSchedules: [100, 'schedules', 'ours'],
   schedulesKept: [4_000, 'schedules', 'ours'],
 
-  // Of a payload, a body or an envelope that is wrong in several ways.
+  // Faults that are reported for one invalid payload, body or envelope, and the length of each.
   faultsTold: [20, 'faults', 'ours'],
   faultCharacters: [200, 'characters', 'ours'],
 
-  // commands on their way
+  // command execution
   messageIdMemoryMs: [7 * DAY, 'ms', 'C-7.3'],
   deviceCommandWaitMs: [15 * MINUTE, 'ms', 'C-7.6'],
   waitingCommands: [50, 'commands', 'C-7.6'],
@@ -86,10 +86,10 @@ export const LIMITS = {
   openSetpointMs: [5 * MINUTE, 'ms', 'C-7.8'],
   violationDampingMs: [10 * SECOND, 'ms', 'C-8.3'],
   settlingMs: [MINUTE, 'ms', 'C-7.8'],
-  // How far behind its start a verdict looks for the sample that held then.
+  // How far before its start a verdict looks for the sample that was valid at the start.
   verdictLookBackMs: [60 * MINUTE, 'ms', 'ours'],
   registerFreshMs: [30 * SECOND, 'ms', 'ours'],
-  // Of a longer time on top the last day counts for the verdict, and so many times on top.
+  // A verdict evaluates at most the last day of a setpoint, and at most this many spans in which it was active.
   verdictDepthMs: [DAY, 'ms', 'ours'],
   planSpans: [1_000, 'spans', 'ours'],
   confirmMs: [8 * SECOND, 'ms', 'C-6.4'],
@@ -106,14 +106,16 @@ export const LIMITS = {
   amqpHeartbeatSeconds: [60, 'seconds', 'C-6.3'],
   amqpHandshakeMs: [10 * SECOND, 'ms', 'C-6.3'],
   amqpCloseMs: [3 * SECOND, 'ms', 'ours'],
-  // A client that closes while publishes of it are held over its rate is answered when they are taken.
+  // How long close-ok waits for publishes that are held because of the rate limit.
   amqpLeaveMs: [30 * SECOND, 'ms', 'ours'],
-  // A client that does not read is read no further beyond this, and closed when nothing drained for three heartbeats.
+  // If this much output waits for a client that does not read, we stop reading from it. A client that takes
+  // no output for three heartbeats, or this long without heartbeats, is closed.
   amqpOutputBytes: [MIB, 'bytes', 'ours'],
   amqpUndrainedMs: [30 * SECOND, 'ms', 'ours'],
-  // Refused logins of one address, over-the-limit connections included; beyond it the bridge answers by itself.
+  // Refused logins from one address, including those over the connection limit. Over it the bridge answers by
+  // itself.
   refusedLoginsPerMinute: [30, 'logins', 'C-3.11'],
-  // As RabbitMQ: a failed login is closed without a word after this long.
+  // As in RabbitMQ: the connection of a failed login is closed silently after this time.
   failedLoginMs: [3 * SECOND, 'ms', 'ours'],
   tlsHandshakeMs: [5 * SECOND, 'ms', 'ours'],
   amqpFrameBytes: [131_072, 'bytes', 'C-6.3'],
@@ -134,10 +136,10 @@ export const LIMITS = {
   deadLetterBytes: [16 * MIB, 'bytes', 'C-6.4'],
   queueAgeMs: [7 * DAY, 'ms', 'C-6.4'],
   telemetryQueueAgeMs: [DAY, 'ms', 'C-6.4'],
-  // Queues of the partner's own: together they hold what one of ours holds.
+  // Partner queues. All of them together may hold as much as one event queue.
   ownQueues: [32, 'queues', 'C-6.6'],
   bindingsPerQueue: [64, 'bindings', 'ours'],
-  // A delivery that nobody acknowledges closes its channel.
+  // A delivery that is not acknowledged within this time closes its channel.
   unacknowledgedMs: [30 * MINUTE, 'ms', 'C-6.4'],
   deliveriesPerMessage: [20, 'deliveries', 'C-6.4'],
 
@@ -146,11 +148,12 @@ export const LIMITS = {
   mqttPacketBytes: [128 * KIB, 'bytes', 'ours'],
   mqttConnectMs: [10 * SECOND, 'ms', 'ours'],
   mqttKeepAliveSeconds: [300, 'seconds', 'ours'],
-  // QoS 2 without PUBREL; a stock client (paho) keeps 20. Their payloads are gone once stored.
+  // QoS 2 messages without PUBREL. The default of a common client (paho) is 20. Stored payloads are no longer
+  // in memory.
   mqttInflightMessages: [32, 'messages', 'ours'],
   deviceMessagesPerSecond: [20, 'messages', 'C-3.8', 'deviceRatePerSecond'],
   deviceMessagesBurst: [200, 'messages', 'C-3.8'],
-  // At 20 messages per second; it grows with that setting.
+  // For 20 messages per second; scales with that setting.
   deviceMinuteBytes: [MIB, 'bytes', 'ours'],
   serialNumberCharacters: [50, 'characters', 'spec: Limits'],
   devicesPerOrganization: [100_000, 'devices', 'ours'],
@@ -165,7 +168,7 @@ export const LIMITS = {
   authFailures: [10, 'failures', 'spec: Limits'],
   authFailuresMs: [5 * MINUTE, 'ms', 'spec: Limits'],
   diagnosticsEntries: [100, 'entries', 'C-3.8'],
-  // Commands to a device over REST: their payload, how many may be open, how many are remembered.
+  // REST commands of a device: payload size, open commands, stored commands.
   ownCommandPayloadCharacters: [16 * KIB, 'characters', 'ours'],
   openOwnCommands: [50, 'commands', 'ours'],
   ownCommandsKept: [1_000, 'commands', 'ours'],
@@ -184,7 +187,7 @@ export const LIMITS = {
   rawRetentionDays: [30, 'days', 'ours', 'rawRetentionDays'],
   fiveMinuteRetentionDays: [365, 'days', 'ours', 'fiveMinuteRetentionDays'],
   hourlyRetentionDays: [5 * 365, 'days', 'ours', 'hourlyRetentionDays'],
-  // The longest time that one request may ask for, by the width of the buckets.
+  // The longest range of one request, by bucket width.
   rawSpanMs: [7 * DAY, 'ms', 'C-4.5'],
   fiveMinuteSpanMs: [92 * DAY, 'ms', 'C-4.5'],
   hourSpanMs: [2 * 366 * DAY, 'ms', 'C-4.5'],
@@ -193,7 +196,7 @@ export const LIMITS = {
   deviceTelemetryDefaultMs: [DAY, 'ms', 'C-3.5'],
   meterReadingsDefaultMs: [DAY, 'ms', 'C-4.1'],
   meterReadingStepMs: [15 * MINUTE, 'ms', 'C-4.5'],
-  // A register is good for so long, and answered for so long.
+  // Age up to which a register reading is GOOD, and up to which it is answered at all.
   registerGoodMs: [5 * MINUTE, 'ms', 'C-4.6'],
   registerStaleMs: [15 * MINUTE, 'ms', 'C-4.6'],
   signalStaleMs: [5 * MINUTE, 'ms', 'C-4.5'],
@@ -203,7 +206,7 @@ export const LIMITS = {
   alertSecondsMax: [86_400, 'seconds', 'ours'],
   alertAbsentSeconds: [300, 'seconds', 'C-9'],
   alertCooldownSeconds: [300, 'seconds', 'C-9'],
-  // A condition that comes and goes is not an alert each time.
+  // Prevents an alert at each occurrence of a condition that comes and goes.
   alertCooldownSecondsMin: [60, 'seconds', 'ours'],
   alertNoteCharacters: [500, 'characters', 'ours'],
 
@@ -211,13 +214,13 @@ export const LIMITS = {
   sessionGoneMs: [90 * SECOND, 'ms', 'C-2.5'],
   subDeviceFreshMs: [5 * MINUTE, 'ms', 'C-2.5'],
   subDeviceOfflineMs: [15 * MINUTE, 'ms', 'C-2.5'],
-  // A sub-device is OFFLINE to commands only once its serving device has been connected for this long.
+  // An OFFLINE sub-device rejects commands only after its serving device has been connected for this long.
   offlineGraceMs: [MINUTE, 'ms', 'C-7.4'],
 } as const satisfies Record<string, Entry>;
 
 export type LimitName = keyof typeof LIMITS;
 
-/** The numbers alone: `LIMIT.connectionsPerKey` is 10. */
+/** Only the numbers: `LIMIT.connectionsPerKey` is 10. */
 export const LIMIT = Object.fromEntries(
   Object.entries(LIMITS).map(([name, [value]]) => [name, value]),
 ) as Readonly<Record<LimitName, number>>;

@@ -13,7 +13,7 @@ export const meterEntry = z.strictObject({
 });
 export type MeterEntry = z.infer<typeof meterEntry>;
 
-/** `readingAt`: the moment that the registers are told for. */
+/** `readingAt`: the time for which the register values are valid. */
 export const meterReading = z.strictObject({
   readingAt: z.string(),
   meters: z.array(meterEntry),

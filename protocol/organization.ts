@@ -1,4 +1,4 @@
-/** Organizations, their members, and what they set for themselves [C-1.1]. */
+/** Organizations, their members and their settings [C-1.1]. */
 import { z } from 'zod';
 import { ROLES } from './enums.ts';
 import { LIMIT } from './limits.ts';
@@ -6,7 +6,7 @@ import { displayName, email, slug } from './user.ts';
 
 const SETTINGS = {
   requireSignedCommands: z.boolean(),
-  /** A signature that does not match is answered with what should have been signed. */
+  /** The answer to a wrong signature contains the text that should have been signed. */
   signatureHints: z.boolean(),
   authFailurePolicy: z.enum(['any', 'attested']),
   telemetryIntervalSeconds: z
@@ -22,7 +22,7 @@ const SETTINGS = {
   hourlyRetentionDays: z.int().min(365).max(3_650),
 };
 
-/** Every setting, with what holds where it is not set. */
+/** All settings with their defaults. */
 export const organizationSettings = z.object({
   requireSignedCommands: SETTINGS.requireSignedCommands.default(false),
   signatureHints: SETTINGS.signatureHints.default(false),
@@ -38,7 +38,7 @@ export const organizationSettings = z.object({
 });
 export type OrganizationSettings = z.infer<typeof organizationSettings>;
 
-/** What a PATCH may set; what it leaves out stays. */
+/** The settings in a PATCH; omitted ones stay unchanged. */
 const settingsChange = z.strictObject(SETTINGS).partial();
 
 export const organizationRequest = z.strictObject({ name: displayName, slug });
@@ -49,7 +49,7 @@ export const organizationChange = z.strictObject({
 });
 export type OrganizationChange = z.infer<typeof organizationChange>;
 
-/** `role`: who asks has it there; null for a SUPER_ADMIN who is no member. */
+/** `role`: the role of the requesting user; null for a SUPER_ADMIN who is not a member. */
 export const organizationRecord = z.strictObject({
   id: z.string(),
   name: z.string(),

@@ -1,9 +1,9 @@
-/** Lists as pages (spec: List endpoints): `page` and `limit` in, `{data, meta}` out. */
+/** Paged lists (spec: List endpoints): `page` and `limit` in the request, `{data, meta}` in the answer. */
 import { z } from 'zod';
 import { LIMIT } from './limits.ts';
 
 export interface PageRequest {
-  /** From 1. */
+  /** Starts at 1. */
   page: number;
   limit: number;
 }

@@ -1,8 +1,8 @@
-/** Fields that payloads of several kinds have [C-7.4], [C-7.6]. */
+/** Fields that several command payloads share [C-7.4], [C-7.6]. */
 import { z } from 'zod';
 import { LIMIT } from './limits.ts';
 
-/** -0 is read as 0. */
+/** A number within bounds; -0 becomes 0. */
 const number = (least: number, most: number) =>
   z
     .number()
@@ -15,11 +15,11 @@ export const quantity = number(-LIMIT.commandMagnitude, LIMIT.commandMagnitude);
 export const positiveQuantity = number(0, LIMIT.commandMagnitude);
 export const percentage = number(0, 100);
 
-/** Characters, not UTF-16 units. */
+/** The limit counts characters, not UTF-16 units. */
 export const reason = z
   .string()
   .refine(
     (text) => [...text].length <= LIMIT.commandReasonCharacters,
-    `at most ${LIMIT.commandReasonCharacters} characters`,
+    `must be at most ${LIMIT.commandReasonCharacters} characters`,
   )
   .meta({ maxLength: LIMIT.commandReasonCharacters });

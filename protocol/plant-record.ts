@@ -1,4 +1,4 @@
-/** Plants and sub-devices as admins have them ([C-2.1], [C-2.2]); as partners list them: `plant.ts`. */
+/** Plants and sub-devices as admins manage them ([C-2.1], [C-2.2]). The partners' view is in `plant.ts`. */
 import { z } from 'zod';
 import { ASSET_TYPES, METER_ROLES, PLANT_STATUSES, SUB_DEVICE_STATUSES } from './enums.ts';
 import { EAN, EXTERNAL_PLANT_ID, isUuid, SUB_DEVICE_EXTERNAL_ID, uuid } from './ids.ts';
@@ -6,7 +6,7 @@ import { LIMIT } from './limits.ts';
 import { displayName } from './user.ts';
 
 const ean = z.string().regex(EAN, 'must be 18 digits').nullable();
-/** Its form has a code of its own: see `isExternalPlantId`. */
+/** The route checks the format with `isExternalPlantId`, because a wrong format has its own error code. */
 const externalPlantId = z.string().nullable();
 const timezone = z.string().max(64).refine(isTimezone, 'must be an IANA time zone');
 
@@ -19,7 +19,7 @@ export const plantRequest = z.strictObject({
 });
 export type PlantRequest = z.infer<typeof plantRequest>;
 
-/** What it leaves out stays; null takes away. */
+/** A PATCH: omitted fields stay unchanged, null deletes the value. */
 export const plantChange = plantRequest.partial();
 export type PlantChange = z.infer<typeof plantChange>;
 
@@ -36,7 +36,7 @@ export const plantRecord = z.strictObject({
 });
 export type PlantRecord = z.infer<typeof plantRecord>;
 
-/** Not shaped like a UUID: an envelope's `siteId` is either [C-7.1]. */
+/** An external id must not look like a UUID, because the `siteId` of an envelope may be either of them [C-7.1]. */
 export function isExternalPlantId(text: string): boolean {
   return EXTERNAL_PLANT_ID.test(text) && !isUuid(text);
 }
@@ -47,10 +47,10 @@ export function isSubDeviceExternalId(text: string): boolean {
 
 const magnitude = z.number().min(0).max(LIMIT.constraintMagnitude).nullable();
 
-/** What may be changed of a sub-device. */
+/** The fields of a sub-device that may be changed. */
 const changeable = {
   name: displayName,
-  /** The MQTT device that serves it alone. */
+  /** The MQTT device that serves only this sub-device. */
   linkedDeviceId: uuid.nullable(),
   ratedPowerKw: magnitude,
   capacityKwh: magnitude,
@@ -58,7 +58,7 @@ const changeable = {
 };
 
 export const subDeviceRequest = z.strictObject({
-  /** Its form has a code of its own: see `isSubDeviceExternalId`. */
+  /** The route checks the format with `isSubDeviceExternalId`, because a wrong format has its own error code. */
   externalId: z.string(),
   assetType: z.enum(ASSET_TYPES),
   ...z.strictObject(changeable).partial().shape,
@@ -87,7 +87,7 @@ export type SubDeviceRecord = z.infer<typeof subDeviceRecord>;
 /** `{id, deleted: true}` [C-3.2]. */
 export const deletion = z.strictObject({ id: z.string(), deleted: z.literal(true) });
 
-/** A name: offsets are no time zones. */
+/** Accepts time zone names. Offsets such as +01:00 are valid for Intl, but are not IANA time zones. */
 function isTimezone(text: string): boolean {
   if (!/^[A-Za-z]/.test(text)) return false;
   try {

@@ -1,4 +1,4 @@
-/** Plants as partners list them (spec: Plant summary). */
+/** Plants as partners see them (spec: Plant summary). */
 import { z } from 'zod';
 import { supportedDeviceCommands } from './asset.ts';
 import {
@@ -18,7 +18,7 @@ export const plantSubDevice = z.strictObject({
   status: z.enum(SUB_DEVICE_STATUSES),
 });
 
-/** What every plant may be told. */
+/** The commands that every plant supports. */
 const SITE_COMMANDS = ['SITE_SETPOINT', 'MODE_CHANGE', 'EMERGENCY'] as const;
 
 export const plantSummary = z.strictObject({

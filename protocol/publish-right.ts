@@ -1,19 +1,19 @@
 /**
- * Whether a key may publish: judged on the bridge, in the order of the client's frames, and again in the key's Vhost
- * [C-6.2]. RabbitMQ's codes and texts. Pure.
+ * Checks whether an API key may publish [C-6.2]. The bridge checks in the order of the client's frames, and
+ * the key's Vhost checks again. Codes and texts are those of RabbitMQ. Pure.
  */
 import { ok, type Result, refuse } from './result.ts';
 import { type CommandFamily, commandFamily, EXCHANGE, mayPublish } from './routing-keys.ts';
 import type { ApiKeyScope } from './scopes.ts';
 
-/** An AMQP reply: what closes, with which code and whole text. */
+/** An AMQP close: what is closed (`severity`), with which code and complete reply text. */
 export interface AmqpRefusal {
   severity: 'channel' | 'connection';
   code: number;
   text: string;
 }
 
-/** A key's names: its organization's slug, which is its AMQP user, and its vhost. */
+/** The organization's slug, which is the AMQP user name, and the name of the key's vhost. */
 export interface VhostNames {
   slug: string;
   vhost: string;

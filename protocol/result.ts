@@ -1,4 +1,4 @@
-/** The outcome of a rule: expected refusals are values, exceptions are for bugs and broken peers. */
+/** The outcome of a rule. Expected refusals are values; exceptions are for bugs and misbehaving peers. */
 export type Result<Value, Refusal> = { ok: true; value: Value } | { ok: false; refusal: Refusal };
 
 export function ok<Value>(value: Value): { ok: true; value: Value } {

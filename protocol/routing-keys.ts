@@ -1,11 +1,11 @@
-/** Routing keys, queues and what a partner needs to publish each (spec: Partner message-broker operations, Events). */
+/** Routing keys with the scopes they need, and queue names (spec: Partner message-broker operations, Events). */
 import { COMMAND_TYPES, type CommandType } from './enums.ts';
 import { ok, type Result, refuse } from './result.ts';
 import { type ApiKeyScope, VCP_WRITE_SCOPES } from './scopes.ts';
 
 export const EXCHANGE = 'vcp';
 
-/** What each command kind is published under, by whom, and whether it must be signed. */
+/** For each command type: its family, the scope to publish it, and whether it must be signed. */
 const FAMILIES = {
   SITE_SETPOINT: { family: 'site-setpoint', scope: 'vcp:write:setpoint', signed: false },
   DEVICE_COMMAND: { family: 'device', scope: 'vcp:write:device-command', signed: true },
@@ -15,14 +15,14 @@ const FAMILIES = {
   CONFIG: { family: 'config', scope: 'vcp:write:config', signed: false },
 } as const satisfies Record<CommandType, Omit<FamilyRule, 'commandType'> & { family: string }>;
 
-/** The command families of this interface, by the word behind `{slug}.command.`; areas of their own by that behind the slug. */
+/** The word after `{slug}.command.` in a routing key; for schedules and configuration the word after `{slug}.`. */
 export type CommandFamily = (typeof FAMILIES)[CommandType]['family'];
 
 interface FamilyRule {
   commandType: CommandType;
-  /** The publish right; null = any vcp:write:* scope. */
+  /** The scope needed to publish; null = any vcp:write:* scope. */
   scope: ApiKeyScope | null;
-  /** Whether a signature is required whatever the organization's settings say [C-7.2]. */
+  /** Whether a signature is required even if the organization's settings do not require it [C-7.2]. */
   signed: boolean;
 }
 
@@ -35,13 +35,14 @@ export const FAMILY_RULES = Object.fromEntries(
 
 export const COMMAND_FAMILIES = Object.keys(FAMILY_RULES) as readonly CommandFamily[];
 
-/** Families that are no `{slug}.command.…`: a word of theirs comes behind. */
+/** Families that are published as `{slug}.{family}.{verb}` instead of `{slug}.command.{family}`. */
 const AREAS: readonly CommandFamily[] = ['schedule', 'config'];
 
 /**
- * The command family that a routing key names for an organization, or why there is none. The first word is the
- * slug itself: `acme` never owns `acme2.…` [C-6.2]. `{slug}.command.device.*` is the device family, `{slug}.schedule.*`
- * and `{slug}.config.*` are theirs, whatever the last word: which of them mean something is its payload's to say [C-7.9].
+ * The command family of a routing key, or why it has none: `slug` if its first word is not exactly the slug
+ * (`acme` never owns `acme2.…` [C-6.2]), else `unknown`. `{slug}.command.device.*` belongs to the device
+ * family. Any verb of `{slug}.schedule.*` and `{slug}.config.*` is accepted here; the payload parser rejects
+ * unknown ones [C-7.9].
  */
 export function commandFamily(slug: string, routingKey: string): Result<CommandFamily, 'slug' | 'unknown'> {
   const words = routingKey.split('.');
@@ -56,12 +57,12 @@ export function commandFamily(slug: string, routingKey: string): Result<CommandF
   return family && rest.length === 0 ? ok(family) : refuse('unknown');
 }
 
-/** The key that a command of a family is published under, where it has a word of its own `set`. */
+/** The routing key of a family's command: `{slug}.{family}.set` for schedule and config. */
 export function commandRoutingKey(slug: string, family: CommandFamily): string {
   return AREAS.includes(family) ? `${slug}.${family}.set` : `${slug}.command.${family}`;
 }
 
-/** Whether a publish is an emergency by its name: it waits for nothing [C-6.5]. */
+/** Whether the routing key is that of an emergency, which overtakes held publishes [C-6.5]. */
 export function isEmergencyKey(routingKey: string): boolean {
   return /^[^.]+\.command\.emergency$/.test(routingKey);
 }
@@ -75,7 +76,7 @@ export function mayPublish(family: CommandFamily, scopes: ReadonlySet<ApiKeyScop
   return scope === null ? VCP_WRITE_SCOPES.some((write) => scopes.has(write)) : scopes.has(scope);
 }
 
-/** What an event is about; the key behind the slug and the queue that it lands in [C-8.1]. */
+/** The kinds of events. Each kind has a routing key and a queue [C-8.1]. */
 export const EVENT_KINDS = ['telemetry', 'alarm', 'ack', 'execution'] as const;
 export type EventKind = (typeof EVENT_KINDS)[number];
 
@@ -90,7 +91,7 @@ export function eventRoutingKey(slug: string, kind: EventKind): string {
   return `${slug}.${EVENT_KEYS[kind]}`;
 }
 
-/** The queues of a vhost that a partner may read, by the last words of their names. */
+/** The queues of every vhost, by the end of their names. */
 export const QUEUE_NAMES = [
   'event.telemetry',
   'event.alarm',
@@ -100,7 +101,7 @@ export const QUEUE_NAMES = [
 ] as const;
 export type QueueName = (typeof QUEUE_NAMES)[number];
 
-/** Explicit bindings: `*` is one word, so `event.*` would not match `event.command.ack` [C-6.1]. */
+/** The queue of each event kind. No wildcards: `*` is one word, `event.*` misses `event.command.ack` [C-6.1]. */
 export const EVENT_QUEUES: Record<EventKind, QueueName> = {
   telemetry: 'event.telemetry',
   alarm: 'event.alarm',
@@ -112,7 +113,7 @@ export function fullQueueName(slug: string, queue: QueueName): string {
   return `vcp.${slug}.${queue}`;
 }
 
-/** The queue that a full name means in an organization's vhost; undefined for any other name. */
+/** The queue with this full name in the organization's vhosts; undefined for any other name. */
 export function queueByFullName(slug: string, name: string): QueueName | undefined {
   return QUEUE_NAMES.find((queue) => fullQueueName(slug, queue) === name);
 }

@@ -1,4 +1,4 @@
-/** Schedules: what sets and cancels one, and how one is read (spec: Schedule summary; [C-4.4], [C-7.9]). */
+/** Schedules: payloads to set and cancel one, and the summary (spec: Schedule summary; [C-4.4], [C-7.9]). */
 import { z } from 'zod';
 import { OPERATING_MODES, SCHEDULE_STATUSES } from './enums.ts';
 import { instant, parseInstant, uuid } from './ids.ts';
@@ -8,14 +8,14 @@ import { quantity, reason } from './payload-fields.ts';
 
 const MINUTE_MS = 60_000;
 
-/** `value`: kW, + = import. Without a setpoint the slot is a mode alone. */
+/** `value`: kW, + = import. A slot without a setpoint only sets the mode. */
 const publishedSlot = z.strictObject({
   slotIndex: z.int(),
   mode: z.enum(OPERATING_MODES),
   setpoint: z.strictObject({ value: quantity }).optional(),
 });
 
-/** What a window is reckoned from: its end can be judged though slots are wrong. */
+/** The fields that determine the window. Its end can be checked even if single slots are invalid. */
 const windowFields = z.object({
   startTime: instant,
   endTime: instant.optional(),
@@ -23,7 +23,7 @@ const windowFields = z.object({
   slots: z.array(z.unknown()).min(1),
 });
 
-/** What is no number is another fault. */
+/** Whether the slot has a wrong index. A slotIndex that is not an integer is reported as a fault of that field. */
 function isOutOfPlace(slot: { slotIndex: number } | null, index: number): boolean {
   return Number.isInteger(slot?.slotIndex) && slot?.slotIndex !== index;
 }
@@ -37,7 +37,7 @@ export const scheduleSet = z
     slots: z.array(publishedSlot).min(1).max(LIMIT.scheduleSlots),
   })
   .superRefine(({ slots }, context) => {
-    // All behind the first that is out of place are, too.
+    // Reports only the first wrong index, because all later ones are usually wrong, too.
     const place = Array.isArray(slots) ? slots.findIndex(isOutOfPlace) : -1;
     if (place < 0) return;
     const message = `must be ${place}: slots are contiguous from 0`;
@@ -47,7 +47,7 @@ export const scheduleSet = z
     (schedule, context) => {
       const { endsAtMs } = scheduleWindow(schedule);
       if (schedule.endTime === undefined || parseInstant(schedule.endTime) === endsAtMs) return;
-      const message = 'must be startTime and as many slots, or be left out';
+      const message = 'must be startTime plus the duration of all slots, or be omitted';
       context.addIssue({ code: 'custom', path: ['endTime'], message });
     },
     { when: ({ value }) => windowFields.safeParse(value).success },
@@ -58,7 +58,7 @@ export type ScheduleSet = z.infer<typeof scheduleSet>;
 export const scheduleCancel = z.strictObject({ scheduleId: uuid, reason: reason.optional() });
 export type ScheduleCancel = z.infer<typeof scheduleCancel>;
 
-/** Epoch milliseconds; slots lie one behind the other, in UTC, whatever clocks on walls do. */
+/** The window in epoch milliseconds. Slots follow each other without gaps in UTC; daylight saving has no effect. */
 export function scheduleWindow({
   startTime,
   slotDurationMinutes,

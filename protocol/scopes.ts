@@ -1,4 +1,4 @@
-/** API-key scopes and what they open (spec: Scopes; [C-5.3]). */
+/** API-key scopes and what they allow (spec: Scopes; [C-5.3]). */
 export const VCP_WRITE_SCOPES = [
   'vcp:write:setpoint',
   'vcp:write:device-command',
@@ -27,7 +27,7 @@ export type ApiKeyScope = (typeof API_KEY_SCOPES)[number];
 
 export const CONNECT_SCOPES: readonly [ApiKeyScope, ApiKeyScope] = ['vcp:connect', 'trading:connect'];
 
-/** What a key may do. A connect scope that stands alone grants every vcp:write:* (spec: Scopes; [C-5.3]). */
+/** The granted scopes. A connect scope without others includes every vcp:write:* (spec: Scopes; [C-5.3]). */
 export function effectiveScopes(scopes: readonly ApiKeyScope[]): ReadonlySet<ApiKeyScope> {
   const given = new Set(scopes);
   const [only] = given;
@@ -39,7 +39,7 @@ export function mayConnect(scopes: ReadonlySet<ApiKeyScope>): boolean {
   return CONNECT_SCOPES.some((scope) => scopes.has(scope));
 }
 
-/** Whether a key with these scopes has a vhost of its own name [C-5.3]. */
+/** Whether a key with these scopes has a named vhost of its own (not the legacy vhost `/`) [C-5.3]. */
 export function hasVhost(scopes: readonly ApiKeyScope[]): boolean {
   return scopes.some((scope) => scope === 'vcp:connect' || scope.startsWith('vcp:write:'));
 }

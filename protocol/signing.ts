@@ -1,4 +1,4 @@
-/** What is signed, as text. The MAC itself is HMAC-SHA256 in lower-case hex, made where the keys are. */
+/** The texts that are signed. A signature is HMAC-SHA256 in lower-case hex, computed where the keys are. */
 import { compact, signableJson } from './compact-json.ts';
 import type { DeviceAckStatus, DeviceReportedStatus } from './enums.ts';
 
@@ -41,7 +41,7 @@ export function ackSigningString(
   return `${deviceId}|${cmdId}|${ts}|${status}`;
 }
 
-/** What a device signs when it asks for a token [C-3.12]. */
+/** The text that a device signs to request a token [C-3.12]. */
 export function renewalSigningString(deviceId: string, ts: number, nonce: string): string {
   return `${deviceId}|${ts}|${nonce}|RENEW`;
 }
@@ -56,8 +56,8 @@ export interface SignedEnvelopeFields {
 }
 
 /**
- * What an envelope's `signature` covers [C-7.2], or undefined where a field holds the separator: such an
- * envelope cannot be signed. `payloadText` is the raw slice of `payload` as it was sent.
+ * The text that an envelope's `signature` covers [C-7.2]. Undefined if a field contains the separator `|`:
+ * such an envelope cannot be signed. `payloadText` is the raw slice of `payload` as it was sent.
  */
 export function envelopeSigningString(
   envelope: SignedEnvelopeFields,

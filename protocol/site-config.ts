@@ -10,7 +10,7 @@ import { scheduleSummary } from './schedule.ts';
 const limit = z.number().min(0).max(LIMIT.constraintMagnitude).nullable();
 const percent = z.number().min(0).max(100).nullable();
 
-/** Null means unlimited. Powers in kW, both directions given as magnitudes. */
+/** Null means unlimited. Powers are magnitudes in kW, for both directions. */
 export const constraints = z.strictObject({
   maxImportKw: limit,
   maxExportKw: limit,
@@ -46,8 +46,8 @@ export const fallback = z.strictObject({
 });
 
 /**
- * A merge patch (RFC 7396) of a configuration: what is left out stays, null takes away. What it comes to must be whole:
- * see `mergeConfig`. hardLimits are not a partner's to set.
+ * A merge patch (RFC 7396) of a configuration: omitted fields stay unchanged, null deletes the value.
+ * `mergeConfig` checks that the result is complete. Partners cannot set hardLimits.
  */
 export const configPatch = z
   .strictObject({
@@ -65,7 +65,7 @@ export const configPatch = z
   })
   .refine(
     (patch) => Object.keys(patch).length > 0,
-    'payload: constraints, fallback or operatingMode is needed',
+    'payload: must contain constraints, fallback or operatingMode',
   );
 export type ConfigPatch = z.infer<typeof configPatch>;
 
@@ -77,7 +77,7 @@ export const siteConfig = z.strictObject({
 });
 export type SiteConfig = z.infer<typeof siteConfig>;
 
-/** What a merge patch leaves of a configuration, or what is wrong with it then [C-7.9]. */
+/** Applies a merge patch to a configuration. The refusal lists the faults of the merged configuration [C-7.9]. */
 export function mergeConfig(
   config: SiteConfig,
   { constraints: limits, fallback: alone, operatingMode = config.operatingMode }: ConfigPatch,
@@ -99,7 +99,7 @@ function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> 
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
-/** What a PUT sets. `hardLimits` left out stay as they are: only an ORG_ADMIN sets them [C-2.3]. */
+/** The body of a PUT. Omitted `hardLimits` stay unchanged: only an ORG_ADMIN may set them [C-2.3]. */
 export const siteConfigRequest = z.strictObject({
   constraints: constraints.nullable(),
   hardLimits: constraints.nullable().optional(),
@@ -115,7 +115,7 @@ export const DEFAULT_SITE_CONFIG: SiteConfig = {
   operatingMode: 'STANDARD',
 };
 
-/** A mode for a while; `setBy` is the prefix of the key that sent it. */
+/** A mode that ends at `validUntil`. `setBy` is the prefix of the API key that sent it. */
 export const modeOverride = z.strictObject({
   mode: z.enum(OPERATING_MODES),
   reason: z.string().nullable(),

@@ -1,4 +1,4 @@
-/** The canonical telemetry payload and the signals that it is made from (spec: Latest telemetry snapshot; [C-3.13]). */
+/** The canonical telemetry payload and its signals (spec: Latest telemetry snapshot; [C-3.13]). */
 import { z } from 'zod';
 import { ASSET_TYPES, DATA_QUALITIES, OPERATING_MODES } from './enums.ts';
 import { SOURCE, VCP_VERSION } from './envelope.ts';
@@ -40,7 +40,7 @@ export const latestTelemetry = z.strictObject({
   payload: canonicalTelemetry,
 });
 
-/** Signals of the whole site, sent by its gateway under these bare names. */
+/** Signals of the whole site, which its gateway sends under these names without a sub-device prefix. */
 export const SITE_SIGNALS = [
   'gridPowerKw',
   'fvePowerKw',
@@ -52,7 +52,7 @@ export const SITE_SIGNALS = [
 ] as const;
 export type SiteSignal = (typeof SITE_SIGNALS)[number];
 
-/** Cumulative counters of energy, kWh: answered by what they last said [C-4.5]. */
+/** Whether the metric is a cumulative energy counter in kWh. A bucket of a register has its last value [C-4.5]. */
 export function isRegister(metric: string): boolean {
   return metric.endsWith('RegisterKwh');
 }
@@ -64,7 +64,7 @@ export const AGGREGATES = ['avg', 'min', 'max', 'sum', 'count', 'last'] as const
 export type Aggregate = (typeof AGGREGATES)[number];
 
 const MINUTE = 60_000;
-/** 0: every reading by itself. */
+/** 0: no buckets, single readings. */
 export const BUCKET_MS: Readonly<Record<BucketName, number>> = {
   raw: 0,
   '1m': MINUTE,
@@ -74,7 +74,7 @@ export const BUCKET_MS: Readonly<Record<BucketName, number>> = {
   '1d': 24 * 60 * MINUTE,
 };
 
-/** spec: Telemetry point. `count`: the readings behind a bucket; absent on raw. */
+/** spec: Telemetry point. `count`: number of readings in the bucket; absent for raw. */
 export const telemetryPoint = z.strictObject({
   timestamp: z.string(),
   value: z.number(),

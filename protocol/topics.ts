@@ -6,12 +6,12 @@ export function deviceTopic(deviceId: string, name: DevicePublishTopic | 'comman
   return `cpi/${deviceId}/${name}`;
 }
 
-/** Which of its own topics a device publishes to; undefined for every other topic, those of others included. */
+/** Which of the device's own publish topics this is; undefined for any other topic, also those of other devices. */
 export function devicePublishTopic(deviceId: string, topic: string): DevicePublishTopic | undefined {
   return DEVICE_PUBLISH_TOPICS.find((name) => deviceTopic(deviceId, name) === topic);
 }
 
-/** The claims of an MQTT token that say which topics it opens (spec: Device MQTT). */
+/** The topic permissions in the claims of a device's MQTT token (spec: Device MQTT). */
 export function topicPermissions(deviceId: string): { publish: string[]; subscribe: string[] } {
   return {
     publish: DEVICE_PUBLISH_TOPICS.map((name) => deviceTopic(deviceId, name)),

@@ -1,4 +1,4 @@
-/** Users and what they log in with ([C-1.2], [C-1.4], [C-1.5]). A hash is in no answer. */
+/** Users, their registration and login ([C-1.2], [C-1.4], [C-1.5]). No answer contains a password hash. */
 import { z } from 'zod';
 import { ROLES } from './enums.ts';
 import { SLUG } from './ids.ts';
@@ -7,14 +7,14 @@ import { LIMIT } from './limits.ts';
 
 export const displayName = z.string().max(LIMIT.nameCharacters).regex(/\S/, 'must not be blank');
 
-/** Kept in lower case. */
+/** Stored in lower case. */
 export const email = z
   .email('must be an e-mail address')
   .max(LIMIT.emailCharacters)
   .transform((text) => text.toLowerCase());
 
 const password = z.string().min(LIMIT.passwordMinCharacters).max(LIMIT.passwordMaxCharacters);
-/** One that is only compared: which length it should have had is not told. */
+/** A password that is only compared. Without a minimum, errors do not reveal the password rules. */
 const givenPassword = z.string().max(LIMIT.passwordMaxCharacters);
 
 export const slug = z
@@ -34,7 +34,7 @@ export const registration = z
       (organizationName === undefined) === (organizationSlug === undefined),
     {
       path: ['organizationSlug'],
-      message: 'organizationName and organizationSlug come together',
+      message: 'organizationName and organizationSlug must be given together',
       ...ACROSS_FIELDS,
     },
   );
@@ -54,7 +54,7 @@ export const userRecord = z.strictObject({
   id: z.string(),
   email: z.string(),
   name: z.string(),
-  /** In the organization of the request; null where there is none. */
+  /** The role in the organization of the request; null if the request has no organization. */
   role: z.enum(ROLES).nullable(),
   memberships: z.array(membership),
   lastLoginAt: z.string().nullable(),
@@ -62,10 +62,10 @@ export const userRecord = z.strictObject({
 });
 export type UserRecord = z.infer<typeof userRecord>;
 
-/** What login and refresh answer. */
+/** The answer to login and refresh. */
 export const loginAnswer = z.strictObject({
   user: userRecord,
-  /** The bearer, and the value of the cookie `access_token`. */
+  /** The bearer token, and the value of the cookie `access_token`. */
   accessToken: z.string(),
   tokenType: z.literal('Bearer'),
   expiresIn: z.int().positive(),

@@ -1,4 +1,7 @@
-/** The AsyncAPI document: whole in itself, complete, and with examples that hold. What is sent is held against it in every test. */
+/**
+ * The AsyncAPI document is self-contained and complete, and its examples are valid. Every other test
+ * validates the messages that it sees against this document.
+ */
 import { createHmac } from 'node:crypto';
 import { type Schema, Validator } from '@cfworker/json-schema';
 import { describe, expect, it } from 'vitest';
@@ -54,10 +57,10 @@ const DEVICE = '3f2b8c1e-5d47-4a90-9b1a-6c0f2d7e4a11';
 
 const messages = Object.values(document.components.messages);
 const examples = messages
-  // What is dead-lettered may be anything.
+  // A dead-lettered message may have any content.
   .filter(({ name }) => name !== 'deadLetter')
   .flatMap((message) => message.examples.map((example) => ({ message, ...example })));
-/** The channels that have a message, by its name. */
+/** The channels that carry a message, by message name. */
 const channelOf = (message: Message) =>
   Object.values(document.channels).find((channel) => message.name in channel.messages);
 
@@ -69,7 +72,7 @@ function refsIn(value: unknown): string[] {
   );
 }
 
-/** What a reference means; undefined where it means nothing. */
+/** Resolves a reference; returns undefined when its target does not exist. */
 function resolve(ref: string): unknown {
   const found = ref
     .replace(/^#\//, '')
@@ -96,13 +99,13 @@ describe('the AsyncAPI document', () => {
     expect(JSON.parse(JSON.stringify(document))).toEqual(document);
   });
 
-  it('has what each of its references means', () => {
+  it('resolves each of its references', () => {
     const refs = refsIn(document);
     expect(refs.filter((ref) => resolve(ref) === undefined)).toEqual([]);
     expect(refs.length).toBeGreaterThan(100);
   });
 
-  it('leads each operation to a channel and to messages of that channel', () => {
+  it('points each operation to a channel and to messages of that channel', () => {
     for (const { action, channel, messages: own, reply } of Object.values(document.operations)) {
       expect(['send', 'receive']).toContain(action);
       for (const { $ref } of own) expect($ref.startsWith(`${channel.$ref}/messages/`)).toBe(true);
@@ -117,7 +120,7 @@ describe('the AsyncAPI document', () => {
     );
   });
 
-  it('declares what stands in braces, and nothing else', () => {
+  it('declares each parameter that an address names in braces, and no other', () => {
     const named = (text: string) => text.match(/(?<=\{)\w+(?=\})/g) ?? [];
     for (const { address, parameters } of Object.values(document.channels))
       expect(named(address)).toEqual(Object.keys(parameters));
@@ -127,15 +130,15 @@ describe('the AsyncAPI document', () => {
     }
   });
 
-  it('has no message and no schema that nothing leads to', () => {
+  it('has no message and no schema without a reference to it', () => {
     const refs = new Set(refsIn(document));
     const unused = (kind: 'messages' | 'schemas') =>
       Object.keys(document.components[kind]).filter((name) => !refs.has(`#/components/${kind}/${name}`));
-    // The forms of messages, which stand in each of them.
+    // Forms of messages that every message refers to.
     expect([unused('messages'), unused('schemas')]).toEqual([[], ['Envelope', 'Event', 'Command']]);
   });
 
-  it('has every command family, event and topic that there is (spec: Broker operations, Events, Device MQTT messages)', () => {
+  it('has every command family, event and topic (spec: Broker operations, Events, Device MQTT messages)', () => {
     const channels = Object.values(document.channels);
     const families = channels.flatMap(({ address }) => {
       const family = commandFamily('acme', address.replace('{slug}', 'acme'));
@@ -153,19 +156,19 @@ describe('the AsyncAPI document', () => {
     expect(topics.sort()).toEqual(all.sort());
   });
 
-  it('has a message for every action, and one for those of anybody else [C-7.10]', () => {
+  it('has one message for each action, and one for actions of other vendors [C-7.10]', () => {
     const actions = messages.flatMap(({ payload }) => payload.properties?.action?.enum ?? []);
     expect(actions.sort()).toEqual(Object.keys(ACTION_PAYLOADS).sort());
     expect(document.components.messages.toldOwn?.payload.properties?.action).toEqual({ type: 'string' });
   });
 
-  it.each(examples)('$message.name: its example $name fits', ({ message, payload }) => {
+  it.each(examples)('$message.name: its example $name matches the schema', ({ message, payload }) => {
     expect(misfits(message, payload)).toEqual([]);
     expect(misfits(message, { ...payload, version: 2, ts: 'now' })).not.toEqual([]);
   });
 
   it.each(examples.filter(({ payload }) => 'signature' in payload))(
-    '$message.name: its example $name is signed by the key that the document names [C-7.2]',
+    '$message.name: the key that the document names signs its example $name [C-7.2]',
     ({ message, payload }) => {
       const { address = '', 'x-routing-key': event } = channelOf(message) ?? {};
       const routingKey = (event ?? address).replace('{slug}', 'acme');
@@ -177,7 +180,7 @@ describe('the AsyncAPI document', () => {
   );
 
   it.each(examples.filter(({ payload }) => 'action' in payload))(
-    '$message.name: its example $name is signed as a device checks it [C-3.7]',
+    '$message.name: a device accepts the signature of its example $name [C-3.7]',
     ({ payload }) => {
       const members = sliceMembers(JSON.stringify(payload, null, 2));
       const text = members.ok ? compact(members.value.get('payload') ?? '') : '';
@@ -192,7 +195,7 @@ describe('the AsyncAPI document', () => {
   );
 
   it.each(DEVICE_PUBLISH_TOPICS)(
-    '%s of a device: the platform reads its example, and its signature',
+    '%s of a device: the platform accepts its example and the signature',
     (topic) => {
       const name = `device${topic[0]?.toUpperCase()}${topic.slice(1)}`;
       const [example] = document.components.messages[name]?.examples ?? [];

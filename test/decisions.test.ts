@@ -1,4 +1,4 @@
-/** docs/decisions.md: whoever meets a clause in a comment or a title finds what it says. */
+/** docs/decisions.md defines every clause that a comment or a test title cites. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -26,7 +26,7 @@ const headings = [...decisions.matchAll(/^### (C-\d+(?:\.\d+)?) \S.*\n(\S.*)/gm)
 const decided = headings.map(([, clause = '']) => clause);
 
 describe('docs/decisions.md', () => {
-  it('has each clause that is cited anywhere', () => {
+  it('has each clause that the sources cite', () => {
     const cited = FILES.flatMap((file) =>
       [...readFileSync(file, 'utf8').matchAll(/[['](C-\d+(?:\.\d+)?)[\]']/g)].map(
         ([, clause = '']) => clause,
@@ -36,7 +36,7 @@ describe('docs/decisions.md', () => {
     expect(new Set(cited).size).toBeGreaterThan(50);
   });
 
-  it('says each once, in their order, with something under its heading', () => {
+  it('has each clause once, in order, with text under its heading', () => {
     const place = (clause: string) => clause.split(/[-.]/).map(Number);
     const inOrder = [...new Set(decided)].sort((left, right) => {
       const [[, a = 0, b = 0], [, c = 0, d = 0]] = [place(left), place(right)];

@@ -1,4 +1,7 @@
-/** Who may import whom (protocol ← durable-objects ← worker; protocol ← bridge), and what files keep to besides. */
+/**
+ * The rules on imports between folders (protocol ← durable-objects ← worker; protocol ← bridge), and other
+ * rules on source files.
+ */
 import { describe, expect, it } from 'vitest';
 import { COMPUTED, readSources, type Source } from './support/import-graph.ts';
 import * as rules from './support/import-rules.ts';
@@ -12,7 +15,7 @@ const RPC = 'durable-objects/rpc.ts';
 const ENV = 'durable-objects/env.ts';
 const D1 = 'migrations/schema.ts drizzle-orm';
 const OF_OBJECTS = `${RPC} durable-objects/secrets/hmac.ts durable-objects/secrets/device-tokens.ts durable-objects/registry/ durable-objects/figures/ durable-objects/object/reason.ts type:${ENV}`;
-/** amqplib is the probe's alone: the rule on its mention says so. */
+/** Only the probe may use amqplib; the rule on its mention enforces that. */
 const WORKER = `worker/ protocol/ ${OF_OBJECTS} ${D1} zod hono jose node:crypto cloudflare: amqplib @peculiar/x509 reflect-metadata`;
 
 const RULES = [
@@ -25,16 +28,16 @@ const RULES = [
     'bridge/': 'bridge/ protocol/ node: *',
     'bridge/amqp/wire/': `bridge/ protocol/ node: * ${COMPUTED}`,
   }),
-  rules.neverImport('durable-objects/object knows no Site, Vhost, registry, rpc or env', {
+  rules.neverImport('durable-objects/object imports no Site, Vhost, registry, rpc or env', {
     in: 'durable-objects/object/',
     names: `${SITE} ${VHOST} durable-objects/registry/ ${RPC} ${ENV}`,
   }),
-  rules.neverImport('of the objects only the two classes import cloudflare:workers', {
+  rules.neverImport('only the classes of objects import cloudflare:workers', {
     in: 'durable-objects/',
     but: CLASSES,
     names: 'cloudflare:workers',
   }),
-  rules.apart('site and vhost meet only in rpc.ts', {
+  rules.apart('site and vhost do not import each other, except in rpc.ts', {
     in: 'durable-objects/',
     but: RPC,
     sides: [SITE, VHOST],
@@ -44,7 +47,7 @@ const RULES = [
     but: 'durable-objects/registry/ worker/registry/ migrations/',
     names: D1,
   }),
-  rules.noMember('.sql.exec stands only in rows.ts and durable-objects/object', {
+  rules.noMember('only rows.ts and durable-objects/object use .sql.exec', {
     in: PRODUCT,
     but: '**/rows.ts durable-objects/object/',
     member: 'sql.exec',
@@ -55,16 +58,13 @@ const RULES = [
     in: 'bridge/amqp/ bridge/mqtt/',
     names: 'net node:net tls node:tls',
   }),
-  rules.noMention(
-    'only bridge/amqp/wire mentions amqplib, and who plays a partner: the tools, a key’s probe',
-    {
-      in: PRODUCT,
-      but: 'bridge/amqp/wire/ tools/ worker/lifecycle/',
-      word: 'amqplib',
-    },
-  ),
-  rules.fullNames('a relative import names its file in full', { in: PRODUCT }),
-  rules.noCircles('no circle of files in the graph of imports, types included', { in: PRODUCT }),
+  rules.noMention('only bridge/amqp/wire, the tools and the probe of a key mention amqplib', {
+    in: PRODUCT,
+    but: 'bridge/amqp/wire/ tools/ worker/lifecycle/',
+    word: 'amqplib',
+  }),
+  rules.fullNames('a relative import includes the file extension', { in: PRODUCT }),
+  rules.noCircles('files do not import each other in a cycle, types included', { in: PRODUCT }),
   rules.atMost('a file has at most 300 lines', {
     in: PRODUCT,
     but: 'migrations/schema.ts',
@@ -81,7 +81,7 @@ function lines(count: number): string {
   return '\n'.repeat(count);
 }
 
-describe('the rules', () => {
+describe('the import rules', () => {
   const GOOD = tree({
     'protocol/ids.ts': `import 'zod'; import 'zod/v4'; import 'ipaddr.js'; export * from './errors.ts';`,
     'protocol/errors.ts': lines(300),
@@ -148,24 +148,27 @@ describe('the rules', () => {
     'tools/seed.ts': `import 'drizzle-orm/d1'; ${lines(301)}`,
   });
 
-  it.each(RULES.map((rule) => [rule.title, rule] as const))('accept what keeps to: %s', (_title, rule) => {
-    expect(rule.offenders(GOOD)).toEqual([]);
-  });
+  it.each(RULES.map((rule) => [rule.title, rule] as const))(
+    'accept files that comply: %s',
+    (_title, rule) => {
+      expect(rule.offenders(GOOD)).toEqual([]);
+    },
+  );
 
-  it('list every offender', () => {
+  it('report every violation', () => {
     expect(Object.fromEntries(RULES.map((rule) => [rule.title, rule.offenders(BAD)]))).toEqual({
-      'protocol/ imports only what its line names': [
+      'protocol/ imports only permitted paths': [
         'protocol/ids.ts -> zodiac',
         'protocol/ids.ts -> node:crypto',
         'protocol/ids.ts -> ../migrations/schema.ts',
         'protocol/link/frames.ts -> drizzle-orm',
         'protocol/link/frames.ts -> protocol/ids.ts',
       ],
-      'migrations/ imports only what its line names': [
+      'migrations/ imports only permitted paths': [
         'migrations/schema.ts -> ../durable-objects/site.ts',
         'migrations/schema.ts -> amqplib',
       ],
-      'durable-objects/ imports only what its line names': [
+      'durable-objects/ imports only permitted paths': [
         'durable-objects/rpc.ts -> ../worker/env.ts',
         'durable-objects/rpc.ts -> ../migrations/other.ts',
         'durable-objects/rpc.ts -> hono',
@@ -173,7 +176,7 @@ describe('the rules', () => {
         'durable-objects/secrets/hmac.ts -> cloudflare:sockets',
         'durable-objects/secrets/hmac.ts -> <computed>',
       ],
-      'worker/ imports only what its line names': [
+      'worker/ imports only permitted paths': [
         'worker/app.ts -> ../durable-objects/site.ts',
         'worker/app.ts -> honoured',
         'worker/env.ts -> ../durable-objects/env.ts',
@@ -181,12 +184,12 @@ describe('the rules', () => {
         'worker/routes/sites.ts -> ../../durable-objects/object/turn.ts',
         'worker/link/dial.ts -> ../../durable-objects/vhost/lane/rows.ts',
       ],
-      'worker/index.ts imports only what its line names': [
+      'worker/index.ts imports only permitted paths': [
         'worker/index.ts -> ../durable-objects/site.ts',
         'worker/index.ts -> node:fs',
         'worker/index.ts -> ../durable-objects/env.ts',
       ],
-      'bridge/ imports only what its line names': [
+      'bridge/ imports only permitted paths': [
         'bridge/link.ts -> ../durable-objects/env.ts',
         'bridge/link.ts -> ../worker/env.ts',
         'bridge/tls.ts -> ../migrations/schema.ts',
@@ -194,20 +197,20 @@ describe('the rules', () => {
         'bridge/tls.ts -> ../test/x.ts',
         'bridge/mqtt/wire/size.ts -> <computed>',
       ],
-      'bridge/amqp/wire/ imports only what its line names': [
+      'bridge/amqp/wire/ imports only permitted paths': [
         'bridge/amqp/wire/codec.ts -> ../../../tools/partner.ts',
       ],
-      'durable-objects/object knows no Site, Vhost, registry, rpc or env': [
+      'durable-objects/object imports no Site, Vhost, registry, rpc or env': [
         'durable-objects/object/turn.ts -> ../env.ts',
         'durable-objects/object/turn.ts -> ../rpc.ts',
         'durable-objects/object/turn.ts -> ../site.ts',
         'durable-objects/object/sql.ts -> ../registry/key.ts',
         'durable-objects/object/sql.ts -> ../vhost/lane/rows.ts',
       ],
-      'of the objects only the two classes import cloudflare:workers': [
+      'only the classes of objects import cloudflare:workers': [
         'durable-objects/vhost/lane/rows.ts -> cloudflare:workers',
       ],
-      'site and vhost meet only in rpc.ts': [
+      'site and vhost do not import each other, except in rpc.ts': [
         'durable-objects/site.ts -> ./vhost.ts',
         'durable-objects/site.ts -> ./vhost/lane/rows.ts',
         'durable-objects/vhost.ts -> ./site',
@@ -225,7 +228,7 @@ describe('the rules', () => {
         'bridge/tls.ts -> ../migrations/schema.ts',
         'tools/seed.ts -> drizzle-orm/d1',
       ],
-      '.sql.exec stands only in rows.ts and durable-objects/object': [
+      'only rows.ts and durable-objects/object use .sql.exec': [
         'durable-objects/site/command/checks.ts:1',
         'worker/link/dial.ts:1',
       ],
@@ -237,14 +240,14 @@ describe('the rules', () => {
         'bridge/mqtt/broker.ts -> node:net',
         'bridge/mqtt/broker.ts -> node:tls',
       ],
-      'only bridge/amqp/wire mentions amqplib, and who plays a partner: the tools, a key’s probe': [
+      'only bridge/amqp/wire, the tools and the probe of a key mention amqplib': [
         'migrations/schema.ts -> amqplib',
         'worker/app.ts -> amqplib',
         'bridge/amqp/uplink.ts -> /amqplib/lib/defs.js',
         'bridge/mqtt/wire/size.ts -> amqplib/callback_api',
       ],
-      'a relative import names its file in full': ['durable-objects/vhost.ts -> ./site'],
-      'no circle of files in the graph of imports, types included': [
+      'a relative import includes the file extension': ['durable-objects/vhost.ts -> ./site'],
+      'files do not import each other in a cycle, types included': [
         'durable-objects/site/command/checks.ts -> durable-objects/vhost.ts -> durable-objects/site/command/checks.ts',
         'bridge/link.ts -> worker/env.ts -> bridge/link.ts',
         'bridge/amqp/uplink.ts -> bridge/mqtt/broker.ts -> bridge/amqp/uplink.ts',
@@ -257,11 +260,11 @@ describe('the rules', () => {
     });
   });
 
-  it('each name paths of a tree that keeps to them', () => {
+  it('name only existing paths of a compliant tree', () => {
     expect(pathsMissingIn(GOOD)).toEqual([]);
   });
 
-  it('hold for a tree without a file', () => {
+  it('accept a tree without files', () => {
     expect(RULES.flatMap((rule) => rule.offenders([]))).toEqual([]);
   });
 });

@@ -1,4 +1,7 @@
-/** The alert rules and the dashboard: what they ask for exists, and each alert has its paragraph on what to do. */
+/**
+ * The alert rules and the dashboard: every metric that they query exists, and each alert has a paragraph on
+ * the response to it.
+ */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,10 +12,10 @@ import { FAMILIES } from '../durable-objects/figures/families.ts';
 
 const FOLDER = join(import.meta.dirname, '..', 'docs', 'monitoring');
 const RULES_FILE = join(FOLDER, 'alert-rules.yml');
-/** Of Prometheus itself, and labels that it adds. */
+/** Metrics of Prometheus itself, and labels that it adds. */
 const OWN_FAMILIES = ['up'];
 const OWN_LABELS = ['job', 'instance', 'le'];
-/** What expressions have beside names of families and labels. */
+/** Words in expressions other than metric and label names. */
 const WORDS =
   /^(sum|min|topk|by|rate|increase|time|and|for|on|offset|scalar|histogram_quantile|[\d.]+[mh]?|\$__rate_interval)$/;
 
@@ -37,7 +40,7 @@ const dashboard = JSON.parse(readFileSync(join(FOLDER, 'grafana-dashboard.json')
 };
 const isPromtoolThere = spawnSync('promtool', ['--version']).status === 0;
 
-/** Families and their labels, as they are told. */
+/** Metrics and their labels, as the platform exposes them. */
 async function known(): Promise<Map<string, readonly string[]>> {
   const metrics = await new Metrics().registry.getMetricsAsJSON();
   const families = new Map<string, readonly string[]>(OWN_FAMILIES.map((name) => [name, []]));
@@ -51,7 +54,7 @@ async function known(): Promise<Map<string, readonly string[]>> {
   return families;
 }
 
-/** Names of families in an expression, and names of labels. */
+/** Names of metrics in an expression, and names of labels. */
 function namesIn(expr: string): { families: string[]; labels: string[] } {
   const inBraces = [...expr.matchAll(/\{([^}]*)\}/g)].flatMap(([, inside = '']) =>
     [...inside.matchAll(/(\w+)\s*[=!]/g)].map(([, label = '']) => label),
@@ -67,7 +70,7 @@ function namesIn(expr: string): { families: string[]; labels: string[] } {
 
 describe('the alert rules', () => {
   it.each(rules.map((rule) => [rule.alert, rule] as const))(
-    '%s asks for figures that there are, and says what to do',
+    '%s queries existing metrics, and has a description of the response',
     async (name, { expr, labels, annotations }) => {
       await expectKnown(expr);
       expect(name).toMatch(/^Sitewire[A-Z]\w+$/);
@@ -77,14 +80,14 @@ describe('the alert rules', () => {
     },
   );
 
-  it('have each a paragraph of their own, and no paragraph is left over', () => {
+  it('have one paragraph each, and every paragraph has a rule', () => {
     const guide = readFileSync(join(FOLDER, 'alerts.md'), 'utf8');
     const paragraphs = [...guide.matchAll(/^### (\w+)\n(.+)/gm)].map(([, title]) => title);
     expect(paragraphs).toEqual(rules.map(({ alert }) => alert));
     expect(new Set(paragraphs).size).toBe(paragraphs.length);
   });
 
-  it.skipIf(!isPromtoolThere)('are rules to promtool', () => {
+  it.skipIf(!isPromtoolThere)('are valid according to promtool', () => {
     expect(execFileSync('promtool', ['check', 'rules', RULES_FILE]).toString()).toContain(
       `${rules.length} rules found`,
     );
@@ -95,7 +98,7 @@ describe('the dashboard', () => {
   const panels = dashboard.panels.filter(({ type }) => type !== 'row');
 
   it.each(panels.map((panel) => [panel.title, panel] as const))(
-    'shows figures that there are: %s',
+    'queries existing metrics: %s',
     async (_title, panel) => {
       expect(panel.targets?.length).toBeGreaterThan(0);
       for (const { expr, legendFormat } of panel.targets ?? []) {
@@ -105,7 +108,7 @@ describe('the dashboard', () => {
     },
   );
 
-  it('shows each figure of ours', async () => {
+  it('shows each metric of ours', async () => {
     const shown = panels.flatMap(({ targets = [] }) => targets.flatMap(({ expr }) => namesIn(expr).families));
     const alerted = rules.flatMap(({ expr }) => namesIn(expr).families);
     const ours = [...(await known()).keys()].filter(
@@ -118,7 +121,7 @@ describe('the dashboard', () => {
   });
 });
 
-/** The labels of its families. */
+/** The labels of its metrics. */
 async function expectKnown(expr: string): Promise<string[]> {
   const families = await known();
   const names = namesIn(expr);

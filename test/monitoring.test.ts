@@ -1,4 +1,7 @@
-/** docs/monitoring.md and what runs say the same: metrics with labels and values, log lines with levels and fields. */
+/**
+ * docs/monitoring.md agrees with the running system: metrics with labels and values, log lines with levels
+ * and fields.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HANDSHAKE_REASONS } from '../bridge/handshake-reasons.ts';
 import { LINES as BRIDGE_LINES } from '../bridge/log.ts';
@@ -11,17 +14,17 @@ import { importsOf, loggedBy, readSources, stringsOf } from './support/import-gr
 
 const DOCUMENT = 'monitoring.md';
 
-/** Each table of metrics, and a page of them. What `isForeign` names comes with the platform. */
+/** Each table of metrics, and a page of them. The runtime provides the ones that `isForeign` names. */
 const METRICS = [
   { heading: 'Metrics of the bridge', page: () => bridgePage(), isForeign: /^(process|nodejs)_/ },
 ];
 
-/** Each table of log lines, and the closed list of what is written. */
+/** Each table of log lines, and the closed list of log lines. */
 const LINES: { heading: string; lines: Record<string, { level: string; fields: readonly string[] }> }[] = [
   { heading: 'Log lines of the bridge', lines: BRIDGE_LINES },
 ];
 
-/** Each table of reasons, and the closed list of them. */
+/** Each table of reasons, and the closed list of reasons. */
 const REASONS: { heading: string; reasons: readonly string[] }[] = [
   { heading: 'Why clients are refused', reasons: REFUSAL_REASONS },
   { heading: 'Why connections end', reasons: END_REASONS },
@@ -47,7 +50,9 @@ async function bridgePage(): Promise<string> {
   return await (await fetch(`http://${ADDRESS}:${bridge.ports.metrics}/metrics`)).text();
 }
 
-/** What a cell says of labels: `name`: value, value; … Values that are told elsewhere, or are free, are not named. */
+/**
+ * The labels in a cell: `name`: value, value; … Values that are listed elsewhere, or are free, do not appear.
+ */
 function readLabels(cell: string): Record<string, string[] | undefined> {
   return Object.fromEntries(
     cell
@@ -66,7 +71,7 @@ describe.each(METRICS)('$heading', ({ heading, page, isForeign }) => {
     return readExposition(await page()).filter(({ name }) => !isForeign.test(name));
   }
 
-  it('are those that the document has, with its types and labels', async () => {
+  it('are those of the document, with its types and labels', async () => {
     const documented = readTable(DOCUMENT, heading).map(([name = '', type, labels = '']) => [
       codeOf(name)[0],
       type,
@@ -80,7 +85,7 @@ describe.each(METRICS)('$heading', ({ heading, page, isForeign }) => {
     expect(documented.sort()).toEqual(told.sort());
   });
 
-  it('have the values of labels that the document has', async () => {
+  it('have the label values of the document', async () => {
     const all = new Map((await families()).map((family) => [family.name, family]));
     for (const [name = '', , cell = ''] of readTable(DOCUMENT, heading)) {
       const labels = labelsOf(all.get(codeOf(name)[0] ?? '') as Family);
@@ -91,7 +96,7 @@ describe.each(METRICS)('$heading', ({ heading, page, isForeign }) => {
 });
 
 describe.each(LINES)('$heading', ({ heading, lines }) => {
-  it('are those that the document has, with its levels and fields', () => {
+  it('are those of the document, with its levels and fields', () => {
     const documented = readTable(DOCUMENT, heading).map(([line = '', level, fields = '', when]) => {
       expect(when).not.toBe('');
       return [codeOf(line)[0], { level, fields: codeOf(fields) }];
@@ -116,14 +121,14 @@ it.each(REASONS)('$heading: the document has each reason, and no other', ({ head
 describe('the list of the bridge’s log lines', () => {
   const sources = readSources(['bridge']);
 
-  it('has no line that is never written', () => {
-    // Once in the list, and wherever it is written.
+  it('contains only lines that the bridge writes', () => {
+    // Once in the list, and once where it is written.
     const said = sources.flatMap(stringsOf);
     const times = (line: string) => said.filter((one) => one === line).length;
     expect(Object.keys(BRIDGE_LINES).filter((line) => times(line) < 2)).toEqual([]);
   });
 
-  it('is the only way to the log', () => {
+  it('is the only source of log lines', () => {
     const users = sources
       .flatMap(importsOf)
       .filter(({ specifier, typeOnly }) => specifier === 'pino' && !typeOnly);
@@ -133,13 +138,13 @@ describe('the list of the bridge’s log lines', () => {
 });
 
 describe('Log lines of the edge', () => {
-  // What partners paste writes to their own logs.
+  // Code that partners paste writes to their own logs.
   const sources = readSources(['worker', 'durable-objects']).filter(
     ({ file }) => file !== 'worker/lifecycle/code-samples.ts',
   );
   const written = sources.flatMap(loggedBy);
 
-  it('are those that the document has, with their levels and fields', () => {
+  it('are those of the document, with their levels and fields', () => {
     const documented = readTable(DOCUMENT, 'Log lines of the edge').map(
       ([line = '', level, fields = '', when]) => {
         expect(when).not.toBe('');

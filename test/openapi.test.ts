@@ -1,4 +1,7 @@
-/** The OpenAPI document: valid by the standard's own schema, and complete. Answers are held against it in every test. */
+/**
+ * The OpenAPI document is valid by the standard's own schema, and complete. Every other test validates REST
+ * responses against it.
+ */
 import { Validator as JsonValidator, type Schema } from '@cfworker/json-schema';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
@@ -25,7 +28,7 @@ interface Document {
   components: object;
 }
 
-/** The Worker is written for another runtime's types: here its list of routes is all that counts. */
+/** The Worker is written for another runtime's types; only its list of routes matters here. */
 const WORKER = new URL('../worker/', import.meta.url);
 const { ROUTES } = await import(new URL('app.ts', WORKER).href);
 const { openApiDocument } = await import(new URL('openapi.ts', WORKER).href);
@@ -34,7 +37,10 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
 );
 
-/** Every route, and who may call it, as the spec and the contract have it: what the matrix of doors is made from. */
+/**
+ * Every route and its permitted callers, from the spec and the contract. The security matrix is generated
+ * from this list.
+ */
 const WHO_MAY: Record<string, string> = {
   'get /healthz': 'anybody',
   'get /api/v1/openapi.json': 'anybody',
@@ -112,7 +118,7 @@ const WITHOUT_BODY = [
   'post /api/v1/partner/api-keys/{id}/acknowledge-bundle',
   'post /api/v1/devices/{id}/rotate-secret',
 ];
-/** What may come without its body, which is `{}` then. */
+/** Requests that may omit their body, which then counts as `{}`. */
 const BODY_OPTIONAL = [
   ...['provision', 'certificate', 'mqtt-token', 'suspend', 'reactivate', 'revoke'].map(
     (operation) => `post /api/v1/devices/{id}/${operation}`,
@@ -125,7 +131,7 @@ function nameOf({ method, path }: { method: string; path: string }): string {
   return `${method} ${path}`;
 }
 
-/** Who may call it, as the document says it. */
+/** The permitted callers according to the document. */
 function whoMay(operation: Operation): string {
   const ways = operation.security.flatMap((way) => Object.keys(way));
   const role = operation['x-required-role'];
@@ -139,7 +145,7 @@ function whoMay(operation: Operation): string {
   return `${role}${context.required ? ' with x-org-id' : ''}${ways.includes('apiKey') ? `, ${key}` : ''}`;
 }
 
-/** What of a value its schema does not have; nothing where it fits. */
+/** The fields of a value that its schema does not have; empty when the value matches. */
 function misfits(schema: Schema, value: unknown): string[] {
   const whole = { ...schema, components: document.components } as Schema;
   return new JsonValidator(whole, '2020-12', false).validate(value).errors.map(({ error }) => error);
@@ -155,7 +161,7 @@ describe('the OpenAPI document', () => {
     expect([document.openapi, document.info.version]).toEqual(['3.1.0', '1.0']);
   });
 
-  it('has every route that there is, with who may call it, and no other (spec: Endpoints)', () => {
+  it('has every route with its permitted callers, and no other (spec: Endpoints)', () => {
     const said = operations.map((one) => [nameOf(one), whoMay(one.operation)]);
     expect(Object.fromEntries(said)).toEqual(WHO_MAY);
     expect(operations).toHaveLength(ROUTES.length);
@@ -175,7 +181,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('has a body where there is one to send, required but for a few, and refuses what it does not know (style: Types and data)', () => {
+  it('has a body for each request with one, required except for a few, that rejects unknown fields (style: Types and data)', () => {
     const sending = operations.filter(({ method }) => ['post', 'put', 'patch'].includes(method)).map(nameOf);
     const withBody = operations.filter(({ operation }) => operation.requestBody);
     expect(withBody.map(nameOf)).toEqual(sending.filter((name) => !WITHOUT_BODY.includes(name)));
@@ -187,7 +193,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('shows bodies and answers that their own schemas take', () => {
+  it('shows request and response examples that match their own schemas', () => {
     const shown = operations.flatMap((one) =>
       [one.operation.requestBody, ...Object.values(one.operation.responses)].flatMap((part) => {
         const { schema, example } = part?.content['application/json'] ?? {};
@@ -200,7 +206,7 @@ describe('the OpenAPI document', () => {
     expect(shown.length).toBeGreaterThan(operations.length);
   });
 
-  it('tells of each operation one good answer, and errors with an example of each (spec: Errors, Envelope)', () => {
+  it('declares one success response for each operation, and errors with an example of each (spec: Errors, Envelope)', () => {
     for (const one of operations) {
       const [good, ...errors] = Object.entries(one.operation.responses);
       expect([nameOf(one), good?.[0]]).toEqual([nameOf(one), expect.stringMatching(/^20[0-2]$/)]);
@@ -227,7 +233,7 @@ describe('the OpenAPI document', () => {
 
   const LONG_PAGES: Record<string, number> = { '/api/v1/telemetry/{deviceId}': 1_000 };
 
-  it('tells bounds and defaults of the page and its size (spec: Limits)', () => {
+  it('states the bounds and defaults of page and page size (spec: Limits)', () => {
     const pages = operations.filter(({ operation }) =>
       operation.parameters.some(({ name }) => name === 'page'),
     );
@@ -241,7 +247,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('says of each partner route what may go wrong (spec: Responses declared on the partner read endpoints)', () => {
+  it('lists the possible errors of each partner route (spec: Responses declared on the partner read endpoints)', () => {
     const partner = operations.filter(({ path }) => path.startsWith('/api/v1/vcp/'));
     expect(partner).toHaveLength(8);
     for (const { path, operation } of partner) {

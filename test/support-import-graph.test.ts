@@ -1,4 +1,4 @@
-/** What the rules of imports.test.ts are judged by: imports, members, strings and circles as a parser finds them. */
+/** The parser that the rules of imports.test.ts rely on: imports, members, strings and cycles. */
 import { describe, expect, it } from 'vitest';
 import {
   COMPUTED,
@@ -11,7 +11,7 @@ import {
   targetOf,
 } from './support/import-graph.ts';
 
-describe('the parser of imports', () => {
+describe('the import parser', () => {
   const FORMS = `
     // import 'in-a-comment';
     /* export * from 'in-a-block-comment'; */
@@ -40,7 +40,7 @@ describe('the parser of imports', () => {
     declare module 'declared' { import { L } from 'within-a-declaration'; }
   `;
 
-  it('finds every form, and nothing in comments, strings and patterns', () => {
+  it('finds every form, and nothing in comments, strings and regular expressions', () => {
     const found = importsOf({ file: 'worker/x.ts', text: FORMS });
     expect(found.map(({ specifier, form, typeOnly }) => [specifier, form, typeOnly])).toEqual([
       ['side-effect', 'import', false],
@@ -77,11 +77,11 @@ describe('the parser of imports', () => {
     ['worker/x.ts', '/etc/x.ts', '/etc/x.ts'],
     ['worker/x.ts', 'zod', undefined],
     ['worker/x.ts', '.hidden', undefined],
-  ])('from %s takes %s to mean %s', (file, specifier, target) => {
+  ])('resolves, from %s, %s to %s', (file, specifier, target) => {
     expect(targetOf(file, specifier)).toBe(target);
   });
 
-  it('reads the real tree, and finds imports in it', () => {
+  it('reads the real source tree, and finds imports in it', () => {
     expect(
       readSources(['protocol'])
         .flatMap(importsOf)
@@ -90,7 +90,7 @@ describe('the parser of imports', () => {
   });
 });
 
-describe('the finder of members', () => {
+describe('the finder of member expressions', () => {
   const linesOf = (text: string) => linesOfMember({ file: 'worker/x.ts', text }, 'sql', 'exec');
 
   it.each([
@@ -108,7 +108,7 @@ describe('the finder of members', () => {
     expect(linesOf(text)).toEqual([1]);
   });
 
-  it('gives the line on which the expression begins, from 1, for each', () => {
+  it('returns the line, from 1, on which each expression begins', () => {
     expect(linesOf('sql.exec(a);\n\nthis.storage\n  .sql.exec(b);\n')).toEqual([1, 3]);
   });
 
@@ -128,7 +128,7 @@ describe('the finder of members', () => {
 });
 
 describe('the finder of strings', () => {
-  it('gives strings and the text between the holes of templates, and no comments', () => {
+  it('returns strings and the text parts of templates, and no comments', () => {
     const text = `import 'a'; /* 'b' */ const c = ['d', \`e\${f}g\`];`;
     expect(stringsOf({ file: 'worker/x.ts', text })).toEqual(['a', 'd', 'e', 'g']);
   });
@@ -137,7 +137,7 @@ describe('the finder of strings', () => {
 describe('the finder of log lines', () => {
   const logged = (text: string) => loggedBy({ file: 'worker/x.ts', text });
 
-  it('gives what is said, at which level, with the names of the fields', () => {
+  it('returns the message, the level, and the names of the fields', () => {
     expect(logged(`console.warn('it failed', { reason: why(), id }); log.warn('x', {});`)).toEqual([
       { message: 'it failed', level: 'warn', fields: ['reason', 'id'] },
     ]);
@@ -150,15 +150,15 @@ describe('the finder of log lines', () => {
     `console.error('x', { ...all })`,
     `console.error('x', { [a]: 1 })`,
     `console.error('x', { a }, more)`,
-  ])('does not know all of %s', (text) => {
+  ])('returns a partial result for %s', (text) => {
     const [line] = logged(text);
     expect(line?.level).toBe('error');
     expect([line?.message, line?.fields]).toContain(undefined);
   });
 });
 
-describe('the finder of circles', () => {
-  /** Files of one folder by what they import, each as a letter. */
+describe('the finder of import cycles', () => {
+  /** Files of one folder with their imports, each named by a letter. */
   function circlesIn(graph: Record<string, string>): string[] {
     const sources = Object.entries(graph).map(([name, imported]) => ({
       file: `worker/${name}.ts`,
@@ -169,11 +169,11 @@ describe('the finder of circles', () => {
     );
   }
 
-  it('finds none in a tree, nor where two ways lead to one file', () => {
+  it('finds none in a tree, nor where two paths lead to one file', () => {
     expect(circlesIn({ a: 'bc', b: 'd', c: 'd', d: '' })).toEqual([]);
   });
 
-  it('takes a file that is not among the sources for no part of a circle', () => {
+  it('ignores a file that is not among the sources', () => {
     expect(circlesIn({ a: 'x', b: 'ax' })).toEqual([]);
   });
 
@@ -181,15 +181,15 @@ describe('the finder of circles', () => {
     expect(circlesIn({ a: 'a' })).toEqual(['a']);
   });
 
-  it('finds two files that import each other once, the least first', () => {
+  it('finds two files that import each other once, the first by name first', () => {
     expect(circlesIn({ b: 'a', a: 'b' })).toEqual(['ab']);
   });
 
-  it('finds a long circle behind files that are not on it', () => {
+  it('finds a long cycle that is reached through files outside it', () => {
     expect(circlesIn({ a: 'b', b: 'c', c: 'd', d: 'eb', e: '' })).toEqual(['bcd']);
   });
 
-  it('finds each of two circles that share a file or an import', () => {
+  it('finds each of two cycles that share a file or an import', () => {
     expect(circlesIn({ a: 'b', b: 'ac', c: 'b' })).toEqual(['ab', 'bc']);
     expect(circlesIn({ a: 'b', b: 'cd', c: 'a', d: 'a' })).toEqual(['abc', 'abd']);
   });

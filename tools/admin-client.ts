@@ -1,4 +1,4 @@
-/** A user of the REST surface, as tools and tests play one. */
+/** A REST client with a user's login, for tools and tests. */
 import type { CreatedApiKey } from '../protocol/api-key-record.ts';
 import type { Page } from '../protocol/page.ts';
 
@@ -16,7 +16,7 @@ export class AdminClient {
   readonly #baseUrl: string;
   readonly #login: Login;
   #accessToken: string;
-  /** The org context. */
+  /** Sent as `x-org-id`. */
   organizationId: string | undefined;
 
   private constructor(baseUrl: string, login: Login, accessToken: string) {
@@ -25,12 +25,12 @@ export class AdminClient {
     this.#accessToken = accessToken;
   }
 
-  /** Good for a quarter of an hour from its last login [C-1.4]. */
+  /** Valid for 15 minutes after the last login [C-1.4]. */
   get accessToken(): string {
     return this.#accessToken;
   }
 
-  /** Registers the user unless that is done already, and logs in. */
+  /** Registers the user if necessary, and logs in. */
   static async enter(baseUrl: string, login: Login, name: string): Promise<AdminClient> {
     await AdminClient.register(baseUrl, { ...login, name });
     return new AdminClient(baseUrl, login, await AdminClient.#logIn(baseUrl, login));
@@ -42,7 +42,7 @@ export class AdminClient {
     return body.accessToken;
   }
 
-  /** False: the e-mail is registered already. */
+  /** Returns false if the e-mail is already registered. */
   static async register(baseUrl: string, registration: Login & Record<string, string>): Promise<boolean> {
     const { status, body } = await post<{ code?: string }>(baseUrl, '/auth/register', registration);
     if (status === 201) return true;
@@ -50,7 +50,7 @@ export class AdminClient {
     throw failure('POST', '/auth/register', status, body);
   }
 
-  /** Any answer. An access token that is over is replaced. */
+  /** Returns the answer for any status. Logs in again if the access token has expired. */
   async ask<Body>(method: string, path: string, body?: unknown): Promise<RestAnswer<Body>> {
     const answer = await this.#ask<Body>(method, path, body);
     if (answer.status !== 401) return answer;
@@ -64,14 +64,14 @@ export class AdminClient {
     return await request<Body>(this.#baseUrl, method, path, headers, body);
   }
 
-  /** The body of an answer that is right; throws any other. */
+  /** Returns the body of a successful answer; throws for any other status. */
   async call<Body>(method: string, path: string, body?: unknown): Promise<Body> {
     const answer = await this.ask<Body>(method, path, body);
     if (answer.status >= 300) throw failure(method, path, answer.status, answer.body);
     return answer.body;
   }
 
-  /** Every row of a paged list. */
+  /** All rows of a paged list. */
   async list<Row>(path: string): Promise<Row[]> {
     const rows: Row[] = [];
     for (let page = 1; ; page++) {
@@ -99,7 +99,7 @@ async function request<Body>(
 ): Promise<RestAnswer<Body>> {
   const response = await fetch(`${baseUrl}/api/v1${path}`, {
     method,
-    // An edge that is started again has closed what was kept open.
+    // A restarted edge has closed its kept-alive connections.
     headers: {
       connection: 'close',
       ...headers,

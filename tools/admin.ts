@@ -1,6 +1,6 @@
 /**
- * `npm run admin -- create-organization --name "Acme Energy" --email jana@example.com`: the first tenant of a deployment,
- * over its REST surface. Without `--url` it is the stack that runs on this machine.
+ * `npm run admin -- create-organization --name "Acme Energy" --email jana@example.com` creates the first
+ * organization of a deployment over REST. Without `--url` it uses the stack that runs on this machine.
  */
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
@@ -8,8 +8,8 @@ import { AdminClient } from './admin-client.ts';
 import { readStack } from './stack-file.ts';
 
 const USAGE = `npm run admin -- create-organization --name <name> --email <e-mail>
-  --slug <slug>   AMQP user name and part of queue names, for good; made from the name unless given
-  --url <url>     a deployment, https://…; without it the stack on this machine`;
+  --slug <slug>   AMQP user name and part of queue names; cannot be changed later; default: derived from the name
+  --url <url>     base URL of the deployment, https://…; default: the stack on this machine`;
 
 function refuse(text: string): never {
   console.error(text);
@@ -36,9 +36,10 @@ const {
   values: { name, email, slug, url },
 } = read();
 if (command !== 'create-organization' || rest.length > 0 || !name || !email) refuse(USAGE);
-if (url !== undefined && !/^https?:\/\//.test(url)) refuse(`--url must begin with https://\n\n${USAGE}`);
+if (url !== undefined && !/^https?:\/\//.test(url))
+  refuse(`--url must begin with https:// or http://\n\n${USAGE}`);
 
-/** `Acme Energy, s.r.o.` is `acme-energy-s-r-o`. */
+/** `Acme Energy, s.r.o.` becomes `acme-energy-s-r-o`. */
 function slugOf(text: string): string {
   const plain = text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
   return plain
@@ -53,14 +54,16 @@ try {
   const organizationSlug = slug ?? slugOf(name);
   const registration = { email, password, name: email, organizationName: name, organizationSlug };
   if (!(await AdminClient.register(baseUrl, registration))) {
-    throw new Error(`${email} is registered already: log in, and POST /api/v1/organizations`);
+    throw new Error(
+      `${email} is already registered: log in and create the organization with POST /api/v1/organizations`,
+    );
   }
   console.log(`
-${name} is there.
+Organization "${name}" created.
 
   slug      ${organizationSlug}
   e-mail    ${email}
-  password  ${password}   (told once: change it with POST /api/v1/auth/change-password)
+  password  ${password}   (shown only now; change it with POST /api/v1/auth/change-password)
 
 Log in at ${baseUrl}/api/v1/auth/login
 `);

@@ -1,4 +1,4 @@
-/** A certificate authority for one machine's stack, and a server certificate for its names. Never for production. */
+/** A development certificate authority, and a server certificate for localhost. Not for production. */
 import 'reflect-metadata';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import * as x509 from '@peculiar/x509';
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY_MS = 24 * 3_600_000;
 const VALID_DAYS = 825;
-/** Longer than any certificate that it makes. */
+/** Longer than the lifetime of any device certificate that this authority signs. */
 const DEVICE_CA_DAYS = 3_650;
 
 export interface CertificateFiles {
@@ -19,7 +19,7 @@ export interface CertificateFiles {
   deviceCa: { certificate: string; key: string };
 }
 
-/** Made once per data folder; a second start uses the same. */
+/** Creates the certificates once per data folder; later starts use the same files. */
 export async function ensureCertificates(folder: string): Promise<CertificateFiles> {
   const files = {
     ca: join(folder, 'ca.pem'),
@@ -56,7 +56,7 @@ export async function ensureCertificates(folder: string): Promise<CertificateFil
   return files;
 }
 
-/** The authority of device certificates: the edge has both, a bridge the certificate. */
+/** The authority of device certificates: the edge needs certificate and key, the bridge only the certificate. */
 export async function ensureDeviceCa(folder: string): Promise<CertificateFiles['deviceCa']> {
   const files = { certificate: join(folder, 'device-ca.pem'), key: join(folder, 'device-ca.key') };
   if (Object.values(files).every((file) => existsSync(file))) return files;

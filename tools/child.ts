@@ -1,4 +1,4 @@
-/** A supervised child process: one that dies is started again within a second, on the same ports and data. */
+/** A supervised child process: when it ends it is restarted within a second, on the same ports and data. */
 import { type ChildProcess, fork } from 'node:child_process';
 
 const RESTART_MS = 300;
@@ -32,7 +32,7 @@ export class Child {
     const child = fork(script, {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      // A terminal's signals go to the stack alone, which stops its children in order.
+      // Signals of the terminal go only to the stack, which stops its children in order.
       detached: true,
     });
     this.#process = child;
@@ -47,7 +47,7 @@ export class Child {
   #ended(reason: string | number | null): void {
     this.#process = undefined;
     if (this.#stopping) return;
-    console.error(`${this.#options.name} ended (${reason}), starting it again`);
+    console.error(`${this.#options.name} ended (${reason}), restarting it`);
     this.#restart = setTimeout(() => this.start(), RESTART_MS);
   }
 

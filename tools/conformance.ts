@@ -1,7 +1,7 @@
 /**
- * `npm run conformance`: the transcripts of test/conformance/amqp on our stack and on a real RabbitMQ of Debian's package
- * `rabbitmq-server`; without that package, on our stack alone. Then the clients of partners and the examples, those that
- * are compiled first among them. `-- --record` writes down what RabbitMQ answers.
+ * `npm run conformance`: runs the transcripts of test/conformance/amqp on our stack and, if Debian's package
+ * `rabbitmq-server` is installed, on a real RabbitMQ. Then it runs the partners' client libraries and the
+ * examples, including those that must be compiled first. `-- --record` records the answers of RabbitMQ.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** The secrets of a development stack: made once per data folder, kept readable by their owner alone. */
+/** The secrets of a development stack: generated once per data folder, in files that only their owner can read. */
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,12 +9,12 @@ import type { EdgeSecrets } from './edge.ts';
 const stackSecrets = z.object({
   bridgeSecret: z.string().min(32),
   dataKeys: z.string(),
-  // Folders of before have none.
+  // Data folders from earlier versions have no session secret.
   sessionSecret: z
     .string()
     .min(32)
     .default(() => randomBytes(32).toString('hex')),
-  /** A JWK set: folders of before have one key, under other names. */
+  /** A JWK set. Data folders from earlier versions have a single key under other names. */
   tokenKeys: z.string().default(() => makeTokenKeys()),
   metricsToken: z
     .string()
@@ -25,18 +25,18 @@ const stackSecrets = z.object({
 });
 export type StackSecrets = z.infer<typeof stackSecrets>;
 
-/** What the platform gave when the stack was seeded. */
+/** What seeding the stack has created. */
 export interface Seeded {
   organization: { id: string; slug: string };
   apiKey: { id: string; key: string; signingKey: string };
   plantId: string;
-  /** The plant's gateway, which provisions itself. */
+  /** The plant's gateway. It is registered here; the simulator provisions it. */
   gatewayId: string;
 }
 
 export type StackCredentials = StackSecrets & Seeded;
 
-/** Throws a sentence for a person when what is there is broken: new ones would not open what they once opened. */
+/** Throws a message for the user if the stored secrets are invalid: new ones could not decrypt the stored data. */
 export function ensureSecrets(folder: string): StackSecrets {
   const file = join(folder, 'credentials.json');
   const secrets = existsSync(file) ? readSecrets(file, folder) : makeSecrets('acme');
@@ -44,7 +44,7 @@ export function ensureSecrets(folder: string): StackSecrets {
   return secrets;
 }
 
-/** Whole or not at all, readable by its owner alone. */
+/** Writes the whole file or nothing. Only its owner can read it. */
 export function writeSecretFile(file: string, content: object): void {
   writeFileSync(`${file}.new`, JSON.stringify(content, null, 2), { mode: 0o600 });
   renameSync(`${file}.new`, file);
@@ -54,11 +54,13 @@ function readSecrets(file: string, folder: string): StackSecrets {
   try {
     return stackSecrets.parse(JSON.parse(readFileSync(file, 'utf8')));
   } catch (error) {
-    throw new Error(`${file} is broken (${reasonOf(error)}): mend it, or remove ${folder} to begin anew`);
+    throw new Error(
+      `${file} is invalid (${reasonOf(error)}): fix it, or delete ${folder} to start with a new stack`,
+    );
   }
 }
 
-/** Without the text itself, which a parser would quote: it is secret. */
+/** The reason without the file's text: a parser's message would quote secrets. */
 function reasonOf(error: unknown): string {
   if (error instanceof SyntaxError) return 'not JSON';
   return error instanceof z.ZodError ? firstIssue(error) : String((error as Error).message);
@@ -79,13 +81,13 @@ export function makeSecrets(slug: string): StackSecrets {
   };
 }
 
-/** A JWK set of one private key, as TOKEN_KEYS has it. */
+/** A JWK set with one new private key, in the form that TOKEN_KEYS takes. */
 export function makeTokenKeys(): string {
   const { privateKey } = generateKeyPairSync('ed25519');
   return JSON.stringify({ keys: [privateKey.export({ format: 'jwk' })] });
 }
 
-/** What an edge is configured with. */
+/** The subset of the secrets that the edge is configured with. */
 export function edgeSecrets(secrets: StackSecrets): EdgeSecrets {
   const { bridgeSecret, dataKeys, sessionSecret, tokenKeys, metricsToken } = secrets;
   return { bridgeSecret, dataKeys, sessionSecret, tokenKeys, metricsToken };

@@ -1,7 +1,8 @@
 /**
- * `npm run demo`: the main loop once against a running stack, each step with its latency: a setpoint, one of higher
- * priority that displaces it for a while, and a signed battery command. At the end the battery rests, so that it never
- * runs full or empty and all can be shown again. Exit 0 only if all held.
+ * `npm run demo`: runs the main flow once against a running stack and prints the latency of each step: a
+ * setpoint, a setpoint of higher priority that displaces it for a while, and a signed battery command. It
+ * stops the battery at its end, so that repeated runs never fill or empty it. It exits with 0 only if all
+ * steps succeed.
  */
 import type { CommandFamily } from '../protocol/routing-keys.ts';
 import { Partner, type ReceivedEvent } from './partner.ts';
@@ -34,7 +35,7 @@ async function begin(): Promise<Begun> {
     for (const queue of ['event.status', 'event.execution', 'event.alarm']) await connected.consume(queue);
     return { stack: running, plant: first, partner: connected };
   } catch (error) {
-    console.error(`The demo cannot begin: ${error instanceof Error ? error.message : String(error)}`);
+    console.error(`Cannot run the demo: ${error instanceof Error ? error.message : String(error)}`);
     process.exit(1);
   }
 }
@@ -57,7 +58,7 @@ async function readPower(of: 'grid' | 'battery'): Promise<number> {
   return payload[`${of}PowerKw`] ?? 0;
 }
 
-/** Waits until the plant says that it is there, and shows it. */
+/** Waits until telemetry shows that power, and prints it. */
 async function expectPower(of: 'grid' | 'battery', wantedKw: number): Promise<void> {
   const giveUpAt = performance.now() + TELEMETRY_TIMEOUT_MS;
   for (;;) {
@@ -71,7 +72,7 @@ async function expectPower(of: 'grid' | 'battery', wantedKw: number): Promise<vo
   }
 }
 
-/** Waits for the event with one of those statuses. */
+/** Waits for an event of the command that has one of these statuses. */
 async function waitForEvent(
   step: string,
   queue: string,
@@ -87,7 +88,10 @@ async function waitForEvent(
     });
 }
 
-/** Publishes a command and shows how it is confirmed, taken and begun. Resolves with its correlationId. */
+/**
+ * Publishes a command, prints its confirm, acknowledgement and first execution event, and returns its
+ * correlationId.
+ */
 async function command(family: CommandFamily, payload: object): Promise<string> {
   const { correlationId } = await partner.publish(family, plant.id, payload);
   show('confirmed', 'recorded by the site');
@@ -114,7 +118,7 @@ async function importPower(
   });
 }
 
-/** A battery command, to its end. */
+/** Sends a battery command and waits until it is COMPLETED. */
 async function tellBattery(name: string, params: { powerKw?: number }): Promise<void> {
   const correlationId = await command('device', {
     commands: [{ deviceId: battery, assetType: 'BESS', command: name, params }],
@@ -123,7 +127,7 @@ async function tellBattery(name: string, params: { powerKw?: number }): Promise<
   show('execution', 'COMPLETED', done.atMs);
 }
 
-/** What became of a setpoint, once its time is over. */
+/** Waits for the verdict at the end of a setpoint and prints it. */
 async function expectVerdict(correlationId: string): Promise<void> {
   const verdict = await waitForEvent('verdict', 'event.execution', correlationId, ['COMPLETED', 'DEVIATED']);
   const { status, actualValueKw, targetValueKw } = verdict.payload;
@@ -140,7 +144,7 @@ try {
   await expectPower('grid', 5);
   await expectVerdict(high);
 
-  title('the setpoint below it, by itself');
+  title('the NORMAL setpoint becomes active again');
   await expectPower('grid', 20);
 
   const wantedKw = (await readPower('battery')) > 0 ? -12.5 : 12.5;
@@ -149,12 +153,12 @@ try {
   await tellBattery(name, { powerKw: Math.abs(wantedKw) });
   await expectPower('battery', wantedKw);
 
-  title(`and rest: BESS_STOP on ${battery}`);
+  title(`battery stop: BESS_STOP on ${battery}`);
   await tellBattery('BESS_STOP', {});
   await expectPower('battery', 0);
-  console.log('\nThe main loop holds.');
+  console.log('\nDemo passed.');
 } catch (error) {
-  console.error(`\nThe main loop does not hold: ${error instanceof Error ? error.message : String(error)}`);
+  console.error(`\nDemo failed: ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;
 } finally {
   await partner.close();

@@ -1,6 +1,6 @@
 /**
- * `npm start`: the whole stack on one machine, seeded and supervised. The edge runs under workerd in a child of this
- * process; bridge and simulator are processes of their own, started again when they die.
+ * `npm start`: the whole stack on one machine, seeded and supervised. The edge runs under workerd in a child
+ * of this process. Bridge and simulator are processes of their own; each is restarted when it ends.
  */
 import { join } from 'node:path';
 import { Child } from './child.ts';
@@ -22,7 +22,7 @@ const PLANT = { name: 'Acme Dairy', eanCons: '859182400000000001', eanProd: '859
 
 const parent = process.ppid;
 const { folder, behaviour, ports, secrets, certificates } = await prepare().catch(refuse);
-/** What the simulated plant is to be, and what it is. */
+/** Requested and current behaviour of the simulated plant. */
 const plantIs = { wished: behaviour, now: behaviour };
 let changes = Promise.resolve();
 let isReady = false;
@@ -50,11 +50,11 @@ const edge = await startEdge({
     deviceCa: certificates.deviceCa,
   },
 }).catch(refuse);
-// The runtime's own handlers end the process at once, before its children have stopped.
+// Again, because starting the edge installs handlers that end the process before its children have stopped.
 takeSignals();
-// The platform's cron trigger: a turn that the edge could not take, while it is started again, is made up by the next.
+// The platform's cron trigger. A run that fails while the edge restarts is made up by the next one.
 const clock = setInterval(() => {
-  edge.tick().catch((error: unknown) => console.error(`edge: the clock's turn failed: ${String(error)}`));
+  edge.tick().catch((error: unknown) => console.error(`edge: scheduled tasks failed: ${String(error)}`));
 }, MINUTE_MS);
 
 // 2. the bridge on its TLS ports
@@ -83,7 +83,7 @@ const bridge = new Child({
   onStart: (child) => {
     child.on('message', (message: { ready?: true; ports: BridgePorts }) => {
       if (!message.ready) return;
-      // The same ports when it is started again, where any free one was asked for.
+      // Where a free port was requested, a restarted bridge must listen on the same port again.
       Object.assign(bridgeEnvironment, portsEnvironment(message.ports));
       bridgeReady.resolve(message.ports);
     });
@@ -92,12 +92,12 @@ const bridge = new Child({
 bridge.start();
 const listening = await bridgeReady.promise;
 
-// 3. an organization with a plant, a gateway and a key, as its admin makes them
+// 3. an organization with a plant, a gateway and a key, created over REST
 const plantSeed = { ...PLANT, externalPlantId: 'dairy-1' };
 const seeded = await seedOnce(edge.url, folder, secrets, plantSeed).catch(refuse);
 const { organization, apiKey, plantId, gatewayId } = seeded;
 
-// 4. the simulated plant, which provisions itself
+// 4. the simulated plant, which provisions its gateway
 let isPlantListening = false;
 const provisioned = Promise.withResolvers<void>();
 const simulator = new Child({
@@ -144,11 +144,13 @@ if (behaviour !== 'off') {
   }
 }
 
-// 5. ready: tell tools and people
+// 5. ready: write stack.json and print the addresses
 let published = '';
 let complaint = '';
 isReady = true;
-process.on('unhandledRejection', (error) => console.error(`the stack goes on after: ${String(error)}`));
+process.on('unhandledRejection', (error) =>
+  console.error(`unhandled error, the stack keeps running: ${String(error)}`),
+);
 publish();
 const stack = describe();
 console.log(`
@@ -159,9 +161,9 @@ Sitewire is ready.
   MQTTS   mqtts://localhost:${listening.mqtts}, with client certificates ${listening.mtls}
   CA      ${certificates.ca}
   plant   ${stack.plants[0]?.name} ${plantId}
-  all     ${join(folder, 'stack.json')}
+  details ${join(folder, 'stack.json')}
 
-Try \`npm run demo\` in another terminal. Ctrl-C stops.
+Try \`npm run demo\` in another terminal. Ctrl-C stops the stack.
 `);
 
 function refuse(error: unknown): never {
@@ -194,9 +196,9 @@ function describe(): Stack {
   };
 }
 
-/** Four times a second: an edge that was started again has another pid, and another plant may be wished for. */
+/** Runs four times a second: a restarted edge has another pid, and another behaviour may have been requested. */
 function look(): void {
-  // npm, or the shell that it uses, may be killed without a word to us.
+  // npm, or its shell, may have been killed without sending this process a signal.
   if (process.env.npm_lifecycle_event !== undefined && process.ppid !== parent) void stop();
   if (!isReady || stopping) return;
   const wished = takeWish(folder);
@@ -218,7 +220,7 @@ async function changePlant(wished: SimulatorSetting): Promise<void> {
   }
 }
 
-/** Trouble with the file is no reason to end: it is written when the trouble is over. */
+/** Writes stack.json if it has changed. If that fails the stack keeps running, and the next call tries again. */
 function publish(): void {
   const stack = describe();
   const text = JSON.stringify([stack.pids, stack.simulator]);
@@ -228,7 +230,7 @@ function publish(): void {
     published = text;
     complaint = '';
   } catch (error) {
-    if (String(error) !== complaint) console.error(`stack.json is not written: ${String(error)}`);
+    if (String(error) !== complaint) console.error(`cannot write stack.json: ${String(error)}`);
     complaint = String(error);
   }
 }
@@ -240,7 +242,10 @@ function takeSignals(): void {
   }
 }
 
-/** In order once it is ready. Before, what runs sees this process end, and ends. */
+/**
+ * Stops all parts in order if the stack is ready. Before that, the children notice the end of this process
+ * and exit.
+ */
 async function stop(): Promise<void> {
   if (stopping) return;
   stopping = true;

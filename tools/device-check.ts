@@ -1,6 +1,6 @@
 /**
- * `npm run device:check -- --device <id>`: listens while a maker's own firmware talks to a running stack, and says, step by
- * step, what is right and what is not. Another stack than the one of this folder: `--url`, `--email`, `--password`.
+ * `npm run device:check -- --device <id>`: watches a device while its firmware talks to the running stack,
+ * and prints step by step what works and what fails. For another stack: `--url`, `--email`, `--password`.
  */
 import { parseArgs } from 'node:util';
 import type { DeviceDiagnostics, DeviceRecord, OwnCommand } from '../protocol/device-record.ts';
@@ -17,10 +17,10 @@ const { values } = parseArgs({
   },
 });
 const LOOK_MS = 500;
-/** Of a device that is in and of which nothing was dropped for so long, the messages are right. */
+/** A connected device whose messages were not dropped for this time passes the step `signs`. */
 const QUIET_MS = 15_000;
 
-/** A step, and how it went when it is known. */
+/** A step of the check, and whether it has succeeded. */
 interface Step {
   name: string;
   hint: string;
@@ -30,7 +30,7 @@ interface Step {
 const STEPS = {
   provisioned: {
     name: 'is provisioned',
-    hint: 'POST /api/v1/devices/<id>/provision, and give the device what it answers',
+    hint: 'POST /api/v1/devices/<id>/provision, and give the device the package in the answer',
   },
   connected: { name: 'connects', hint: 'broker, port, CA, user name = device id, password = token' },
   listens: { name: 'listens for commands', hint: 'subscribe to cpi/<id>/commands at QoS 1' },
@@ -38,7 +38,7 @@ const STEPS = {
     name: 'verifies and acknowledges a command',
     hint: 'ack with RECEIVED, then COMPLETED, each signed over deviceId|cmdId|ts|status',
   },
-  signs: { name: 'sends nothing that is dropped', hint: 'see what was dropped above' },
+  signs: { name: 'sends only valid messages', hint: 'see the dropped messages above' },
 } as const;
 
 const steps = new Map<keyof typeof STEPS, Step>(
@@ -61,7 +61,7 @@ function done(key: keyof typeof STEPS): void {
   console.log(`ok    ${step.name}`);
 }
 
-/** What is new in a list whose newest comes first. */
+/** The entries after `sinceMs`, oldest first; `entries` begins with the newest. */
 function newer<Entry extends { at: string }>(entries: readonly Entry[], sinceMs: number): Entry[] {
   return entries.filter(({ at }) => Date.parse(at) > sinceMs).reverse();
 }
@@ -70,7 +70,7 @@ async function check(id: string): Promise<boolean> {
   const admin = await enter();
   const device = await admin.call<DeviceRecord>('GET', `/devices/${id}`);
   console.log(
-    `${device.name} (${device.type}, ${device.authMethod}) is ${device.status}; waiting for it to talk`,
+    `${device.name} (${device.type}, ${device.authMethod}) is ${device.status}; waiting for it to connect`,
   );
   const endsAtMs = Date.now() + 1_000 * Number(values.seconds);
   let seenMs = Date.now();
@@ -78,7 +78,8 @@ async function check(id: string): Promise<boolean> {
   let ping: string | undefined;
   while (Date.now() < endsAtMs) {
     const { status, connectionStatus } = await admin.call<DeviceRecord>('GET', `/devices/${id}`);
-    if (status === 'SUSPENDED') console.log('it is SUSPENDED: too many refused logins; reactivate it');
+    if (status === 'SUSPENDED')
+      console.log('the device is SUSPENDED, by an admin or after too many failed logins: reactivate it');
     if (status === 'ACTIVE') done('provisioned');
     const { recent, connects } = await admin.call<DeviceDiagnostics>('GET', `/devices/${id}/diagnostics`);
     for (const { at, address, outcome, reason } of newer(connects, seenMs)) {
@@ -87,7 +88,7 @@ async function check(id: string): Promise<boolean> {
     for (const { at, topic, reason, detail, expected } of newer(recent, seenMs)) {
       droppedMs = Date.now();
       console.log(`WRONG ${at} ${topic}: ${reason}: ${detail}`);
-      if (expected) console.log(`      should have been signed: ${expected}`);
+      if (expected) console.log(`      expected signing string: ${expected}`);
     }
     seenMs = Math.max(seenMs, ...[...recent, ...connects].map(({ at }) => Date.parse(at)));
     const isIn = !['OFFLINE', 'UNKNOWN'].includes(connectionStatus);
@@ -104,14 +105,14 @@ async function check(id: string): Promise<boolean> {
 
 async function sendPing(admin: AdminClient, id: string): Promise<string> {
   const { cmdId } = await admin.call<OwnCommand>('POST', `/devices/${id}/commands`, { action: 'PING' });
-  console.log('      sent it the command PING');
+  console.log('      sent the command PING');
   return cmdId;
 }
 
 async function lookAt(admin: AdminClient, id: string, cmdId: string): Promise<void> {
   const { status } = await admin.call<OwnCommand>('GET', `/devices/${id}/commands/${cmdId}`);
   if (status !== 'PENDING') done('listens');
-  // It knows no PING: that, too, is an answer that was signed.
+  // FAILED passes, too: the device may not know PING, but it has signed its answer.
   if (status === 'COMPLETED' || status === 'FAILED') done('obeys');
 }
 

@@ -1,11 +1,12 @@
 /**
- * The parts of docs/amqp.md and docs/mqtt.md that the schemas, the examples and the limits say, each behind its marker:
+ * Generates the parts of docs/amqp.md and docs/mqtt.md that come from schemas, examples and limits. Each
+ * follows its marker:
  *
  *   <!-- example: SiteSetpoint -->   a block of JSON: an example of the AsyncAPI document
- *   <!-- fields: SiteSetpoint -->    a table: a row for each field of a schema; what stands in its last column is kept
- *   <!-- limits -->                  a table: `name` in its last column, the value before it
+ *   <!-- fields: SiteSetpoint -->    a table with a row for each field of a schema; the text of its last column is kept
+ *   <!-- limits -->                  a table with the limit's `name` in its last column and the value before it
  *
- * `npm run docs` writes them; a test holds the documents to it.
+ * `npm run docs` writes them; a test checks that the documents are current.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -37,7 +38,7 @@ interface Field {
   required?: string[];
 }
 
-/** A document with all that stands behind its markers as it is now. Throws for a marker that means nothing. */
+/** Returns the document with all generated parts as they are now. Throws if a marker names nothing known. */
 export function fill(text: string): string {
   return text
     .replace(/(<!-- example: (\w+) -->\n```json\n)[\s\S]*?^```$/gm, (_all, before, name) => {
@@ -52,11 +53,11 @@ export function fill(text: string): string {
 function exampleOf(name: string): unknown {
   const published = PUBLISHES[name as keyof typeof PUBLISHES] ?? EVENTS[name as keyof typeof EVENTS];
   const found = published?.message ?? SAYS[name as keyof typeof SAYS] ?? TOLD[name as keyof typeof TOLD];
-  if (!found) throw new Error(`no example ${name}`);
+  if (!found) throw new Error(`unknown example "${name}"`);
   return found;
 }
 
-/** JSON in as few lines as a reader likes. */
+/** JSON on as few lines as the width allows. */
 function show(value: unknown, indent = ''): string {
   const inOneLine = JSON.stringify(value, null, 1).replace(/\n\s*/g, ' ');
   if (indent !== '' && indent.length + inOneLine.length <= WIDTH) return inOneLine;
@@ -71,16 +72,16 @@ function show(value: unknown, indent = ''): string {
 
 function fieldsTable(name: string, table: string): string {
   const schema = SCHEMAS[name as SchemaName] as Field | undefined;
-  if (!schema) throw new Error(`no schema ${name}`);
+  if (!schema) throw new Error(`unknown schema "${name}"`);
   const meanings = new Map(rowsOf(table).map((cells) => [cells[0], cells[3] ?? '']));
   const rows = fieldsOf(schema).map(([path, type, required]) => {
     const cell = `\`${path}\``;
     return `| ${cell} | ${type} | ${required ? 'yes' : 'no'} | ${meanings.get(cell) ?? ''} |\n`;
   });
-  return `| field | what it is | required | what it means |\n|---|---|---|---|\n${rows.join('')}`;
+  return `| field | type | required | meaning |\n|---|---|---|---|\n${rows.join('')}`;
 }
 
-/** The cells of a table's rows, without its head. */
+/** The cells of a table's rows, without its two header lines. */
 function rowsOf(table: string): string[][] {
   const lines = table.trimEnd().split('\n').slice(2);
   return lines.map((line) =>
@@ -91,7 +92,10 @@ function rowsOf(table: string): string[][] {
   );
 }
 
-/** Each field by its path, lists with `[]`; of alternatives the fields of each, required where all have it. */
+/**
+ * All fields by path, with `[]` for lists. Of alternatives it lists the fields of each; a field is required
+ * if all require it.
+ */
 function fieldsOf(schema: Field, path = ''): [path: string, type: string, required: boolean][] {
   const forms = (schema.anyOf ?? [schema]).filter(({ properties }) => properties);
   const names = [...new Set(forms.flatMap(({ properties = {} }) => Object.keys(properties)))];
@@ -130,16 +134,16 @@ function boundsOf(field: Field): string {
 }
 
 function defaultOf(field: Field): string {
-  return field.default === undefined ? '' : `${field.default} when left out`;
+  return field.default === undefined ? '' : `default ${field.default}`;
 }
 
 function limitsTable(table: string): string {
   const rows = rowsOf(table).map(([what = '', , name = '']) => {
     const known = name.replaceAll('`', '');
-    if (!Object.hasOwn(LIMITS, known)) throw new Error(`no limit ${name}`);
+    if (!Object.hasOwn(LIMITS, known)) throw new Error(`unknown limit ${name}`);
     return `| ${what} | ${amountOf(known as LimitName)} | \`${known}\` |\n`;
   });
-  return `| what | how much | name |\n|---|---|---|\n${rows.join('')}`;
+  return `| limit | value | name |\n|---|---|---|\n${rows.join('')}`;
 }
 
 const STEPS: Record<string, readonly [each: number, unit: string][]> = {
@@ -157,7 +161,10 @@ const STEPS: Record<string, readonly [each: number, unit: string][]> = {
   ],
 };
 
-/** In the largest unit that it is a whole number of; what an organization may set otherwise says so. */
+/**
+ * The value in the largest unit of which it is a whole number, and the organization's setting that can change
+ * it.
+ */
 function amountOf(name: LimitName): string {
   const [value, unit, , setting] = LIMITS[name] as readonly [number, string, string, string?];
   const [each, word] = STEPS[unit]?.find(([size]) => value % size === 0) ?? [1, unit];
@@ -165,7 +172,7 @@ function amountOf(name: LimitName): string {
   return setting === undefined ? shown : `${shown} (setting \`${setting}\`)`;
 }
 
-/** `131 072`; powers of ten from a million on as such. */
+/** Groups digits: `131 072`. Powers of ten from a million on are written as `1e6`. */
 function plain(value: number | undefined = 0): string {
   const exponent = Math.log10(Math.abs(value));
   if (exponent >= 6 && Number.isInteger(exponent)) return `${value < 0 ? '-' : ''}1e${exponent}`;

@@ -1,4 +1,4 @@
-/** The edge on one machine: the real bundle under workerd, with D1 and objects kept in a folder. */
+/** The edge on one machine: the real bundle under workerd, with D1 and the objects stored in a folder. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
@@ -12,23 +12,26 @@ export interface EdgeSecrets {
   sessionSecret: string;
   /** JWK set. */
   tokenKeys: string;
-  /** Undefined: nobody scrapes its figures. */
+  /** undefined: no metrics endpoint. */
   metricsToken?: string;
 }
 
 export interface EdgeOptions {
-  /** Where D1 and the objects keep their data; undefined: in memory. */
+  /** Folder for the data of D1 and of the objects; undefined: in memory. */
   dataFolder: string | undefined;
   port: number;
   secrets: EdgeSecrets;
-  /** Another entry than the product's own: tests wrap it. */
+  /** A Worker entry other than the product's, for tests that wrap it. */
   entry?: string;
   /**
-   * The public AMQPS listener, through which new keys are probed; undefined: there is none. `ca`: the PEM file that its
-   * certificate is trusted by, the same for all edges of a process.
+   * The public AMQPS listener, through which new keys are tested; undefined: there is none. `ca`: PEM file of
+   * the authority that signed its certificate; the same for all edges of a process.
    */
   amqp?: { host: string; port: number; ca: string };
-  /** The public MQTTS listeners, which devices are told of; undefined: none is provisioned. PEM files. */
+  /**
+   * The public MQTTS listeners, as provisioning returns them; undefined: no device can be provisioned. PEM
+   * files.
+   */
   mqtt?: {
     host: string;
     port: number;
@@ -36,9 +39,9 @@ export interface EdgeOptions {
     ca: string;
     deviceCa: { certificate: string; key: string };
   };
-  /** PEM files; HTTPS in the place of HTTP, as the platform's own front speaks it. */
+  /** PEM files. HTTPS instead of HTTP, as the platform serves it. */
   tls?: { certificate: string; key: string };
-  /** More bindings for such an entry. */
+  /** Additional bindings for the entry. */
   bindings?: Record<string, string>;
   /** Starts workerd's inspector: `miniflare.getInspectorURL()`. */
   inspector?: boolean;
@@ -47,14 +50,17 @@ export interface EdgeOptions {
 export interface Edge {
   url: string;
   miniflare: Miniflare;
-  /** The workerd process now; it is another one after a crash. */
+  /** The current workerd process; it changes after a crash. */
   pid(): number | undefined;
-  /** The clock's turn, which the platform takes each minute. */
+  /** Runs the scheduled tasks, which the platform runs each minute. */
   tick(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** CommonJS that requires Node's own modules: the runtime has them, a bundle has no `require`. */
+/**
+ * Makes CommonJS packages that require Node's modules work: an ES module bundle has no `require`, but the
+ * runtime has the modules.
+ */
 const BUILTINS: Plugin = {
   name: 'builtins',
   setup({ onResolve, onLoad }) {
@@ -144,7 +150,10 @@ function mqttBindings({ host, port, mtlsPort, ca, deviceCa }: NonNullable<EdgeOp
   };
 }
 
-/** Miniflare reads what it trusts once, when it is loaded: from here, beside what the machine trusts already. */
+/**
+ * Makes miniflare trust `ca` in addition to the machine's authorities. It must be called first: miniflare
+ * reads them once, when it is loaded.
+ */
 function trust(ca: string): void {
   const known = process.env.NODE_EXTRA_CA_CERTS;
   const both = `${ca}.trusted`;
@@ -156,7 +165,7 @@ function trust(ca: string): void {
   process.env.NODE_EXTRA_CA_CERTS = both;
 }
 
-/** Applies what is new of migrations/sql, each file once, as `wrangler d1 migrations apply` does. */
+/** Applies the new files of migrations/sql, each once, as `wrangler d1 migrations apply` does. */
 async function migrateD1(miniflare: Miniflare): Promise<void> {
   const database = await miniflare.getD1Database('DB');
   await database.exec(
@@ -185,7 +194,7 @@ function workerdPid(): number | undefined {
       const [name, parent] = [/\((.*)\)/.exec(status)?.[1], Number(status.split(') ')[1]?.split(' ')[1])];
       if (name === 'workerd' && parent === process.pid && !status.includes(') Z ')) return Number(entry);
     } catch {
-      // The process ended while we looked.
+      // The process has ended meanwhile.
     }
   }
   return undefined;

@@ -1,6 +1,7 @@
 /**
- * One stack per data folder. The lock is a name in the kernel that the folder's stack listens on: of two starts at once
- * one gets it, and it goes with its process, however that ends, so that there are no stale ones.
+ * A lock that allows one stack per data folder: the stack listens on a Linux abstract socket named after the
+ * folder. Of two simultaneous starts one gets it. The kernel frees it when the process ends, so a lock never
+ * becomes stale.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,11 +11,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const ANSWER_MS = 1_000;
 
-/** How long a start asks on: a holder that begins itself is busy for a while, one that ends is gone soon. */
+/** How long a start retries: a holder that is starting is busy for a while, one that is stopping is gone soon. */
 const TAKE_MS = 10_000;
 const PAUSE_MS = 50;
 
-/** Takes the folder (its real path) for as long as this process lives; throws when another has it. */
+/** Locks the folder (its real path) until this process ends. Throws if another process holds the lock. */
 export async function lockFolder(folder: string, takeMs = TAKE_MS): Promise<void> {
   const server = createServer((asking) => {
     asking.on('error', () => {});
@@ -24,7 +25,7 @@ export async function lockFolder(folder: string, takeMs = TAKE_MS): Promise<void
   const untilMs = Date.now() + takeMs;
   while (!(await isListening(server, nameOf(folder)))) {
     const isLast = Date.now() >= untilMs;
-    // Nobody: it went since, or has the name and does not listen yet.
+    // undefined: no process holds it any more, or the holder does not answer yet.
     const holder = await holderOf(folder).catch(() => undefined);
     if (holder !== undefined || isLast) throw new Error(refusal(folder, holder));
     await sleep(PAUSE_MS);
@@ -33,7 +34,7 @@ export async function lockFolder(folder: string, takeMs = TAKE_MS): Promise<void
 
 function refusal(folder: string, holder: number | undefined): string {
   const who = holder === undefined ? 'it does not answer' : `process ${holder}`;
-  return `a stack is running on ${folder} (${who}): stop it, or choose another SITEWIRE_DATA_DIR`;
+  return `a stack is running on ${folder} (${who}): stop it, or set SITEWIRE_DATA_DIR to another folder`;
 }
 
 async function isListening(server: Server, path: string): Promise<boolean> {
@@ -47,7 +48,10 @@ async function isListening(server: Server, path: string): Promise<boolean> {
   }
 }
 
-/** The process that has the folder; undefined: none. Throws when it cannot tell: the holder is on its way out, or hangs. */
+/**
+ * The process that holds the folder; undefined: none. Throws if the holder does not answer: it is ending, or
+ * hangs.
+ */
 export async function holderOf(folder: string): Promise<number | undefined> {
   const socket = connect({ path: nameOf(folder) });
   socket.setTimeout(ANSWER_MS, () => socket.destroy(new Error('no answer')));
@@ -61,7 +65,7 @@ export async function holderOf(folder: string): Promise<number | undefined> {
   throw new Error('no answer');
 }
 
-/** Names that begin with a zero byte are Linux's abstract ones: no file stands for them. */
+/** A name that begins with a zero byte is in Linux's abstract namespace: it creates no file. */
 function nameOf(folder: string): string {
   return `\0sitewire-${createHash('sha256').update(folder).digest('hex')}`;
 }

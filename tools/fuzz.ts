@@ -1,11 +1,12 @@
 /**
- * `npm run fuzz -- --frames 10000000 [--seed N]`: the bridge's AMQP engine against clients by chance, for as many frames as
- * are asked. Says its seed first; at a failure what was found, as short as it can be made, and how to see it again.
+ * `npm run fuzz -- --frames 10000000 [--seed N]`: runs random clients against the bridge's AMQP engine until
+ * they have sent the given number of frames. It prints its seed first, and for a failure the shortest walk
+ * that fails and the command that repeats it.
  */
 import { parseArgs } from 'node:util';
 import { fuzz } from './fuzz/batch.ts';
 
-/** What a process may grow by, once it has warmed up. */
+/** How much memory the process may gain after its warm-up. */
 const GROWTH_MIB = 300;
 const WARM_FRAMES = 200_000;
 

@@ -1,6 +1,6 @@
 /**
- * `npm run gateway`: a gateway of the running stack that prints what it is told and what it says, and obeys; with `--package`
- * only what such a device is given, so that a client of the maker's own takes its place.
+ * `npm run gateway`: runs a gateway of the running stack that executes commands and prints what it receives
+ * and sends. With `--package` it only writes the device's provisioning package, for a client of your own.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -15,13 +15,13 @@ import { Simulation } from './simulator/simulation.ts';
 import { ensureGateway, enterStack, findDevice, freshToken, identify, packageOf } from './stack-device.ts';
 import { readStack, type Stack } from './stack-file.ts';
 
-const USAGE = `npm run gateway -- [--device <id|name|serial>] [--plant <id|name>] [--behave <word>] [--package <file>]
-  --device   a device of the organization; without it the gateway of the seeded plant
-  --plant    a gateway of its own for that plant, registered the first time
-  --behave   ${Object.keys(BEHAVIOURS).join(', ')}: as \`npm run simulator\` has them
-  --package  writes its package there (- is standard output) for a client of your own, and ends`;
+const USAGE = `npm run gateway -- [--device <id|name|serial>] [--plant <id|name>] [--behave <name>] [--package <file>]
+  --device   a device of the organization; default: the gateway of the seeded plant
+  --plant    a separate gateway for that plant, registered the first time
+  --behave   ${Object.keys(BEHAVIOURS).join(', ')}: the behaviours of \`npm run simulator\`
+  --package  writes the device's package to that file (-: standard output) for a client of your own, and exits`;
 const INTERVAL_MS = 2_000;
-/** A day: a package may lie for a while before it is used. */
+/** One day: a package may be used long after it was written. */
 const PACKAGE_TOKEN_SECONDS = 86_400;
 
 const options = {
@@ -36,21 +36,23 @@ function say(text: string): void {
 }
 
 function tell(word: GatewayWord): void {
-  if (word.kind === 'command') say(`told   ${word.action} ${word.cmdId} ${JSON.stringify(hidden(word))}`);
-  else if (word.kind === 'ack') say(`says   ${word.status} ${word.cmdId}`);
-  else say(`says   telemetry ${JSON.stringify(word.data)}`);
+  if (word.kind === 'command') say(`received ${word.action} ${word.cmdId} ${JSON.stringify(hidden(word))}`);
+  else if (word.kind === 'ack') say(`sent     ${word.status} ${word.cmdId}`);
+  else say(`sent     telemetry ${JSON.stringify(word.data)}`);
 }
 
-/** A token is nobody's to read. */
+/** The payload as it may be printed: without the token, which is secret. */
 function hidden({ action, payload }: Extract<GatewayWord, { kind: 'command' }>): Record<string, unknown> {
   return action === 'TOKEN_REFRESH' ? { ...payload, token: '…' } : payload;
 }
 
-/** Two clients with one device's credentials would end each other's sessions without an end. */
+/** Two clients with the credentials of one device would end each other's sessions again and again. */
 function refuseTwins(stack: Stack, id: string): void {
   if (stack.simulator === 'off' || stack.simulator === 'offline') return;
   if (!stack.plants.some(({ gatewayId }) => gatewayId === id)) return;
-  throw new Error('the simulated plant is this gateway: take it away first with `npm run simulator -- off`');
+  throw new Error(
+    'the simulated plant already runs as this gateway: stop it first with `npm run simulator -- off`',
+  );
 }
 
 async function run(
@@ -78,7 +80,8 @@ async function run(
       hmacSecret: identity.hmacSecret,
       onToken: (token, expiresAt) => identity.takeToken(token, expiresAt),
       renew: () => identity.renew(),
-      onListening: () => say(`${device.name} ${device.id} is connected and listens; Ctrl-C ends it`),
+      onListening: () =>
+        say(`${device.name} ${device.id} is connected and listens for commands; Ctrl-C stops it`),
       watch: tell,
     },
   });
@@ -89,25 +92,25 @@ async function run(
 
 async function writePackage(stack: Stack, admin: AdminClient, identity: Identity, id: string, file: string) {
   const token = await freshToken(admin, id, PACKAGE_TOKEN_SECONDS);
-  // In one line: a shell script reads it with sed.
+  // On one line, because gateway.sh reads it with sed.
   const text = `${JSON.stringify(packageOf(stack, id, identity.hmacSecret, token))}\n`;
   if (file === '-') {
     process.stdout.write(text);
     return;
   }
   if (existsSync(file) && !readFileSync(file, 'utf8').includes('"hmacSecret"')) {
-    throw new Error(`${file} is there, and no package: choose another name`);
+    throw new Error(`${file} exists and is not a provisioning package: choose another name`);
   }
   writeFileSync(`${file}.new`, text, { mode: 0o600 });
   renameSync(`${file}.new`, file);
-  console.log(`${file} is the package of ${id}; its token is good until ${token.expiresAt}`);
+  console.log(`wrote the package of ${id} to ${file}; its token is valid until ${token.expiresAt}`);
 }
 
 try {
   const { values } = parseArgs({ options });
   if (!Object.hasOwn(BEHAVIOURS, values.behave))
-    throw new Error(`no plant behaves "${values.behave}"\n\n${USAGE}`);
-  if (values.device && values.plant) throw new Error(`either --device or --plant\n\n${USAGE}`);
+    throw new Error(`unknown behaviour "${values.behave}"\n\n${USAGE}`);
+  if (values.device && values.plant) throw new Error(`--device and --plant cannot be combined\n\n${USAGE}`);
   const stack = readStack();
   const admin = await enterStack(stack);
   const device = values.plant

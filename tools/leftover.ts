@@ -1,6 +1,7 @@
 /**
- * What a stack that was killed may leave behind: two runtimes must never share one folder's data. All that a stack
- * starts carries the folder in its environment, so that it is known whoever ended first and whatever was written down.
+ * Finds and ends the processes that a killed stack has left running: two runtimes must never share one
+ * folder's data. Each process of a stack carries the folder in its environment, so it is found whichever
+ * process was killed first.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 
@@ -13,12 +14,12 @@ export interface Leftover {
   name: string;
 }
 
-/** From here on all that this process starts is known as the folder's (its real path). */
+/** Marks all processes that this process will start as belonging to the folder (its real path). */
 export function markChildren(folder: string): void {
   process.env[MARK] = folder;
 }
 
-/** What runs on a folder without being a child of the stack that has it now. */
+/** Processes of the folder that are not children of `holder`, the stack that holds the folder now. */
 export function leftovers(folder: string, holder: number | undefined): Leftover[] {
   return readdirSync('/proc')
     .map(Number)
@@ -28,7 +29,7 @@ export function leftovers(folder: string, holder: number | undefined): Leftover[
     .filter(({ parent }) => parent !== holder);
 }
 
-/** Ends all of it; resolves when it is gone. */
+/** Ends all leftover processes; resolves when they are gone. */
 export async function endLeftovers(folder: string): Promise<void> {
   const giveUpAt = performance.now() + END_TIMEOUT_MS;
   for (;;) {
@@ -42,12 +43,12 @@ export async function endLeftovers(folder: string): Promise<void> {
   }
 }
 
-/** kill -9; one that has ended is fine. */
+/** Sends SIGKILL; a process that has ended already is ignored. */
 export function end(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It ended while we looked.
+    // The process has ended already.
   }
 }
 
@@ -55,7 +56,7 @@ function isMarked(pid: number, folder: string): boolean {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`${MARK}=${folder}`);
   } catch {
-    // It ended while we looked, or is another user's.
+    // The process has ended, or belongs to another user.
     return false;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run model -- --steps 1000000 [--seed N]`: the plan of a site against its model, for as long as is asked, in
- * processes of so many steps each, so that it says how far it is.
+ * `npm run model -- --steps 1000000 [--seed N]`: compares the plan of a site with its model for the given
+ * number of steps. Each process runs a part of them, so that progress can be shown.
  */
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -36,7 +36,7 @@ for (let steps = 0; steps < wanted; seed++) {
   console.log(`plan model: ${steps} of ${wanted} steps, seeds ${firstSeed} to ${seed}`);
 }
 
-/** Once more, to be read; it ends the same way. */
+/** Runs the failed seed again with full output, then exits. */
 function fail(failedSeed: number, steps: number): never {
   console.error(`plan model: failed with seed ${failedSeed}`);
   const env = { SITEWIRE_MODEL_STEPS: String(steps), SITEWIRE_MODEL_SEED: String(failedSeed) };

@@ -1,8 +1,8 @@
-/** The objects of a running edge, as tools and tests call them over RPC. */
+/** RPC access to the Durable Objects of a running edge, for tools and tests. */
 import type { Miniflare } from 'miniflare';
 import type { SiteRpc, VhostRpc } from '../durable-objects/rpc.ts';
 
-/** An object as it is called from outside: every answer is awaited. */
+/** An object as its RPC callers see it: each method returns a promise. */
 export type Called<Object> = {
   [Method in keyof Object]: Object[Method] extends (...given: infer Given) => infer Answer
     ? (...given: Given) => Promise<Awaited<Answer>>

@@ -1,4 +1,4 @@
-/** A partner's client for tools and tests: stock amqplib, envelopes, signatures. */
+/** A partner's client for tools and tests: stock amqplib, signed envelopes. */
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type ChannelModel, type ConfirmChannel, connect } from 'amqplib';
@@ -16,7 +16,7 @@ export interface PartnerOptions {
   vhost: string;
 }
 
-/** An event as it arrived, with when. */
+/** An event with the time of its arrival. */
 export interface ReceivedEvent {
   queue: string;
   correlationId: string | undefined;
@@ -55,12 +55,15 @@ export class Partner {
     return new Partner(options, connection, channel);
   }
 
-  /** Consumes an event queue by the last words of its name, acknowledging each event. */
+  /** Consumes the event queue `vcp.{slug}.{name}` and acknowledges each event. */
   async consume(name: string): Promise<void> {
     await this.#take(`vcp.${this.#options.slug}.${name}`, name);
   }
 
-  /** Sees from now on what comes under that key behind the slug, by a queue of its own: nothing is taken from others of the key. */
+  /**
+   * Receives the coming events with the routing key `{slug}.{key}` through a queue of its own, so that other
+   * clients of the API key miss none.
+   */
   async watch(key: string): Promise<void> {
     const { queue } = await this.channel.assertQueue('', { exclusive: true });
     await this.channel.bindQueue(queue, EXCHANGE, `${this.#options.slug}.${key}`);
@@ -85,14 +88,14 @@ export class Partner {
     });
   }
 
-  /** The first event that fits, of those there are and those to come. */
+  /** Resolves with the first matching event, among those received and those to come. */
   async waitFor(fits: (event: ReceivedEvent) => boolean, timeoutMs = 10_000): Promise<ReceivedEvent> {
     const known = this.events.find(fits);
     if (known) return known;
     return await new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#listeners.delete(listener);
-        reject(new Error(`no such event within ${timeoutMs} ms`));
+        reject(new Error(`no matching event within ${timeoutMs} ms`));
       }, timeoutMs);
       const listener = (event: ReceivedEvent) => {
         if (!fits(event)) return;
@@ -104,7 +107,7 @@ export class Partner {
     });
   }
 
-  /** Publishes a command, signed, and resolves at its confirm. `word`: in the place of the last one of its key. */
+  /** Publishes a signed command and resolves at its confirm. `word` replaces the last word of the routing key. */
   async publish(
     family: CommandFamily,
     siteId: string,

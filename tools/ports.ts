@@ -1,13 +1,19 @@
-/** The ports of the stack on one machine: from the environment, and free before anything starts. */
+/**
+ * The ports of the stack on one machine: read from the environment, and checked to be free before anything
+ * starts.
+ */
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Below those that Linux gives to whoever asks for any. */
+/** Below the ephemeral ports of Linux, which the system may give to any program. */
 const NOBODYS_PORTS = [20_000, 32_000] as const;
-/** Test suites that run beside one another take theirs from parts of it: none is taken between its choice and its use. */
+/**
+ * Test workers that run in parallel choose from separate parts, so that none takes a port between its choice
+ * and its use.
+ */
 const PARTS = 8;
-/** What makes a stack take ports that are free. */
+/** Settings with which a stack takes any free ports. */
 export const ANY_PORT = {
   SITEWIRE_HTTP_PORT: '0',
   SITEWIRE_AMQPS_PORT: '0',
@@ -20,7 +26,7 @@ const ATTEMPTS = 100;
 const WAIT_MS = 2_000;
 const PAUSE_MS = 50;
 
-/** An environment variable's port; throws when it is none. 0 takes any that is free. */
+/** Reads a port from an environment variable; throws if it is invalid. 0 means any free port. */
 export function portOf(name: string, fallback: number): number {
   const text = process.env[name];
   const port = text === undefined ? fallback : Number(text);
@@ -29,18 +35,26 @@ export function portOf(name: string, fallback: number): number {
   return port;
 }
 
-/** Throws, with what to do about it, when two of these ports are one, or one stays taken: what was just killed lets go of it. */
+/**
+ * Throws a message for the user if two of the ports are equal or one is in use. It waits for a while first: a
+ * process that was just killed frees its ports with a delay.
+ */
 export async function assertFree(ports: Record<string, number>): Promise<void> {
   const giveUpAt = performance.now() + WAIT_MS;
   const names = new Map<number, string>();
   for (const [name, port] of Object.entries(ports)) {
-    // Each 0 becomes another.
+    // Each 0 becomes a different port.
     const other = port === 0 ? undefined : names.get(port);
-    if (other) throw new Error(`port ${port} is both ${other} and ${name}: choose another for one of them`);
+    if (other)
+      throw new Error(
+        `port ${port} is set for both ${other} and ${name}: choose another port for one of them`,
+      );
     names.set(port, name);
     while (await isTaken(port)) {
       if (performance.now() > giveUpAt) {
-        throw new Error(`port ${port} is taken: stop what listens there, or choose another with ${name}`);
+        throw new Error(
+          `port ${port} is in use: stop the program that listens on it, or set ${name} to another port`,
+        );
       }
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
@@ -67,10 +81,13 @@ function ownPorts(): [from: number, to: number] {
   return [start, start + size];
 }
 
-/** What this process has chosen: it may not listen there yet. */
+/** Ports that this process has chosen already; it may not listen on them yet. */
 const chosen = new Set<number>();
 
-/** A free port, another each time and none of `besides`, that the system gives nobody by chance while it is not listened on. */
+/**
+ * Returns a free port that it has not returned before and that is not in `besides`. The system gives it to no
+ * other program by itself.
+ */
 export async function freePort(besides: readonly number[] = []): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const port = randomInt(...ownPorts());
@@ -86,5 +103,5 @@ export async function freePort(besides: readonly number[] = []): Promise<number>
     await once(server, 'close');
     return port;
   }
-  throw new Error(`none of ${ATTEMPTS} ports is free`);
+  throw new Error(`no free port found in ${ATTEMPTS} attempts`);
 }

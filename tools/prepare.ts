@@ -1,4 +1,7 @@
-/** What a stack needs before anything of it runs. Each thing that may be wrong here is thrown as a sentence for a person. */
+/**
+ * Checks and prepares what a stack needs before any part of it starts. Throws a message for the user if
+ * something is wrong.
+ */
 import { mkdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CertificateFiles, ensureCertificates } from './certificates.ts';
@@ -11,7 +14,7 @@ import { takeWish } from './simulator/wish.ts';
 import { dataFolder, removeStack } from './stack-file.ts';
 
 export interface Prepared {
-  /** Its real path; locked while this process lives. */
+  /** Real path of the data folder; locked while this process lives. */
   folder: string;
   behaviour: SimulatorSetting;
   ports: { http: number; amqps: number; mqtts: number; mtls: number; metrics: number };
@@ -20,7 +23,7 @@ export interface Prepared {
 }
 
 export async function prepare(): Promise<Prepared> {
-  // 1. what the environment asks for
+  // 1. settings from the environment
   const behaviour = settingOf('SITEWIRE_SIMULATOR', process.env.SITEWIRE_SIMULATOR || 'on');
   const asked = {
     http: portOf('SITEWIRE_HTTP_PORT', 8787),
@@ -29,7 +32,7 @@ export async function prepare(): Promise<Prepared> {
     mtls: portOf('SITEWIRE_MTLS_PORT', 8883),
     metrics: portOf('SITEWIRE_METRICS_PORT', 9464),
   };
-  // The edge has to know these before the bridge listens there.
+  // The edge must know these ports before the bridge listens on them.
   const free = () => freePort(Object.values(asked));
   const ports = {
     ...asked,
@@ -38,7 +41,7 @@ export async function prepare(): Promise<Prepared> {
     mtls: asked.mtls || (await free()),
   };
 
-  // 2. the folder is this stack's alone, and nothing of an earlier one runs on
+  // 2. lock the folder, end what an earlier stack left running, check the ports
   mkdirSync(dataFolder(), { recursive: true });
   const folder = realpathSync(dataFolder());
   await lockFolder(folder);
@@ -54,7 +57,7 @@ export async function prepare(): Promise<Prepared> {
     SITEWIRE_METRICS_PORT: ports.metrics,
   });
 
-  // 3. its secrets
+  // 3. secrets and certificates
   const secrets = ensureSecrets(folder);
   const certificates = await ensureCertificates(join(folder, 'certificates'));
   return { folder, behaviour, ports, secrets, certificates };

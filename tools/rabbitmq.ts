@@ -1,6 +1,7 @@
 /**
- * A node of Debian's RabbitMQ for a benchmark or for conformance: its data, cookie, port mapper and ports are private, it
- * listens on loopback alone, and what it is to hold it reads at its start. No service need run.
+ * A private RabbitMQ node of Debian's package, for benchmarks and conformance tests. Its data, cookie, port
+ * mapper and ports are its own, it listens only on loopback, and it loads its definitions at start. No system
+ * service is needed.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -21,16 +22,16 @@ const LOOPBACK = '-kernel inet_dist_use_interface {127,0,0,1}';
 export interface RabbitMqOptions {
   /** Lines of its rabbitmq.conf. */
   settings: Readonly<Record<string, string | number>>;
-  /** Users, vhosts, queues, which it loads at its start. */
+  /** Users, vhosts and queues, loaded at start. */
   definitions?: object;
-  /** More arguments of its runtime. */
+  /** More arguments for the Erlang runtime. */
   runtime?: string;
-  /** How its process is started: pinned to a core, say. */
+  /** Builds the command that starts the server, for example to pin it to a core. */
   command?(program: string): [string, string[]];
 }
 
 export interface RabbitMqNode {
-  /** Of its TCP listener. */
+  /** Port of the TCP listener. */
   port: number;
   stop(): Promise<void>;
 }
@@ -39,20 +40,21 @@ export function isRabbitMqInstalled(): boolean {
   return existsSync(SERVER) && existsSync(PORT_MAPPER);
 }
 
-/** Throws a sentence for a person where the package is missing, and what it said where it does not come up. */
+/** Throws a message for the user if the package is missing, or RabbitMQ's output if it does not start. */
 export async function startRabbitMq(options: RabbitMqOptions): Promise<RabbitMqNode> {
-  if (!isRabbitMqInstalled()) throw new Error("RabbitMQ is not here: install Debian's rabbitmq-server");
+  if (!isRabbitMqInstalled())
+    throw new Error("RabbitMQ is not installed: install Debian's package rabbitmq-server");
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-rabbitmq-'));
   const ports = { amqp: await freePort(), distribution: await freePort(), mapper: await freePort() };
   writeFiles(folder, ports.amqp, options);
   const env = environment(folder, ports, options.runtime ?? '');
-  // In the foreground, both: they end by their own ids.
+  // Both run in the foreground, so that they can be ended by their process ids.
   const mapper = spawn(PORT_MAPPER, ['-port', String(ports.mapper), '-address', '127.0.0.1'], {
     env,
     stdio: 'ignore',
   });
   const [program, given] = options.command?.(SERVER) ?? [SERVER, []];
-  // With the end of its input it ends, however this process does.
+  // The server ends when its standard input closes, even if this process is killed.
   const server = spawn(program, given, { env, stdio: 'pipe' });
   let said = '';
   for (const stream of [server.stdout, server.stderr]) stream.on('data', (part: Buffer) => (said += part));
@@ -65,7 +67,7 @@ export async function startRabbitMq(options: RabbitMqOptions): Promise<RabbitMqN
   } catch (error) {
     const log = readLog(folder);
     await stop();
-    throw new Error(`RabbitMQ did not come up: ${said}${log}`, { cause: error });
+    throw new Error(`RabbitMQ did not start: ${said}${log}`, { cause: error });
   }
   return { port: ports.amqp, stop };
 }
@@ -73,8 +75,8 @@ export async function startRabbitMq(options: RabbitMqOptions): Promise<RabbitMqN
 async function untilStarted(children: readonly ChildProcess[], log: () => string): Promise<void> {
   for (const giveUpAt = Date.now() + START_MS; ; await pause(LOOK_EVERY_MS)) {
     if (log().includes('Server startup complete')) return;
-    if (children.some(({ exitCode }) => exitCode !== null)) throw new Error('it ended');
-    if (Date.now() > giveUpAt) throw new Error('it took too long');
+    if (children.some(({ exitCode }) => exitCode !== null)) throw new Error('a process ended');
+    if (Date.now() > giveUpAt) throw new Error('startup timed out');
   }
 }
 

@@ -1,4 +1,7 @@
-/** When a stack is ready: its plant is there, and REST says so. The edge may be in trouble meanwhile; then this waits. */
+/**
+ * Waits until a stack is ready: its gateway listens and REST shows fresh telemetry. Errors of the edge are
+ * retried.
+ */
 
 const PAUSE_MS = 100;
 const REQUEST_TIMEOUT_MS = 2_000;
@@ -10,11 +13,11 @@ export interface AwaitedPlant {
   plantId: string;
   /** Whether its gateway listens for commands. */
   isListening(): boolean;
-  /** Whether it will send readings. */
+  /** Whether it sends readings; if not, telemetry is not awaited. */
   reports: boolean;
 }
 
-/** Waits as long as it takes, and says now and then for what. */
+/** Waits without a time limit and reports every 10 s through `say` what is missing. */
 export async function untilOnline(plant: AwaitedPlant, say: (text: string) => void): Promise<void> {
   let sayAt = performance.now() + SAY_EVERY_MS;
   for (;;) {
@@ -28,15 +31,15 @@ export async function untilOnline(plant: AwaitedPlant, say: (text: string) => vo
   }
 }
 
-/** Telemetry that was kept is no sign of a plant: its gateway has to listen too. */
+/** Stored telemetry may be left from an earlier run, so the gateway must listen, too. */
 async function whatIsMissing(plant: AwaitedPlant): Promise<string | undefined> {
-  if (!plant.isListening()) return 'its gateway does not listen yet';
+  if (!plant.isListening()) return 'its gateway does not listen for commands yet';
   if (!plant.reports) return undefined;
   const response = await fetch(`${plant.edgeUrl}/api/v1/vcp/sites/${plant.plantId}/telemetry/latest`, {
     headers: { 'x-api-key': plant.apiKey },
     signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
   });
-  if (!response.ok) return `the edge answers ${response.status}`;
+  if (!response.ok) return `the edge answered ${response.status}`;
   const { payload } = (await response.json()) as { payload?: { dataQuality?: string } };
   return payload?.dataQuality === 'GOOD'
     ? undefined

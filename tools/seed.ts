@@ -1,6 +1,6 @@
 /**
- * What a seeded stack consists of, made over REST as an admin makes it. A seeding that was cut short can be done again; one
- * that was done is left alone.
+ * Seeds a stack over REST, as an admin would. An interrupted seeding is completed by the next one; a finished
+ * seeding is not repeated.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -80,11 +80,11 @@ export const SITE_CONFIG: SiteConfig = {
   operatingMode: 'STANDARD',
 };
 
-/** A device that is provisioned, and what it was told once. */
+/** A provisioned device, with the credentials that provisioning returns only once. */
 export interface SeededDevice {
   id: string;
   hmacSecret: string;
-  /** Good for an hour. */
+  /** Valid for one hour. */
   token: string;
 }
 
@@ -95,10 +95,10 @@ export interface PlantSeed {
   externalPlantId: string | null;
 }
 
-/** A plant that is there, with its gateway. */
+/** A plant that has been created, with its gateway. */
 export type SeededPlant = PlantSeed & { id: string; gateway: SeededDevice };
 
-/** Organization, plant, gateway and key, once in the life of a data folder. The edge and its bridge are up. */
+/** Creates organization, plant, gateway and key once per data folder. The edge and its bridge must be running. */
 export async function seedOnce(
   edgeUrl: string,
   folder: string,
@@ -108,10 +108,10 @@ export async function seedOnce(
   const file = join(folder, 'seeded.json');
   if (existsSync(file)) {
     const seeded = JSON.parse(readFileSync(file, 'utf8')) as Seeded;
-    // Folders of before have no gateway of this platform's making.
+    // Data folders from earlier versions have no registered gateway.
     if (seeded.gatewayId) return seeded;
   }
-  // Whoever tries things out here is told why a signature does not match.
+  // Developers get hints about signatures that do not match.
   const admin = await seedOrganization(edgeUrl, secrets, { signatureHints: true });
   const plantId = await makePlant(admin, plant);
   const gateway = await registerDevice(admin, { plantId, type: 'GATEWAY', serialNumber: `GW-${plantId}` });
@@ -121,12 +121,12 @@ export async function seedOnce(
     gatewayId: gateway.id,
     apiKey: await seedApiKey(admin),
   };
-  // Last: where it stands, all before it was done.
+  // Written last: the file's existence means that everything in it has been created.
   writeSecretFile(file, seeded);
   return seeded;
 }
 
-/** The organization's admin, in its context. `settings`: what the organization sets for itself [C-1.1]. */
+/** Returns a client logged in as the organization's admin. `settings`: settings of the organization [C-1.1]. */
 export async function seedOrganization(
   edgeUrl: string,
   { admin, organization: { slug } }: Pick<StackSecrets, 'admin' | 'organization'>,
@@ -153,7 +153,10 @@ export async function seedPlant(
   return { id, gateway: await seedDevice(admin, id, 'GATEWAY'), ...plant };
 }
 
-/** Its id, when it is there with its sub-devices and configuration; nobody serves it yet. */
+/**
+ * Creates the plant with its sub-devices and configuration, unless it exists, and returns its id. It has no
+ * gateway yet.
+ */
 export async function makePlant(
   admin: AdminClient,
   plant: PlantSeed,
@@ -168,14 +171,14 @@ export async function makePlant(
   for (const { deviceId, ...rest } of subDevices) {
     const subDevice = { externalId: deviceId, ...rest };
     const { status, body } = await admin.ask('POST', `/plants/${id}/sub-devices`, subDevice);
-    // There already, when an earlier seeding was cut short.
+    // 409: an earlier, interrupted seeding has created it.
     if (status !== 201 && status !== 409) throw new Error(`${deviceId}: ${JSON.stringify(body)}`);
   }
   await admin.call('PUT', `/plants/${id}/config`, SITE_CONFIG);
   return id;
 }
 
-/** A device, registered now or when an earlier seeding was cut short. */
+/** Registers a device, or finds the one that an interrupted seeding has registered. */
 async function registerDevice(
   admin: AdminClient,
   { plantId, type, serialNumber }: { plantId: string | null; type: DeviceType; serialNumber: string },
@@ -194,11 +197,11 @@ async function registerDevice(
   const known = (await admin.list<DeviceRecord>('/devices')).find(
     (one) => one.serialNumber === fields.serialNumber,
   );
-  if (!known) throw new Error(`the gateway is not registered: ${JSON.stringify(body)}`);
+  if (!known) throw new Error(`cannot register the gateway: ${JSON.stringify(body)}`);
   return known;
 }
 
-/** A device that logs in with a token, provisioned. */
+/** Registers and provisions a device that logs in with a token. */
 export async function seedDevice(
   admin: AdminClient,
   plantId: string | null,
@@ -209,7 +212,7 @@ export async function seedDevice(
   return { id, hmacSecret: security.hmacSecret, token: security.mqttToken ?? '' };
 }
 
-/** A key, with what is told of it once. */
+/** An API key with its secrets, which are shown only once. */
 export type SeededKey = Seeded['apiKey'];
 
 export interface KeySeed {
@@ -217,7 +220,7 @@ export interface KeySeed {
   expiresAtMs?: number;
 }
 
-/** A key that its probe has let in: the bridge is up. */
+/** Creates an API key. The edge tests it through the bridge, which must be running. */
 export async function seedApiKey(
   admin: AdminClient,
   { scopes = VCP_SCOPES, expiresAtMs }: KeySeed = {},

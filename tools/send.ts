@@ -1,14 +1,14 @@
 /**
- * `npm run send -- command.device '{"commands":[…]}'`: publishes a command to the running stack's plant, signed, and prints what
- * becomes of it, with the alarms meanwhile, until it has ended.
+ * `npm run send -- command.device '{"commands":[…]}'`: publishes a signed command to the running stack's
+ * plant and prints its events, and the alarms meanwhile, until the command has ended.
  */
 import { parseArgs } from 'node:util';
 import { readOrder } from './order.ts';
 import { Partner, type ReceivedEvent } from './partner.ts';
 import { readStack } from './stack-file.ts';
 
-const USAGE = `npm run send -- <key behind the slug> '<payload>' [--unsigned] [--seconds 60]
-  a moment in the payload may be "now", "now+8s", "now-30s"`;
+const USAGE = `npm run send -- <routing key without the slug> '<payload>' [--unsigned] [--seconds 60]
+  a time in the payload may be "now", "now+8s" or "now-30s"`;
 const ENDS = ['REJECTED', 'COMPLETED', 'DEVIATED', 'FAILED'];
 const KEYS = ['event.command.ack', 'event.execution', 'event.alarm'];
 
@@ -34,7 +34,7 @@ try {
   });
   show('confirmed');
   const shown = new Set<ReceivedEvent>();
-  // They come by queues of their own: the end may be told before the acknowledgement.
+  // Each event type has its own queue: the end may arrive before the acknowledgement.
   const missing = new Set(['acknowledgement', 'end']);
   const look = (event: ReceivedEvent) => {
     const isOurs = event.correlationId === correlationId;
@@ -46,7 +46,9 @@ try {
     if (ENDS.includes(String(event.payload.status))) missing.delete('end');
     return missing.size === 0;
   };
-  await partner.waitFor(look, 1_000 * Number(values.seconds)).catch(() => show('no end yet'));
+  await partner
+    .waitFor(look, 1_000 * Number(values.seconds))
+    .catch(() => show('the command has not ended yet'));
   await partner.close();
 } catch (error) {
   const { message, code } = error as Error & { code?: string };

@@ -1,4 +1,4 @@
-/** A device of the running stack, as its admin and its maker have it: found by a word, registered, known by its package. */
+/** A device of the running stack, for tools: finds or registers it, and provides its identity and its package. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DeviceRecord, ProvisioningPackage, TokenAnswer } from '../protocol/device-record.ts';
@@ -15,14 +15,17 @@ export async function enterStack(stack: Stack): Promise<AdminClient> {
   return admin;
 }
 
-/** By id, name or serial number; throws a sentence that names those there are. */
+/**
+ * Finds a device by id, name or serial number. If none or several match, throws a message that lists the
+ * choices.
+ */
 export async function findDevice(admin: AdminClient, word: string): Promise<DeviceRecord> {
   const all = await admin.list<DeviceRecord>('/devices');
   const found = all.filter(({ id, name, serialNumber }) => [id, name, serialNumber].includes(word));
   return onlyOne(found, 'device', word, all);
 }
 
-/** The plant's own gateway of this tool: registered once, by its serial number found again. */
+/** Returns the gateway that this tool uses for the plant: registered once, later found by its serial number. */
 export async function ensureGateway(admin: AdminClient, word: string): Promise<DeviceRecord> {
   const plants = await admin.list<PlantRecord>('/plants');
   const plant = onlyOne(
@@ -50,23 +53,27 @@ function onlyOne<Row extends { id: string; name: string }>(
   if (first && !second) return first;
   const list = (second ? found : all).map(({ id, name }) => `\n  ${id}  ${name}`).join('');
   throw new Error(
-    `${second ? 'more than one' : 'no'} ${noun} is called "${word}"; there are:${list || ' none'}`,
+    `${second ? 'more than one' : 'no'} ${noun} is called "${word}"; choose one of:${list || ' (there are none)'}`,
   );
 }
 
-/** Who it is: provisioned now, or as this folder remembers it; else with another secret. Throws where it may not be. */
+/**
+ * Returns the device's identity: stored in this folder, or provisioned now. A device that was provisioned
+ * elsewhere gets a new secret. Throws if the device does not use tokens or is neither PENDING nor ACTIVE.
+ */
 export async function identify(
   stack: Stack,
   { id, name, status, authMethod }: DeviceRecord,
 ): Promise<Identity> {
   if (authMethod !== 'TOKEN')
-    throw new Error(`${name} logs in with a certificate: this speaks for tokens alone`);
-  if (status !== 'PENDING' && status !== 'ACTIVE') throw new Error(`${name} is ${status}`);
+    throw new Error(`${name} logs in with a certificate; this tool supports only devices with tokens`);
+  if (status !== 'PENDING' && status !== 'ACTIVE')
+    throw new Error(`${name} is ${status}; it must be PENDING or ACTIVE`);
   return await Identity.ensure(identityOptions(stack, id));
 }
 
 function identityOptions({ baseUrl, admin, organization, plants }: Stack, deviceId: string): IdentityOptions {
-  // The plant's gateway is the simulator's too: one secret, in its file.
+  // The simulator uses the plant's gateway, too: both share one file, so that they use the same secret.
   const isSimulated = plants.some(({ gatewayId }) => gatewayId === deviceId);
   const file = join(dataFolder(), isSimulated ? 'gateway.json' : `device-${deviceId}.json`);
   return { edgeUrl: baseUrl, admin, organizationId: organization.id, deviceId, file };
@@ -77,7 +84,7 @@ export async function freshToken(admin: AdminClient, id: string, expiresIn: numb
   return await admin.call<TokenAnswer>('POST', `/devices/${id}/mqtt-token`, { expiresIn });
 }
 
-/** What provisioning answers, made anew of what is known: for a client of the maker's own. */
+/** Builds the provisioning package again from what is stored, for a client of the user's own. */
 export function packageOf(stack: Stack, id: string, secret: string, token: TokenAnswer): ProvisioningPackage {
   const { host, port, ca } = stack.mqtt;
   const topic = (name: 'telemetry' | 'status' | 'commands' | 'ack') => deviceTopic(id, name);

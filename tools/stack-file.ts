@@ -1,4 +1,4 @@
-/** `.dev/stack.json`: where a running stack is and what opens it. Every tool finds the stack through it. */
+/** `.dev/stack.json`: addresses and credentials of the running stack. Every tool finds the stack through it. */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { AssetType } from '../protocol/enums.ts';
@@ -16,12 +16,12 @@ export interface Stack {
   baseUrl: string;
   amqp: Endpoint;
   mqtt: Endpoint;
-  /** Where devices log in with a certificate. */
+  /** The listener for devices that log in with a certificate. */
   mqttMtls: Endpoint;
   metricsUrl: string;
-  /** How the simulated plant behaves. */
+  /** Current behaviour of the simulated plant. */
   simulator: SimulatorSetting;
-  /** The edge's own figures, for who has the token. */
+  /** The edge's metrics endpoint and the token that it requires. */
   edgeMetrics: { url: string; token: string };
   admin: { email: string; password: string };
   organization: { id: string; slug: string };
@@ -54,7 +54,7 @@ export function removeStack(folder: string): void {
   rmSync(stackFile(folder), { force: true });
 }
 
-/** Throws a sentence for a person when no stack is running there. */
+/** Throws a message for the user if no stack runs on the folder. */
 export function readStack(folder: string = dataFolder()): Stack {
   try {
     return JSON.parse(readFileSync(stackFile(folder), 'utf8')) as Stack;

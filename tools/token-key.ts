@@ -1,4 +1,7 @@
-/** A key for device tokens, as TOKEN_KEYS takes it; put in front of the older ones of the set, it signs and they verify. */
+/**
+ * Prints a new key for device tokens in the form that TOKEN_KEYS takes. Put it in front of the older keys of
+ * the set: the first key signs, the others still verify.
+ */
 import { makeTokenKeys } from './credentials.ts';
 
 console.log(makeTokenKeys());

@@ -1,7 +1,7 @@
 /**
- * Signature vectors for device makers and partners, as JSON: messages as they travel, what of each is signed, and its
- * signature (of devices' in both forms of the key); the hard cases of JSON among them. `npm run vectors` writes
- * docs/signature-vectors.json.
+ * Signature vectors for device makers and partners, as JSON: each message as it is sent, the text that is
+ * signed, and the signature (for devices with both forms of the key). Difficult cases of JSON are included.
+ * `npm run vectors` writes docs/signature-vectors.json.
  */
 import { createHmac } from 'node:crypto';
 import {
@@ -20,7 +20,7 @@ const TS = 1_767_225_600_000;
 const NONCE = '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11';
 const CMD = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
 
-/** `data` of telemetry as it is sent; what is signed is the same without the whitespace outside strings. */
+/** `data` of telemetry as it is sent. The signed text is the same without the whitespace outside strings. */
 const DATA: Record<string, string> = {
   'one signal': '{"powerKw":5}',
   'a float as Python prints it': '{"powerKw":5.0}',
@@ -28,10 +28,10 @@ const DATA: Record<string, string> = {
   'minus zero': '{"powerKw":-0}',
   'more digits than a double has': '{"importRegisterKwh":123456789.123456789012345678}',
   'keys that look like integers, in the order sent': '{"10":1,"9":2,"a":3}',
-  'an escape for a letter, kept as an escape': '{"\\u010derpadlo/powerKw":1}',
-  'the same letter as it is': '{"čerpadlo/powerKw":1}',
-  'whitespace outside strings goes': '{ "BESS-1/powerKw": -2.5,\n  "BESS-1/socPercent": 61 }',
-  'whitespace within strings stays': '{"hall 2/powerKw": 1}',
+  'an escaped letter stays escaped': '{"\\u010derpadlo/powerKw":1}',
+  'the same letter, not escaped': '{"čerpadlo/powerKw":1}',
+  'whitespace outside strings is removed': '{ "BESS-1/powerKw": -2.5,\n  "BESS-1/socPercent": 61 }',
+  'whitespace inside strings is kept': '{"hall 2/powerKw": 1}',
   nothing: '{}',
 };
 /** Payloads of commands. */
@@ -51,16 +51,16 @@ const ENVELOPE: SignedEnvelopeFields = {
   source: 'acme-trader',
   siteId: CMD,
 };
-/** Envelopes of partners: what differs from `ENVELOPE`, and the payload as it is sent. */
+/** Envelopes of partners: the fields that differ from `ENVELOPE`, and the payload as it is sent. */
 const ENVELOPES: Record<string, [changes: Partial<SignedEnvelopeFields>, payload: string]> = {
   'a float as Python prints it': [{}, charge('5.0')],
   'a whole number': [{}, charge('5')],
-  'whitespace outside strings goes': [{}, charge('5.0').replaceAll(':', ': ').replaceAll(',', ',\n  ')],
-  'no correlationId: its place is empty': [{ correlationId: undefined }, charge('5.0')],
-  'a messageId in upper case, as it is sent': [{ messageId: NONCE.toUpperCase() }, charge('5.0')],
-  'an offset for a zone, as it is sent': [{ timestamp: '2026-01-15T11:00:00.123456+01:00' }, charge('5.0')],
-  'an escape for a letter, kept as an escape': [{}, '{"type":"STOP","reason":"\\u010dek"}'],
-  'the same letter as it is': [{}, '{"type":"STOP","reason":"ček"}'],
+  'whitespace outside strings is removed': [{}, charge('5.0').replaceAll(':', ': ').replaceAll(',', ',\n  ')],
+  'without correlationId its field is empty': [{ correlationId: undefined }, charge('5.0')],
+  'a messageId in upper case is signed as sent': [{ messageId: NONCE.toUpperCase() }, charge('5.0')],
+  'a time zone offset is signed as sent': [{ timestamp: '2026-01-15T11:00:00.123456+01:00' }, charge('5.0')],
+  'an escaped letter stays escaped': [{}, '{"type":"STOP","reason":"\\u010dek"}'],
+  'the same letter, not escaped': [{}, '{"type":"STOP","reason":"ček"}'],
 };
 
 function charge(powerKw: string): string {
@@ -70,14 +70,14 @@ function charge(powerKw: string): string {
 export interface Vector {
   name: string;
   topic: string;
-  /** The text that travels, with the signature by the text form of the key. */
+  /** The message as it is sent, signed with the text form of the key. */
   message: string;
   signed: string;
-  /** The bytes of `signed`, UTF-8, in hex. */
+  /** The UTF-8 bytes of `signed`, in hex. */
   signedHex: string;
-  /** By the secret's 64 hex characters as the key. */
+  /** Signature whose key is the secret's 64 hex characters. */
   sigByText: string;
-  /** By the 32 bytes that they spell. */
+  /** Signature whose key is the 32 bytes that they encode. */
   sigByBytes: string;
 }
 

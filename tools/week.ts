@@ -1,8 +1,9 @@
 /**
- * `npm run week`: a week of a simulated plant, around the night in which clocks go back, is loaded through MQTT in
- * minutes, read back through every endpoint and width, and held against an independent reckoning to the last digit
- * (`week/`). `npm run week -- night [seed]` takes six hours across a midnight, `wide` those of 400 more metrics.
- * SITEWIRE_DATA_DIR keeps the data.
+ * `npm run week`: loads a simulated week of a plant through MQTT in minutes, reads it back through every
+ * endpoint and bucket width, and compares each number with an independent calculation (`week/`), to the last
+ * digit. The week contains the night in which clocks go back. `npm run week -- night [seed]` takes six hours
+ * around a midnight, `wide` the same hours with 400 more metrics. The data is kept if SITEWIRE_DATA_DIR is
+ * set.
  */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +30,7 @@ if (missing.length > 0) {
 const kept = process.env.SITEWIRE_DATA_DIR;
 if (kept) mkdirSync(kept, { recursive: true });
 if (kept && readdirSync(kept).length > 0) {
-  console.error(`${kept} is not empty: a week begins with nothing`);
+  console.error(`${kept} is not empty: set SITEWIRE_DATA_DIR to an empty folder`);
   process.exit(2);
 }
 const folder = kept ?? mkdtempSync(join(tmpdir(), 'sitewire-week-'));

@@ -1,4 +1,4 @@
-/** The Worker's HTTP surface: the bridges' door, then middleware in order, then one list of routes. */
+/** The Worker's HTTP surface: bridge links first, then the middleware in order, then one list of routes. */
 import { Hono } from 'hono';
 import { requestId } from 'hono/request-id';
 import { secureHeaders } from 'hono/secure-headers';
@@ -162,7 +162,7 @@ export const app = new Hono<AppContext>();
 app.onError(handleError);
 app.notFound(handleNotFound);
 
-// Upgrades come before any header is touched: their answer is the object's own.
+// Dials come before the middleware that sets headers: the response to an upgrade is the Durable Object's own.
 app.use('/link/*', tellClock);
 app.get(READY_PATH, linkReady);
 app.get(LINK_PATHS.amqp, linkAmqp);
@@ -173,12 +173,12 @@ app.use(requestId());
 app.use(secureHeaders());
 app.get(METRICS_PATH, getMetrics);
 app.use('/api/v1/*', countAnswers);
-// Answers with data are for who asked, and only now.
+// Responses may contain data that only the caller may see, so no cache may store them.
 app.use('/api/v1/*', async (c, next) => {
   await next();
   c.header('cache-control', 'no-store');
 });
 app.use(jsonBody);
 mount(app, ROUTES);
-// What is not there is nobody's business without a key.
+// Unknown partner paths also require a key, so that they do not reveal which paths exist.
 app.all('/api/v1/vcp/*', doorOf(VCP_READ), handleNotFound);

@@ -1,4 +1,4 @@
-/** The Worker's bindings and what a request carries through the middleware. */
+/** The Worker's bindings, and the variables that the middleware sets on a request. */
 import type { Env } from '../durable-objects/env.ts';
 import type { Tenant, User } from './auth/who.ts';
 import type { ApiKey } from './registry/api-keys.ts';
@@ -9,13 +9,13 @@ export interface AppContext {
   Bindings: Env;
   Variables: {
     requestId: string;
-    /** Set behind the door of the partner surface. */
+    /** Set by doors that accept API keys. */
     apiKey: ApiKey;
-    /** Set behind the doors of users. */
+    /** Set by doors that accept users. */
     user: User;
-    /** Set behind the doors of an organization's members and keys. */
+    /** Set by doors that accept members or API keys of an organization. */
     tenant: Tenant;
-    /** The parsed JSON body of a request that may have one. */
+    /** The parsed JSON body, if the request has one. */
     body: unknown;
   };
 }

@@ -1,4 +1,4 @@
-/** What wrangler deploys: the HTTP handler and the object classes. */
+/** The entry point that wrangler deploys: HTTP handler, scheduled handler and Durable Object classes. */
 import { app } from './app.ts';
 import type { Env } from './env.ts';
 import { keepHouse } from './lifecycle/housekeeping.ts';
@@ -10,6 +10,6 @@ export { Vhost } from '../durable-objects/vhost.ts';
 
 export default {
   fetch: app.fetch,
-  /** Each minute: what was left under way, and what is over. */
+  /** Runs every minute: finishes interrupted work and deletes expired rows. */
   scheduled: (_event: unknown, env: Env) => keepHouse(env, Date.now()),
 };

@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, made from the list of routes: what is answered here is what the routes say of themselves. */
+/** The OpenAPI 3.1 document, generated from the list of routes so that it matches what the Worker serves. */
 import { z } from 'zod';
 import { ERROR_STATUS, errorBody, errorEnvelope } from '../protocol/errors.ts';
 import type { Who } from './auth/door.ts';
@@ -6,16 +6,16 @@ import { type AnyRoute, errorsOf, route } from './route.ts';
 
 type Json = Record<string, unknown>;
 
-/** `GET /api/v1/openapi.json`; the list is read when it is asked for, this route included. */
+/** `GET /api/v1/openapi.json`. `routes` is a function because the list contains this route itself. */
 export function openApiRoute(routes: () => readonly AnyRoute[]): AnyRoute {
   return route({
     method: 'GET',
     path: '/api/v1/openapi.json',
-    summary: 'This document',
+    summary: 'Get this OpenAPI document',
     who: { door: 'public' },
     params: z.object({}),
     query: z.object({}),
-    answer: { status: 200, description: 'OpenAPI 3.1', body: z.record(z.string(), z.unknown()) },
+    answer: { status: 200, description: 'The OpenAPI 3.1 document', body: z.record(z.string(), z.unknown()) },
     errors: [],
     handler: () => openApiDocument(routes()),
   });
@@ -34,7 +34,7 @@ export function openApiDocument(routes: readonly AnyRoute[]): Json {
       title: 'Sitewire',
       version: '1.0',
       description:
-        'Energy sites: partners read them here, admins manage them; commands and events go over AMQP.',
+        'REST API for energy sites: partners read sites, admins manage them. Commands and events use AMQP.',
     },
     servers: [{ url: '/' }],
     paths,
@@ -85,7 +85,10 @@ function requestBodyOf(schema: z.ZodType, { examples, isBodyOptional }: AnyRoute
   return { required: isBodyOptional !== true, content: { 'application/json': content } };
 }
 
-/** `GET /api/v1/vcp/sites/{siteId}/config` is `getVcpSitesConfig`, `GET /api/v1/plants/{id}` is `getPlantsById`. */
+/**
+ * Returns for example `getVcpSitesConfig` for `GET /api/v1/vcp/sites/{siteId}/config`, and `getPlantsById`
+ * for `GET /api/v1/plants/{id}`.
+ */
 function operationId({ method, path }: AnyRoute): string {
   const words = path
     .replace(/^\/api\/v1/, '')
@@ -110,7 +113,7 @@ function securityOf(who: Who): Json[] {
   }
 }
 
-/** The org context [C-1.3]. */
+/** The header x-org-id, which names the organization [C-1.3]. */
 function organizationParameter(who: Who): Json[] {
   if (who.door !== 'member') return [];
   const required = who.isHeaderNeeded ?? false;
@@ -135,7 +138,7 @@ function matchParameter({ hasTag, method }: AnyRoute): Json[] {
   return [{ name: 'If-Match', in: 'header', required: false, schema: { type: 'string' } }];
 }
 
-/** One response per status; its description lists the codes that come with it. */
+/** Returns one response per status; its description lists the error codes with that status. */
 function errorResponses(one: AnyRoute): Json {
   const byStatus = Map.groupBy(errorsOf(one), (code) => one.errorStatuses?.[code] ?? ERROR_STATUS[code]);
   return Object.fromEntries(
@@ -146,7 +149,7 @@ function errorResponses(one: AnyRoute): Json {
         content: {
           'application/json': {
             schema: { $ref: '#/components/schemas/Error' },
-            example: errorBody(codes[0] ?? 'INTERNAL_SERVER_ERROR', 'What was wrong', undefined, status),
+            example: errorBody(codes[0] ?? 'INTERNAL_SERVER_ERROR', 'What is wrong', undefined, status),
           },
         },
       },
@@ -154,12 +157,12 @@ function errorResponses(one: AnyRoute): Json {
   );
 }
 
-/** A schema as JSON Schema 2020-12, which OpenAPI 3.1 is made of. */
+/** Converts a zod schema to JSON Schema 2020-12, the dialect of OpenAPI 3.1. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {
     target: 'draft-2020-12',
     io,
-    // A number in a query string is text to its parser, and an integer to its reader.
+    // zod sees a query parameter as a string; `parameter` documents its real type, for example an integer.
     override: ({ jsonSchema }) => {
       const { parameter } = jsonSchema;
       if (!parameter) return;

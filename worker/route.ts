@@ -1,6 +1,6 @@
 /**
- * A route is data: what it is called by, who may, what it takes, what it answers. The HTTP surface, the OpenAPI
- * document and the checks of the tests are all made from the same list.
+ * A route is data: method, path, who may call it, input, response and errors. The HTTP surface, the OpenAPI
+ * document and the security matrix of the tests are all built from the same list of routes.
  */
 import type { Context, Hono } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
@@ -14,26 +14,26 @@ import { readBody, readPath, readQuery } from './http/query.ts';
 
 export interface Route<Path, Query, Body, Answer> {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** From the root, path parameters in braces. */
+  /** The full path, with path parameters in braces. */
   path: `/${string}`;
   summary: string;
   who: Who;
-  /** Path parameters. A wrong one is 400: VALIDATION_ERROR on the partner surface, INVALID_UUID elsewhere [C-10]. */
+  /** A wrong path parameter is 400: VALIDATION_ERROR on partner and public routes, else INVALID_UUID [C-10]. */
   params: z.ZodObject<z.ZodRawShape> & z.ZodType<Path>;
   query: z.ZodObject<z.ZodRawShape> & z.ZodType<Query>;
   body?: z.ZodType<Body>;
-  /** Without one it is `{}`. */
+  /** A request without a body is handled as if its body were `{}`. */
   isBodyOptional?: true;
-  /** Bodies as the document shows them. */
+  /** Example bodies for the OpenAPI document. */
   examples?: { body?: unknown; answer?: unknown };
   answer: { status: ContentfulStatusCode; description: string; body: z.ZodType<Answer> };
-  /** Beside what `who`, `params`, `query` and `body` bring by themselves. */
+  /** Error codes that do not follow from `who`, `params`, `query` and `body`; see `errorsOf`. */
   errors: readonly ApiErrorCode[];
-  /** Its answer has an ETag; what writes takes If-Match, too. */
+  /** The response has an ETag. A route that writes also accepts If-Match. */
   hasTag?: true;
-  /** Where a code comes with another status than its own: 412 for If-Match [C-10]. */
+  /** Statuses that differ from the usual status of a code, for example 412 for If-Match [C-10]. */
   errorStatuses?: Partial<Record<ApiErrorCode, number>>;
-  /** `JsonText` is the answer as it goes out, a stream its bytes. */
+  /** Returns the response body. `JsonText` and streams are sent as they are, other values as JSON. */
   handler(
     c: Context<AppContext>,
     input: { params: Path; query: Query; body: Body },
@@ -42,15 +42,15 @@ export interface Route<Path, Query, Body, Answer> {
 
 type WrittenJson = JsonText | ReadableStream<Uint8Array>;
 
-/** A route of any shape, as lists hold it. */
+/** A route without its type parameters, so that different routes fit into one list. */
 export type AnyRoute = Route<never, never, never, unknown>;
 
-/** Ties the types of a route's parts together. */
+/** Makes the compiler check that schemas and handler of a route fit together. */
 export function route<Path, Query, Body, Answer>(definition: Route<Path, Query, Body, Answer>): AnyRoute {
   return definition as unknown as AnyRoute;
 }
 
-/** Every code that a route may answer with. */
+/** Returns every error code that a route may answer with. */
 export function errorsOf({ who, params, query, body, errors }: AnyRoute): ApiErrorCode[] {
   const hasPath = Object.keys(params.shape).length > 0;
   const hasQuery = Object.keys(query.shape).length > 0;
@@ -70,7 +70,7 @@ function pathCode({ door }: Who): 'VALIDATION_ERROR' | 'INVALID_UUID' {
   return door === 'api-key' || door === 'public' ? 'VALIDATION_ERROR' : 'INVALID_UUID';
 }
 
-/** Puts routes on an app. A path that exists answers 405 to every other method, to who may call it. */
+/** Registers the routes. A known path answers 405 to other methods, after its access check. */
 export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void {
   for (const one of routes) {
     app.on(one.method, honoPath(one.path), doorOf(one.who), async (c) => {
@@ -96,7 +96,7 @@ export function mount(app: Hono<AppContext>, routes: readonly AnyRoute[]): void 
   }
 }
 
-/** HEAD is GET without its body. */
+/** Hono answers HEAD wherever a GET route exists. */
 function allowed(routes: readonly AnyRoute[]): string[] {
   return routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
 }

@@ -1,4 +1,4 @@
-/** Channel 0 of a running connection: its close, its secret, and what it is told while its publishes wait. */
+/** Channel 0 of a running connection: close, update-secret, connection.blocked while publishes are held. */
 import type { Session } from './handshake.ts';
 import type { Uplink } from './uplink.ts';
 import { connectionError } from './wire/amqp-error.ts';
@@ -16,7 +16,7 @@ export class ChannelZero {
   readonly #session: Session;
   readonly #uplink: Uplink;
   readonly #host: ChannelZeroHost;
-  /** The client was told that its publishes wait. */
+  /** connection.blocked was sent, and connection.unblocked not yet. */
   #isBlocked = false;
 
   constructor(session: Session, uplink: Uplink, host: ChannelZeroHost) {
@@ -33,7 +33,7 @@ export class ChannelZero {
     else throw connectionError(504, 'unexpected method in connection state running', method);
   }
 
-  /** connection.blocked, to a client that said it knows what that is; unblocked once its publishes flow again. */
+  /** Sends connection.blocked to a client that supports it, and unblocked once its publishes flow again. */
   tellBlocked(): void {
     const isBlocked = this.#uplink.isOverRate;
     if (isBlocked === this.#isBlocked || !this.#session.can('connection.blocked')) return;
@@ -42,7 +42,7 @@ export class ChannelZero {
     else this.#host.send(METHOD.connectionUnblocked, {});
   }
 
-  /** A key is its secret as long as it lives: another one is refused, as RabbitMQ refuses what its backends do not take. */
+  /** The secret of a key never changes: any other secret is rejected, with the text that RabbitMQ uses. */
   #updateSecret({ newSecret }: Fields): void {
     if (!this.#session.isOwnSecret(newSecret as Buffer)) {
       const what = 'New secret was refused by one of the backends';

@@ -1,9 +1,9 @@
 /**
- * One channel: methods in, replies out. What the bridge can decide is decided here, in the order of the client's
- * frames, the rest by the vhost's object behind the link, a request at a time: while one is there the channel is busy
- * and takes nothing. method/table.ts says which methods there are.
+ * One AMQP channel: methods in, replies out. The bridge decides what it can in the order of the client's
+ * frames; the Vhost decides the rest, one request at a time. While a request is unanswered the channel is
+ * busy and takes no frames. method/table.ts lists the methods.
  *
- *   open ─► ending (its publishes get their outcomes first) ─► closing (the client's close-ok is awaited) ─► closed
+ *   open ─► ending (waits for the outcomes of publishes) ─► closing (waits for close-ok) ─► closed
  */
 
 import { LIMIT } from '../../protocol/limits.ts';
@@ -27,18 +27,18 @@ export class Channel implements MethodChannel {
   readonly uplink: Uplink;
   #state: 'open' | 'ending' | 'closing' = 'open';
   #isBusy = false;
-  /** Why it is closed by us, and whether it is by the client. */
+  /** Why the bridge closes the channel, and whether the client closes it. */
   #error: AmqpError | undefined;
   #isLeft = false;
   #deadline: NodeJS.Timeout | undefined;
-  /** Publishes without an outcome. */
+  /** Number of publishes without an outcome. */
   #openPublishes = 0;
   #content: ContentAssembly | undefined;
   #confirms: Confirms | undefined;
   prefetch = 0;
   lastQueue = '';
   readonly unacked = new Unacked();
-  /** The tags of its consumers. */
+  /** The tags of the channel's consumers. */
   readonly tags = new Set<string>();
 
   constructor(id: number, host: ChannelHost, uplink: Uplink) {
@@ -47,7 +47,7 @@ export class Channel implements MethodChannel {
     this.uplink = uplink;
   }
 
-  /** Whether a request of it is with the object: the client's next frame waits. */
+  /** Whether a request to the object is unanswered: the client's next frame waits. */
   get isBusy(): boolean {
     return this.#isBusy;
   }
@@ -72,7 +72,7 @@ export class Channel implements MethodChannel {
     handler(this, decodeMethod(method, args), method, args);
   }
 
-  /** Of a channel that is closed by us only the end counts. */
+  /** While the bridge closes the channel it ignores all methods except close, open and close-ok. */
   #takeAtEnd(method: number): void {
     if (method === METHOD.channelClose && this.#state === 'ending') this.#isLeft = true;
     else if (method === METHOD.channelClose) this.reply(METHOD.channelCloseOk, {});
@@ -110,7 +110,7 @@ export class Channel implements MethodChannel {
     });
   }
 
-  /** Judged before it leaves: nothing that the client sent behind a publish that is refused is taken [C-6.4]. */
+  /** Runs before a publish is sent, so that nothing after a rejected publish is accepted [C-6.4]. */
   #checkRight({ exchange, routingKey }: Content): void {
     const { vhost, username: slug, scopes } = this.host;
     const right = scopes && authorizePublish({ slug, vhost }, scopes, exchange, routingKey);
@@ -125,7 +125,7 @@ export class Channel implements MethodChannel {
     this.host.schedule();
   }
 
-  /** Confirms gathered in this turn, as frames. */
+  /** Sends the confirms that were collected in this turn. */
   flushConfirms(): void {
     for (const { kind, tag, multiple } of this.#confirms?.take() ?? []) {
       const fields = { deliveryTag: tag, multiple };
@@ -139,12 +139,12 @@ export class Channel implements MethodChannel {
   deliver(tag: string, delivery: Delivery): void {
     const bytes = delivery.bytes ?? plainDeliveryBytes(delivery);
     if (this.#state !== 'open') {
-      // Its lease went back when the channel closed; its bytes are off the window.
+      // The lease was returned when the channel closed; only the bytes have to be freed.
       this.uplink.drained(bytes);
       return;
     }
     if (!this.tags.has(tag)) {
-      // Cancelled while it was under way: it goes back.
+      // The consumer was cancelled while the delivery was on its way: requeue it.
       this.uplink.settle('requeue', delivery.lease === 0 ? [] : [delivery.lease]);
       this.uplink.drained(bytes);
       return;
@@ -160,13 +160,13 @@ export class Channel implements MethodChannel {
     this.host.write(frames, () => this.uplink.drained(bytes));
   }
 
-  /** The queue of a consumer is gone: the client is told, if it said that it understands. */
+  /** The queue of a consumer was deleted: sends basic.cancel to a client that supports it. */
   cancelled(tag: string): void {
     if (this.#state !== 'open' || !this.tags.delete(tag)) return;
     if (this.host.hearsOfCancels) this.reply(METHOD.basicCancel, { consumerTag: tag, nowait: true });
   }
 
-  /** A delivery that nobody acknowledges ends its channel, as in RabbitMQ. */
+  /** Closes the channel if a delivery has been unacknowledged for too long, as RabbitMQ does. */
   endOverdue(now: number): void {
     if (this.#state !== 'open' || !this.unacked.isOverdue(now)) return;
     const what = `delivery acknowledgement on channel ${this.id} timed out. Timeout value used: ${LIMIT.unacknowledgedMs} ms. This timeout value can be configured, see consumers doc guide to learn more`;
@@ -175,7 +175,7 @@ export class Channel implements MethodChannel {
 
   // ends
 
-  /** Closes the channel with an error of ours. */
+  /** Closes the channel with an error. */
   fail(error: AmqpError): void {
     this.#error ??= error;
     this.#end();
@@ -186,7 +186,7 @@ export class Channel implements MethodChannel {
     this.#end();
   }
 
-  /** From here on it takes nothing; what it published before is answered first, for so long. */
+  /** Takes no more frames, and waits for the outcomes of earlier publishes, `amqpCloseMs` at most. */
   #end(): void {
     if (this.#state !== 'open') return;
     this.#state = 'ending';
@@ -209,19 +209,19 @@ export class Channel implements MethodChannel {
     if (!this.#error) this.host.closed(this.id);
   }
 
-  /** Its connection has ended: nobody is told anything any more. */
+  /** The connection has ended: nothing more is sent. */
   abandon(): void {
     clearTimeout(this.#deadline);
   }
 
-  /** Confirms from here on. */
+  /** Turns on publisher confirms. */
   select(): void {
     this.#confirms ??= new Confirms();
   }
 
   // shared
 
-  /** Asks the object, and takes nothing more of the client until it has answered. */
+  /** Sends a request to the object, and takes no further frames of the client until the answer arrives. */
   request(method: number, build: (seq: number) => VhostLinkUp, onAnswer: (answer: Answer) => void): void {
     this.#isBusy = true;
     this.uplink.request(build, (answer) => {
@@ -232,7 +232,7 @@ export class Channel implements MethodChannel {
     });
   }
 
-  /** The channel or connection closes with the object's word. */
+  /** Closes the channel or the connection with the error that the object sent. */
   #refused({ severity, code, text }: Extract<VhostLinkDown, { kind: 'refused' }>, method: number): void {
     const error = new AmqpError(severity, code, text, method);
     if (severity === 'connection') throw error;

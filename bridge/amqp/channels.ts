@@ -1,4 +1,4 @@
-/** The channels of a running connection: which frame goes to which, and how one opens (RabbitMQ's 504s). */
+/** The channels of a running connection: opens them (RabbitMQ's 504 errors) and passes frames to them. */
 import { plainDeliveryBytes, type VhostLinkDown } from '../../protocol/link/vhost.ts';
 import { Channel } from './channel.ts';
 import { noMethodFrame } from './content.ts';
@@ -20,7 +20,7 @@ export class Channels {
     this.#max = max;
   }
 
-  /** A frame on a channel above 0. What is wrong with one channel ends that one alone. */
+  /** Takes a frame on a channel above 0. A channel error closes only that channel. */
   take(frame: Frame): void {
     const channel = this.#open.get(frame.channel);
     if (!channel) {
@@ -55,7 +55,7 @@ export class Channels {
     this.#open.delete(id);
   }
 
-  /** Whether a frame of that channel has to wait. */
+  /** Whether a frame of this channel has to wait. */
   isBusy(id: number | undefined): boolean {
     return id !== undefined && this.#open.get(id)?.isBusy === true;
   }

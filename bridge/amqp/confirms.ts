@@ -1,6 +1,7 @@
 /**
- * Publisher confirms of one channel. Publishes are stored out of order (each Site answers for itself), confirms are
- * coalesced: one `ack multiple` up to the first that is still open, single ones beyond it.
+ * Publisher confirms of one channel. Publishes are stored out of order because each Site answers separately.
+ * Confirms are coalesced: one `ack multiple` for all tags below the first without an outcome, single acks for
+ * tags above it.
  */
 export interface Confirmation {
   kind: 'ack' | 'nack';
@@ -14,7 +15,7 @@ export class Confirms {
   #lastTag = 0;
   /** The lowest tag that is not settled. */
   #open = 1;
-  /** Settled at or above it. */
+  /** Outcomes of the settled tags at or above `#open`. */
   readonly #settled = new Map<number, Outcome>();
   #fresh: { tag: number; kind: 'ack' | 'nack' }[] = [];
 
@@ -29,13 +30,13 @@ export class Confirms {
     this.#fresh.push({ tag, kind });
   }
 
-  /** What to tell the publisher now, in this order. */
+  /** Removes and returns the confirms to send now, in this order. */
   take(): Confirmation[] {
     if (this.#fresh.length === 0) return [];
     const fresh = this.#fresh.sort((left, right) => left.tag - right.tag);
     this.#fresh = [];
     const confirmations: Confirmation[] = [];
-    // A nack goes first: an `ack multiple` above it would cover it.
+    // Nacks go first: an `ack multiple` with a higher tag would cover them.
     for (const { tag, kind } of fresh) {
       if (kind !== 'nack') continue;
       confirmations.push({ kind, tag, multiple: false });
@@ -53,7 +54,7 @@ export class Confirms {
     return confirmations;
   }
 
-  /** Moves past all that is settled without a gap; the highest ack among it that was not told, and how many. */
+  /** Moves `#open` past all settled tags. Returns the highest tag with an unsent ack and their number. */
   #advance(): { tag: number; count: number } {
     const acked = { tag: 0, count: 0 };
     for (;;) {

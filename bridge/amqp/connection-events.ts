@@ -1,23 +1,23 @@
-/** What the process wants to know of a connection. */
+/** The events that an AMQP connection reports to the process. */
 import type { EndReason, PublishResult, RefusalReason } from '../reasons.ts';
 
-/** A client that never opened its connection. `username`, `vhost`: as it said them, so far as it came. */
+/** A client that never opened its connection; `username` and `vhost` as it sent them, if it did. */
 export interface Refusal {
   reason: RefusalReason;
   why: string;
-  /** Of the edge's answer. */
+  /** Error code in the edge's answer. */
   code?: string;
   username?: string;
   vhost?: string;
 }
 
-/** Of each connection either `refused` or, once it was opened, `closed` is told in the end. */
+/** Every connection ends with one event: `closed` if it was opened, otherwise `refused`. */
 export interface ConnectionEvents {
   opened(details: { username: string; vhost: string }): void;
   refused(refusal: Refusal): void;
   closed(why: string, reason: EndReason): void;
   published(count: number): void;
-  /** Publishes that came to that. */
+  /** Publishes with this result, and how many. */
   settled(result: PublishResult, count: number): void;
   delivered(count: number): void;
 }

@@ -1,7 +1,7 @@
 /**
- * One AMQP client: its byte stream, its handshake, its channels, its link. When the link closes the client is closed
- * with 320 "try again"; when the client goes the link closes. Takes any duplex stream and imports no socket.
- *   header ─► handshake ─► running ─► closing (close sent, close-ok awaited) ─► closed
+ * One AMQP client: byte stream, handshake, channels and link. When the link closes, the client is closed with
+ * 320 "try again"; when the client disconnects, the link closes. Takes any duplex stream, imports no socket.
+ *   header ─► handshake ─► running ─► closing (close sent, waits for close-ok) ─► closed
  */
 import type { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -56,7 +56,7 @@ export class AmqpConnection {
         this.#handshake.begin();
       },
       refuse: () => {
-        this.#why = 'another protocol';
+        this.#why = 'the protocol header is not that of AMQP 0-9-1';
         this.#reason = 'protocol';
         this.#output.write(PROTOCOL_HEADER);
         this.#output.end();
@@ -75,7 +75,7 @@ export class AmqpConnection {
     for (const end of ['end', 'close']) stream.on(end, () => this.#destroy(this.#why));
   }
 
-  /** 320: a client comes back. */
+  /** Closes the client with 320, so that it reconnects. */
   shutdown(reason: string): void {
     this.#fail(connectionError(320, reason), reason, 'stopping');
   }
@@ -90,7 +90,7 @@ export class AmqpConnection {
     if (broken) this.#fail(broken.error);
   }
 
-  /** Takes frames while nothing holds them back; the socket is read no further meanwhile. */
+  /** Takes frames until one has to wait; while it waits, the socket is not read. */
   #proceed(): void {
     for (let frame = this.#nextFrame(); frame; frame = this.#nextFrame()) {
       try {
@@ -111,11 +111,11 @@ export class AmqpConnection {
     return this.#isHeld() ? undefined : this.#inflow.next();
   }
 
-  /** A handshake step under way, too much unanswered, or a client for whom too much waits that it does not read. */
+  /** Whether frames wait: for a handshake step, for answers, or for a client that does not read. */
   #isHeld(): boolean {
     if (this.#state === 'closing' || this.#state === 'closed') return false;
     if (this.#output.waitingBytes >= LIMIT.amqpOutputBytes) return true;
-    // Answers come in the order of requests: a channel that has one with the object takes nothing meanwhile.
+    // Replies keep the order of requests: a channel with an unanswered request takes no frames.
     if (this.#channels?.isBusy(this.#inflow.nextChannel)) return true;
     return this.#isBusy || this.#uplink?.isFull === true;
   }
@@ -177,7 +177,7 @@ export class AmqpConnection {
     });
   }
 
-  /** What its channels ask for. */
+  /** The connection as its channels see it. */
   #hostOf(session: Session): ChannelHost {
     return {
       ...session,
@@ -197,7 +197,7 @@ export class AmqpConnection {
     if (method === METHOD.connectionCloseOk || method === METHOD.connectionClose) this.#output.end();
   }
 
-  /** What the client did before it leaves is answered first; what it published is taken though over its rate. For so long. */
+  /** Answers earlier requests and publishes before close-ok; waits longer if publishes are held. */
   #leave(): void {
     this.#isBusy = true;
     const isHolding = this.#uplink?.isHolding === true;
@@ -231,7 +231,7 @@ export class AmqpConnection {
     }
     if (frame.kind === 'cancelled') this.#channels?.cancelled(frame);
     else this.#uplink?.take(frame);
-    // A confirm goes out before the acknowledgement event that came with it.
+    // A confirm is sent before the acknowledgement event that arrived with it.
     if (frame.kind === 'stored' || frame.kind === 'unstored') this.#channels?.flushConfirms();
   }
 
@@ -264,7 +264,7 @@ export class AmqpConnection {
     this.#enterClosing();
   }
 
-  /** Nothing more reaches the object; the client gets a while to end the stream. */
+  /** Closes the link and gives the client `timeoutMs` to end the stream. */
   #enterClosing(timeoutMs = LIMIT.amqpCloseMs): void {
     this.#uplink?.flush();
     this.#state = 'closing';

@@ -1,16 +1,16 @@
 /**
- * A publish being assembled: method, header, bodies. Two functions, one per frame type, each saying what state comes
- * next. The properties are passed on as bytes, unread.
+ * Assembles a publish from its method, header and body frames, with one function per frame type. The
+ * properties are passed on as bytes, without decoding.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { type AmqpError, channelError, connectionError } from './wire/amqp-error.ts';
 import { BASIC_CLASS, decodeProperties, METHOD, undecodable } from './wire/codec.ts';
 
-/** The bit that says that a headers table follows: the one property that can be hostile, so it is read. */
+/** The flag of the headers table: the only property that can be hostile, therefore it is decoded. */
 const HEADERS_FLAG = 0x2000;
 const EXPIRATION_FLAG = 0x0100;
 const USER_ID_FLAG = 0x0010;
-/** Behind class, weight and body size. */
+/** Offset of the properties: after class, weight and body size. */
 const PROPERTIES_AT = 12;
 /** Ten years. */
 const MAX_EXPIRATION_MS = 315_360_000_000n;
@@ -21,14 +21,14 @@ export interface PublishMethod {
   mandatory: boolean;
 }
 
-/** A publish that is whole. */
+/** A complete publish. */
 export interface Content extends PublishMethod {
-  /** Base64 of the flags and fields, as they came. */
+  /** Base64 of the flags and fields, as received. */
   properties: string;
   body: Buffer;
 }
 
-/** basic.publish by hand: reserved short, two short strings, bits. Throws when it does not decode. */
+/** Decodes basic.publish by hand: reserved short, two short strings, bits. Throws if it does not decode. */
 export function readPublish(args: Buffer): PublishMethod {
   try {
     return readArguments(args);
@@ -53,7 +53,7 @@ function readArguments(args: Buffer): PublishMethod {
 export class ContentAssembly {
   readonly #method: PublishMethod;
   #properties: string | undefined;
-  /** Of the announced size: many small frames cost no more than one. */
+  /** Allocated with the announced size, so that many small frames cost no more than one. */
   #body = Buffer.alloc(0);
   #received = 0;
 
@@ -61,13 +61,13 @@ export class ContentAssembly {
     this.#method = method;
   }
 
-  /** What a frame breaks that is no content. */
+  /** The error for a frame that interrupts the content. */
   interrupted(): AmqpError {
     if (this.#properties !== undefined) return unexpected('body', 'non content body frame');
     return unexpected('header for class 60', 'non content header frame');
   }
 
-  /** The finished publish, when the header announces an empty body. */
+  /** Returns the finished publish if the header announces an empty body. */
   takeHeader(payload: Buffer): Content | undefined {
     if (this.#properties !== undefined) throw this.interrupted();
     const classId = payload.readUInt16BE(0);
@@ -86,7 +86,7 @@ export class ContentAssembly {
       );
     }
     if (size > BigInt(LIMIT.amqpBodyBytes)) {
-      // Its body frames are ignored: the channel is closing.
+      // The channel is closing now, so its body frames are ignored.
       const what = `message size ${size} is larger than configured max size ${LIMIT.amqpBodyBytes}`;
       throw channelError(311, what, METHOD.basicPublish);
     }
@@ -95,7 +95,7 @@ export class ContentAssembly {
     return this.#finished();
   }
 
-  /** The finished publish, when this body completes it. */
+  /** Returns the finished publish if this body frame completes it. */
   takeBody(payload: Buffer): Content | undefined {
     const received = this.#received + payload.length;
     if (this.#properties === undefined || received > this.#body.length) throw this.interrupted();
@@ -110,7 +110,7 @@ export class ContentAssembly {
   }
 }
 
-/** Read only where one stands that the broker answers for. */
+/** Decodes the properties only if one is set that the broker has to check. */
 export function checkProperties({ properties }: Content, username: string): void {
   const flags = Buffer.from(properties.slice(0, 4), 'base64');
   if ((flags.readUInt16BE(0) & (HEADERS_FLAG | EXPIRATION_FLAG | USER_ID_FLAG)) === 0) return;
@@ -123,7 +123,7 @@ export function checkProperties({ properties }: Content, username: string): void
   if (wrong) throw channelError(406, `invalid expiration '${expiration}': ${wrong}`, METHOD.basicPublish);
 }
 
-/** What is wrong with an expiration, in Erlang's words. */
+/** Returns what is wrong with an expiration, as the Erlang term in RabbitMQ's text. */
 function wrongExpiration(text: string): string | undefined {
   const [, digits, rest = ''] = /^([+-]?\d+)(.*)$/s.exec(text) ?? [];
   if (digits === undefined) return 'no_integer';
@@ -133,12 +133,12 @@ function wrongExpiration(text: string): string | undefined {
   return value > MAX_EXPIRATION_MS ? `{value_too_large,${value}}` : undefined;
 }
 
-/** A frame that is not the one its content needs. */
+/** The error for a frame other than the one that the content needs next. */
 function unexpected(expected: string, got: string): AmqpError {
   return connectionError(505, `expected content ${expected}, got ${got} instead`, METHOD.basicPublish);
 }
 
-/** A content frame where none is due. */
+/** The error for a content frame where a method frame is expected. */
 export function noMethodFrame(): AmqpError {
   return connectionError(505, 'expected method frame, got non method frame instead');
 }

@@ -1,10 +1,10 @@
 /**
- * A connection's beginning, in wire order; a state takes only the frame that it lists.
+ * The AMQP handshake, in wire order; each state accepts only its own method.
  *
  *   header ─► start ─► start-ok ─(dial)─► tune ─► tune-ok ─► open ─► open-ok ─► running
  *
- * The client's credential becomes a link here and is forgotten, but for a digest of it. A refusal is told as RabbitMQ
- * tells it; trouble with the edge closes with 320, never 403 (rule 7).
+ * The client's credential is used for the dial and then forgotten, except for a digest of it. Rejections have
+ * RabbitMQ's codes and texts; a failure between bridge and edge closes with 320, never 403 (rule 7).
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -20,14 +20,14 @@ import { type Fields, METHOD } from './wire/codec.ts';
 
 export const PROTOCOL_HEADER = Buffer.from('AMQP\x00\x00\x09\x01', 'latin1');
 
-/** What a client says of itself: its credential and, of a new key's probe, the nonce. */
+/** What a client sends at login: its credential and, if it is the probe of a new key, the nonce. */
 export interface Introduction extends SaslCredential {
   probe: string;
 }
 
 /** A client's link as its connection sees it. */
 export interface VhostLink extends ObjectLink<VhostLinkUp> {
-  /** Frames that came before are handed over now. */
+  /** Hands over the frames that arrived before. */
   attach(handlers: LinkHandlers<VhostLinkDown>): void;
 }
 
@@ -43,16 +43,16 @@ export interface Tuned {
   heartbeatSeconds: number;
 }
 
-/** What a finished handshake hands to the running connection. */
+/** The result of a finished handshake, for the running connection. */
 export interface Session extends Tuned {
   link: VhostLink;
   username: string;
   vhost: string;
-  /** What the client may publish; undefined where its edge does not say. */
+  /** The scopes of the client's key; undefined if the edge does not send them. */
   scopes: ReadonlySet<ApiKeyScope> | undefined;
-  /** Whether the client announced that capability. */
+  /** Whether the client announced this capability. */
   can(capability: string): boolean;
-  /** Whether this is the secret that it logged in with. */
+  /** Whether this is the secret that the client logged in with. */
   isOwnSecret(secret: Buffer): boolean;
 }
 
@@ -81,13 +81,13 @@ export class Handshake {
   #link: VhostLink | undefined;
   #vhost = '';
   #scopes: ReadonlySet<ApiKeyScope> | undefined;
-  /** Of the secret, which itself is not kept. */
+  /** Digest of the secret; the secret itself is not stored. */
   #secretDigest: Buffer | undefined;
   #username = '';
   #capabilities: Fields = {};
-  /** Why no vhost opens: told where one is asked for. */
+  /** Why no vhost can be opened; sent when the client asks for one. */
   #refusal: string | undefined;
-  /** What is known of a client that does not come as far as open-ok. */
+  /** What is known about a client that does not reach open-ok. */
   readonly #told: Partial<Refusal> = {};
   #tuned: Tuned | undefined;
   #abandoned = false;
@@ -107,7 +107,7 @@ export class Handshake {
     });
   }
 
-  /** Takes the next method. The finished session, once it is there. Rejects with what ends the connection. */
+  /** Takes the next method. Resolves with the session at the end; rejects with what ends the connection. */
   async take(method: number, fields: Fields): Promise<Session | undefined> {
     if (this.#state === 'start-ok' && method === METHOD.connectionStartOk) {
       this.#state = 'dialing';
@@ -126,21 +126,21 @@ export class Handshake {
       return undefined;
     }
     if (this.#state === 'open' && method === METHOD.connectionOpen) return this.#open(fields);
-    throw new SilentClose(`method ${method} in handshake state ${this.#state}`);
+    throw new SilentClose(`unexpected method ${method} in handshake state ${this.#state}`);
   }
 
-  /** What ends a client with such an error: before it is tuned, one that speaks wrongly is told nothing, as by RabbitMQ. */
+  /** The error to close with: before tune-ok a protocol violation closes without a frame, as in RabbitMQ. */
   endOf(error: unknown): unknown {
     const isWrongSpeech = error instanceof AmqpError && (error.code === 501 || error.code === 505);
     return isWrongSpeech && !this.#tuned ? new SilentClose(error.text) : error;
   }
 
-  /** What it said of itself so far, and why the edge does not let it in, or we do not. */
+  /** What the client has sent so far, and why the edge or the bridge rejects it. */
   get refusal(): Partial<Refusal> {
     return this.#told;
   }
 
-  /** Ends its link, whether a session took it over, or has yet to, or it is still being dialled. */
+  /** Closes the link, whether or not a session uses it already; also one that is still being dialled. */
   abandon(): void {
     this.#abandoned = true;
     this.#link?.close();
@@ -153,7 +153,7 @@ export class Handshake {
     const credential = readSasl(mechanism, fields.response as Buffer);
     if (!credential) {
       this.#told.reason = 'malformed';
-      throw new SilentClose('unusable credentials', LIMIT.failedLoginMs);
+      throw new SilentClose('unsupported SASL mechanism or malformed response', LIMIT.failedLoginMs);
     }
     this.#username = credential.username;
     this.#told.username = credential.username;
@@ -161,7 +161,7 @@ export class Handshake {
     const dialed = await this.#dial({ ...credential, probe: probeOf(properties) });
     if (this.#abandoned && dialed.outcome === 'accepted') {
       dialed.link.close();
-      throw new SilentClose('the client went while its link was dialled');
+      throw new SilentClose('the client disconnected during the dial');
     }
     if (dialed.outcome !== 'accepted') this.#note(dialed);
     switch (dialed.outcome) {
@@ -171,7 +171,7 @@ export class Handshake {
         this.#scopes = readScopes(dialed.headers[SCOPES_HEADER]);
         return;
       case 'refused':
-        // A limit is told where the vhost is opened, as RabbitMQ does; everything else at the login.
+        // A connection limit is reported when the vhost is opened, as in RabbitMQ; all else at login.
         if (dialed.status !== 409) throw this.#loginRefused(mechanism);
         this.#refusal = dialed.message;
         return;
@@ -208,7 +208,7 @@ export class Handshake {
       throw connectionError(530, `${refused}: ${this.#refusal}`, METHOD.connectionOpen);
     }
     if (!this.#link || !this.#tuned) throw new SilentClose('open without a link');
-    // Right or wrong, its object hears of it: a connection begins here, and a wrong vhost is an attempt to be told.
+    // The object gets a wrong vhost too: it audits the connection, or the attempt with a wrong vhost.
     if (this.#link.version >= 2) this.#link.send({ kind: 'open', vhost: vhost.slice(0, 255) });
     if (vhost !== this.#vhost) {
       this.#told.reason = 'vhost';
@@ -229,7 +229,7 @@ export class Handshake {
   }
 }
 
-/** What raises or zeroes a limit, or asks for frames below the minimum, closes without a word after a while. */
+/** Throws if a limit is raised or 0, or frames are below the minimum: closes late and without a frame. */
 function readTuneOk(fields: Fields): Tuned {
   const frameMax = Number(fields.frameMax);
   const channelMax = Number(fields.channelMax);
@@ -238,11 +238,11 @@ function readTuneOk(fields: Fields): Tuned {
     frameMax > LIMIT.amqpFrameBytes ||
     channelMax < 1 ||
     channelMax > LIMIT.channelsPerConnection;
-  if (isOutside) throw new SilentClose('tune-ok outside the offer', LIMIT.failedLoginMs);
+  if (isOutside) throw new SilentClose('tune-ok outside the offered limits', LIMIT.failedLoginMs);
   return { frameMax, channelMax, heartbeatSeconds: Number(fields.heartbeat) };
 }
 
-/** Keyed anew in each process: what is kept of a secret says nothing elsewhere. */
+/** A new key in each process, so that a digest of a secret is useless elsewhere. */
 const DIGEST_KEY = randomBytes(32);
 
 function digest(secret: string | Buffer): Buffer {
@@ -255,13 +255,13 @@ function readScopes(header: string | undefined): ReadonlySet<ApiKeyScope> | unde
   return new Set(API_KEY_SCOPES.filter((scope) => named.includes(scope)));
 }
 
-/** A nonce, or nothing: whatever else a client may put there says nothing. */
+/** Returns the nonce of a probe; empty if the property is absent or malformed. */
 function probeOf(properties: Fields): string {
   const probe = own(properties, PROBE_PROPERTY);
   return typeof probe === 'string' && /^[0-9a-f]{32}$/.test(probe) ? probe : '';
 }
 
-/** A field table's own entry: a key `__proto__` must not reach through. */
+/** Returns an own entry of a field table: a key `__proto__` must not reach the prototype. */
 function own(table: Fields, name: string): unknown {
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }

@@ -1,25 +1,26 @@
 /**
- * A connection's pulse, as both sides agreed on it: sent at half the interval when nothing else was, and a client that
- * is silent for three intervals is gone, unless it is we who do not read it. One that takes nothing of what waits for
- * it is gone after as long, also where no heartbeat was agreed on.
+ * The heartbeats of a connection, at the negotiated interval: sends one after half an interval without other
+ * output, and ends a client that is silent for three intervals, unless the bridge is not reading it. A client
+ * that takes nothing of its waiting output is ended after the same time, also if no heartbeats were
+ * negotiated.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 import { FRAME } from './wire/frame-reader.ts';
 
 const HEARTBEAT_FRAME = Buffer.from([FRAME.heartbeat, 0, 0, 0, 0, 0, 0, FRAME.end]);
-/** Of a client that agreed on long intervals no more than this is borne. */
+/** A client that negotiated long intervals is ended after this time if it does not read. */
 const MAX_STUCK_MS = 3 * LIMIT.amqpHeartbeatSeconds * 1_000;
-/** A beat of the timer may come a little early. */
+/** The timer may fire a little early. */
 const EARLY_MS = 50;
 
 export interface HeartbeatHost {
-  /** Whether we are not reading the client at present. */
+  /** Whether the bridge is not reading the client now. */
   isPaused(): boolean;
-  /** For how long the client has taken nothing of what waits for it. */
+  /** Milliseconds since the client last took any of its waiting output; 0 if none waits. */
   stuckMs(now: number): number;
   write(bytes: Buffer): void;
   gone(why: string): void;
-  /** Each beat. */
+  /** Called each time the timer fires. */
   beat(now: number): void;
 }
 
@@ -34,7 +35,7 @@ export class Heartbeat {
     this.#host = host;
   }
 
-  /** 0: none was agreed on. */
+  /** `seconds` is the negotiated interval; 0 means no heartbeats. */
   start(seconds: number): void {
     this.#intervalMs = seconds * 1_000;
     this.#timer = setInterval(() => this.#beat(), Math.min(this.#patienceMs, MAX_STUCK_MS) / 6);
@@ -44,7 +45,7 @@ export class Heartbeat {
     clearInterval(this.#timer);
   }
 
-  /** Something was read, or is read from here on: a client that we kept waiting was not silent. */
+  /** Bytes were read, or reading resumes: a client that the bridge did not read was not silent. */
   noteRead(): void {
     this.#lastReadMs = Date.now();
   }

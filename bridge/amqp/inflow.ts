@@ -1,12 +1,12 @@
-/** What comes in from a client: first the protocol header, then frames, kept until the connection takes them. */
+/** Input from a client: first the protocol header, then frames, queued until the connection takes them. */
 import { LIMIT } from '../../protocol/limits.ts';
 import { PROTOCOL_HEADER } from './handshake.ts';
 import { type Frame, FrameReader } from './wire/frame-reader.ts';
 
 export interface InflowHost {
-  /** The protocol header is whole and right. */
+  /** The protocol header is complete and valid. */
   begin(): void;
-  /** It is another protocol's. */
+  /** The header is that of another protocol. */
   refuse(): void;
 }
 
@@ -14,31 +14,31 @@ export class Inflow {
   readonly #host: InflowHost;
   readonly #reader = new FrameReader(LIMIT.amqpFrameBytesMin);
   #header: Buffer | undefined = Buffer.alloc(0);
-  /** Frames that are read and not taken yet: no more than one chunk holds. */
+  /** Frames that are read and not taken yet; at most those of one chunk. */
   readonly #backlog: Frame[] = [];
-  /** What still comes in is not read: there are no frames in it any more. */
+  /** All further input is ignored, because no frames can be found in it. */
   #isDeaf = false;
 
   constructor(host: InflowHost) {
     this.#host = host;
   }
 
-  /** As it was tuned, from here on. */
+  /** Sets the negotiated frame size for the following frames. */
   set frameMax(bytes: number) {
     this.#reader.maxPayload = bytes;
   }
 
-  /** The channel of the next frame that waits; undefined when none does. */
+  /** The channel of the next queued frame; undefined if the queue is empty. */
   get nextChannel(): number | undefined {
     return this.#backlog[0]?.channel;
   }
 
-  /** The next frame that waits. */
+  /** Removes and returns the next queued frame. */
   next(): Frame | undefined {
     return this.#backlog.shift();
   }
 
-  /** Takes bytes in. The error is what broke: no frame is found behind it. */
+  /** Adds bytes. Returns the error if they contain an invalid frame; no frame is found after that. */
   push(chunk: Buffer): { error: unknown } | undefined {
     if (this.#isDeaf) return undefined;
     try {
@@ -51,7 +51,7 @@ export class Inflow {
     }
   }
 
-  /** What follows the protocol header, once it is whole and right. */
+  /** Returns the bytes after the protocol header, once the header is complete and valid. */
   #readHeader(before: Buffer, chunk: Buffer): Buffer | undefined {
     const header = Buffer.concat([before, chunk]);
     const seen = Math.min(header.length, PROTOCOL_HEADER.length);

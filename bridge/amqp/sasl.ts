@@ -1,4 +1,4 @@
-/** User name and password out of a SASL response: PLAIN, and AMQPLAIN for clients that send nothing else [C-6.3]. */
+/** Reads user name and password from SASL: PLAIN, or AMQPLAIN for clients that send only that [C-6.3]. */
 import { decodeMethod, type Fields, METHOD } from './wire/codec.ts';
 
 export interface SaslCredential {
@@ -8,20 +8,20 @@ export interface SaslCredential {
 
 export const MECHANISMS = 'PLAIN AMQPLAIN';
 
-/** Undefined for a mechanism that is not offered, or a response that is malformed. */
+/** Returns undefined for a mechanism that is not offered or a malformed response. */
 export function readSasl(mechanism: string, response: Buffer): SaslCredential | undefined {
   if (mechanism === 'PLAIN') return readPlain(response);
   return mechanism === 'AMQPLAIN' ? readAmqplain(response) : undefined;
 }
 
-/** authzid NUL user NUL password; an authzid is refused, as RabbitMQ does. */
+/** authzid NUL user NUL password; a non-empty authzid is rejected, as in RabbitMQ. */
 function readPlain(response: Buffer): SaslCredential | undefined {
   const [authzid, username, password, ...rest] = response.toString('utf8').split('\0');
   if (authzid !== '' || !username || password === undefined || rest.length > 0) return undefined;
   return { username, password };
 }
 
-/** A field table without its length: LOGIN and PASSWORD. Read as the client-properties of a start-ok. */
+/** A field table without length, with LOGIN and PASSWORD. Decoded as the client-properties of a start-ok. */
 function readAmqplain(response: Buffer): SaslCredential | undefined {
   const table = Buffer.alloc(4 + response.length + 6);
   table.writeUInt32BE(response.length, 0);

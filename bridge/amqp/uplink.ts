@@ -1,4 +1,4 @@
-/** What a connection has under way to its object: publishes and requests without an answer, acks that gather, credit. */
+/** A connection's traffic to its object: unanswered publishes and requests, collected acks, credit. */
 import { LIMIT } from '../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../protocol/link/vhost.ts';
@@ -10,12 +10,12 @@ import type { Content } from './content.ts';
 import { AmqpError, connectionError } from './wire/amqp-error.ts';
 import { METHOD } from './wire/codec.ts';
 
-/** Drained bytes are told in steps: an eighth of the delivery window. */
+/** Drained bytes are reported in steps of this size: an eighth of the delivery window. */
 const CREDIT_STEP_BYTES = 128 * 1024;
-/** A frame of them stays far below what a link message may hold. */
+/** Keeps a settle frame far below the size limit of a link message. */
 const MAX_LEASES_PER_FRAME = 5_000;
 
-/** What a client is told when its link has ended: 320, so that it comes back (rule 7). */
+/** The error that closes a client whose link has ended: 320, so that it reconnects (rule 7). */
 export function linkEnd(code: number): AmqpError {
   const texts: Record<number, string> = {
     [CLOSE_CODES.revoked]: 'the API key was revoked',
@@ -40,7 +40,7 @@ export class Uplink {
   readonly #events: Pick<ConnectionEvents, 'settled'>;
   readonly #answers = new Map<number, (answer: VhostLinkDown) => void>();
   readonly #publishes = new Map<number, OpenPublish>();
-  /** Those over the key's rate: emergencies overtake them. */
+  /** Publishes over the key's rate; emergencies overtake them. */
   readonly #held = new Held<PublishFrame>((frame, seq) => this.#link.send(frame, seq));
   #openPublishBytes = 0;
   #whenSettled: (() => void) | undefined;
@@ -48,7 +48,7 @@ export class Uplink {
   #drainedBytes = 0;
   #toldDrainedBytes = 0;
 
-  /** `schedule` asks for a `flush` at the end of this turn. */
+  /** `schedule` must cause a `flush` at the end of this turn. */
   constructor(
     link: ObjectLink<VhostLinkUp>,
     schedule: () => void,
@@ -59,22 +59,22 @@ export class Uplink {
     this.#events = events;
   }
 
-  /** The version of the frames that the edge reads. */
+  /** The link version of the edge: which frames it reads. */
   get version(): number {
     return this.#link.version;
   }
 
-  /** Publishes over the rate fill what may wait of them: no more is taken until some have gone. */
+  /** The maximum number of publishes is held: no further ones are accepted until some have been sent. */
   get isOverRate(): boolean {
     return this.#held.size >= LIMIT.heldPublishes;
   }
 
-  /** Some publishes wait for their rate. */
+  /** Some publishes are held because they are over the rate. */
   get isHolding(): boolean {
     return this.#held.size > 0;
   }
 
-  /** So much is unanswered that no more of the client should be read. */
+  /** So much is unanswered that the client should not be read. */
   get isFull(): boolean {
     return (
       this.#answers.size >= LIMIT.openRequests ||
@@ -89,7 +89,7 @@ export class Uplink {
     this.#link.send(frame);
   }
 
-  /** Sends a frame that carries its own sequence and hands its answer over. */
+  /** Sends a frame with a new sequence and passes its answer to `onAnswer`. */
   request(build: (seq: number) => VhostLinkUp, onAnswer: (answer: VhostLinkDown) => void): void {
     this.flush();
     const seq = this.#link.nextSeq();
@@ -108,7 +108,7 @@ export class Uplink {
     else this.#held.add(seq, frame);
   }
 
-  /** Gathered until the turn ends: one frame for a whole read's acks. */
+  /** Collects leases until the end of the turn, so that all acks from one read travel in one frame. */
   settle(outcome: SettleOutcome, leases: readonly number[]): void {
     if (leases.length === 0) return;
     if (this.#settling?.outcome !== outcome) this.flush();
@@ -117,7 +117,7 @@ export class Uplink {
     this.#schedule();
   }
 
-  /** Sends the acks that have gathered. */
+  /** Sends the collected acks. */
   flush(): void {
     const settling = this.#settling;
     this.#settling = undefined;
@@ -128,7 +128,7 @@ export class Uplink {
     }
   }
 
-  /** Bytes of deliveries that are off the window: the client's socket took them, or they went nowhere. */
+  /** Frees `bytes` of the delivery window: the client's socket took them, or they were discarded. */
   drained(bytes: number): void {
     this.#drainedBytes += bytes;
     if (this.#drainedBytes - this.#toldDrainedBytes < CREDIT_STEP_BYTES) return;
@@ -136,7 +136,7 @@ export class Uplink {
     this.send({ kind: 'credit', drainedBytes: this.#drainedBytes });
   }
 
-  /** Hands an answer to who waits for it. */
+  /** Passes an answer to the callback of its request or publish. */
   take(frame: Exclude<VhostLinkDown, { kind: 'deliver' | 'cancelled' }>): void {
     switch (frame.kind) {
       case 'stored':
@@ -162,7 +162,7 @@ export class Uplink {
     }
   }
 
-  /** Calls that once all that was published and asked has its outcome: whether it is over the rate, its object has yet to say. */
+  /** Calls `done` once every publish and request has its outcome, held publishes included. */
   whenSettled(done: () => void): void {
     this.#whenSettled = done;
     this.#settleAll();
@@ -205,7 +205,7 @@ export class Uplink {
   }
 }
 
-/** UTF-8 travels as text; other bytes as base64, so that nothing is lost on the way to the dead-letter queue. */
+/** UTF-8 travels as text, other bodies as base64, so that a dead-lettered body keeps all its bytes. */
 function readBody(bytes: Buffer): { body: string; encoding: 'utf8' | 'base64' } {
   const text = bytes.toString('utf8');
   const isUtf8 = !text.includes('\ufffd') || Buffer.from(text, 'utf8').equals(bytes);

@@ -1,7 +1,7 @@
 /**
- * The MQTT protocol itself is Aedes; this file is where it meets a device's link. A CONNECT dials, a PUBLISH is
- * acknowledged when its site has stored it, and nothing is ever routed between clients. Aedes sends PUBACK after
- * `authorizePublish` and before `publish`: storing happens inside that hook.
+ * The MQTT engine: Aedes implements the protocol, this file connects it to the links of devices. A CONNECT
+ * dials, a PUBLISH is acknowledged when the Site has stored it, and nothing is ever routed between clients.
+ * Aedes sends PUBACK after `authorizePublish` and before `publish`, so a message is stored inside that hook.
  */
 import type { Duplex } from 'node:stream';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
@@ -22,22 +22,22 @@ import { SizeGate } from './size-gate.ts';
 export type DeviceDial = (
   credential: DeviceCredential,
   origin: Origin,
-  /** Whether the client has gone meanwhile. */
+  /** Whether the client has disconnected during the dial. */
   isGone: () => boolean,
 ) => Promise<DialResult<DeviceLinkUp, DeviceLinkDown>>;
 
-/** Of each connection either `refused` or, once it has a session, `closed` is told in the end. */
+/** Every connection ends with one event: `closed` if it had a session, otherwise `refused`. */
 export interface MqttEvents {
   opened(origin: Origin): void;
   closed(origin: Origin, why: string, reason: EndReason): void;
   refused: Refused;
   published(): void;
-  /** Publishes that came to that. */
+  /** Publishes with this result, and how many. */
   settled(result: PublishResult, count: number): void;
   commanded(): void;
 }
 
-/** How often sessions are looked at for clients that send nothing. */
+/** How often sessions are checked for clients that send nothing. */
 const QUIET_CHECK_MS = 5_000;
 
 export class MqttEngine {
@@ -70,7 +70,7 @@ export class MqttEngine {
       authorizePublish: (client, packet, done) => this.#publish(client, packet, done),
       authorizeSubscribe: (client, subscription, done) => {
         if (/[\0\ufffd]/.test(subscription.topic)) {
-          done(new Error('a topic that is no text'));
+          done(new Error('the topic contains NUL or is not UTF-8'));
           return;
         }
         const session = this.#sessions.get(client);
@@ -93,7 +93,7 @@ export class MqttEngine {
     });
     this.#aedes.on('clientDisconnect', (client) => this.#end(client, 'client closed', 'client'));
     this.#aedes.on('clientError', (client, error) => {
-      // A session ends with its disconnect, which follows: until then a will may still be stored.
+      // The session ends with the disconnect event that follows; until then a will may still be stored.
       this.#failed(client, error.message, streamReason(error));
     });
     this.#aedes.on('connectionError', (client, error) =>
@@ -106,7 +106,7 @@ export class MqttEngine {
     this.#quietCheck = setInterval(() => this.#checkQuiet(Date.now()), QUIET_CHECK_MS);
   }
 
-  /** Takes a client's decrypted stream. */
+  /** Accepts a client's decrypted stream. */
   accept(stream: Duplex, address: string, certificate?: ClientCertificate): void {
     const gated = new SizeGate(stream, (why, reason) => this.#failed(client, why, reason));
     gated.on('error', () => {});
@@ -119,7 +119,7 @@ export class MqttEngine {
     const client = this.#aedes.handle(gated);
   }
 
-  /** Closes every client; they come back to another bridge. */
+  /** Closes every client; the clients reconnect to another bridge. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     clearInterval(this.#quietCheck);
@@ -128,7 +128,7 @@ export class MqttEngine {
       session.link.close();
     }
     await new Promise<void>((resolve) => this.#aedes.close(() => resolve()));
-    // Those that have not finished their CONNECT are no clients of its yet.
+    // Aedes does not know the connections that have not finished their CONNECT.
     for (const gate of this.#gates) gate.destroy();
   }
 
@@ -199,9 +199,10 @@ export class MqttEngine {
     const seq = session.link.nextSeq();
     const frame: PublishFrame = { kind: 'publish', seq, topic, payload: packet.payload.toString('utf8') };
     const settle = (outcome: 'stored' | 'refused') => {
-      // MQTT 3.1.1 has no negative acknowledgement: what was refused gets none, and comes again with a new session.
+      // MQTT 3.1.1 has no negative acknowledgement: with QoS 0 Aedes sends none, and the client sends the
+      // message again in its next session.
       if (outcome === 'refused') packet.qos = 0;
-      // Aedes keeps a QoS 2 packet until its PUBREL: its payload is where it belongs.
+      // Aedes keeps a QoS 2 packet until its PUBREL; the payload is no longer needed.
       packet.payload = Buffer.alloc(0);
       done(null);
     };
@@ -250,7 +251,10 @@ export class MqttEngine {
     );
   }
 
-  /** [C-3.10] A site is told when nothing came from a client for too long, no ping either, and when something does. */
+  /**
+   * [C-3.10] Notifies the Site when a client has sent nothing, not even a ping, for `CLIENT_QUIET_MS`, and
+   * when it sends again.
+   */
   #checkQuiet(now: number): void {
     for (const [client, session] of this.#sessions) {
       noteLull(session, now);
@@ -265,7 +269,7 @@ export class MqttEngine {
     }
   }
 
-  /** What ends the client's connection: its session's end tells it, or nothing ever was one. */
+  /** Records why a connection ends: reported with the end of its session, or at once if it never had one. */
   #failed(client: Client, why: string, reason: OwnReason): void {
     const session = this.#sessions.get(client);
     if (session) session.end = { why, reason };
@@ -276,7 +280,7 @@ export class MqttEngine {
     const session = this.#sessions.get(client);
     if (!session) return;
     this.#sessions.delete(client);
-    // Nobody waits for them any more, but each holds its packet until it is told.
+    // The client is gone, but Aedes holds each packet in memory until its callback runs.
     for (const { settle } of session.waiting.values()) settle('refused');
     session.waiting.clear();
     session.held.stop();
@@ -286,7 +290,7 @@ export class MqttEngine {
   }
 }
 
-/** Aedes looks for its client's life in packets that it reads; there are none while it waits for us. */
+/** Aedes restarts the keep-alive timer with each packet; it reads none while publishes are held. */
 function refreshKeepAlive(client: Client): void {
   (client as unknown as { _keepaliveTimer: NodeJS.Timeout | null })._keepaliveTimer?.refresh();
 }

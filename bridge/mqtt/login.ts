@@ -1,4 +1,4 @@
-/** Who a client says that it is, by what its listener asks for: a token, or a certificate (spec: Device MQTT; [C-3.3]). */
+/** The identity that a client claims, by token or by certificate (spec: Device MQTT; [C-3.3]). */
 import type { AuthenticateError, Client, ConnectPacket } from 'aedes';
 import { isUuid } from '../../protocol/ids.ts';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -12,8 +12,8 @@ export const CONNACK = { unavailable: 3, malformed: 4, refused: 5 } as const;
 const IDENTIFIER_REJECTED = Buffer.from([0x20, 2, 0, 2]);
 
 /**
- * A client id opens nothing and evicts nobody: each connection has its own, and no state of an earlier one. The error is
- * why it does not connect.
+ * Replaces the client id and drops stored session state: a client id grants nothing and evicts no other
+ * session. Returns an error if the client may not connect.
  */
 export function prepareConnect(
   { conn }: Client,
@@ -21,9 +21,9 @@ export function prepareConnect(
   { connection }: Origin,
 ): Error | undefined {
   if (!packet.clientId && !packet.clean) {
-    // [MQTT-3.1.3-8] Aedes itself does not answer this one.
+    // [MQTT-3.1.3-8] Aedes itself does not answer this case.
     conn.write(IDENTIFIER_REJECTED);
-    return new Error('an empty client id with a kept session');
+    return new Error('an empty client id requires a clean session');
   }
   packet.clientId = connection;
   packet.clean = true;
@@ -32,7 +32,7 @@ export function prepareConnect(
   return undefined;
 }
 
-/** What a device logs in with; `fingerprint`: of its certificate, empty for a token. */
+/** The credential of a device; `fingerprint` is that of its certificate, empty with a token. */
 export interface DeviceCredential {
   username: string;
   password: string;
@@ -56,15 +56,16 @@ function tokenLogin(username: string | undefined, password: string | undefined):
   return { deviceId, credential: { username: deviceId, password, fingerprint: '' } };
 }
 
-/** [C-3.3] Its name is in the certificate: a user name says the same or nothing, a password is ignored. */
+/** [C-3.3] The certificate names the device: a user name must match or be absent, a password is ignored. */
 function certifiedLogin(
   { commonName, fingerprint }: ClientCertificate,
   username: string | undefined,
 ): Login | AuthenticateError {
   const deviceId = commonName.toLowerCase();
-  if (!isUuid(deviceId)) return authenticateError(CONNACK.refused, 'a certificate of no device');
+  if (!isUuid(deviceId))
+    return authenticateError(CONNACK.refused, 'the common name of the certificate is not a device id');
   if (username && username.toLowerCase() !== deviceId)
-    return authenticateError(CONNACK.refused, "another device's certificate");
+    return authenticateError(CONNACK.refused, 'the user name is not that of the certificate');
   return { deviceId, credential: { username: deviceId, password: '', fingerprint } };
 }
 

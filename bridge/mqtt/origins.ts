@@ -1,4 +1,4 @@
-/** Where each connection comes from; who never gets a session is told of once. */
+/** The origin of each MQTT connection. A connection that never gets a session is reported once. */
 import { randomUUID } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import type { RefusalReason } from '../reasons.ts';
@@ -6,18 +6,18 @@ import { loginReason, type NoLink, wordsOf } from '../refusal.ts';
 import type { ClientCertificate } from '../tls.ts';
 
 export interface Origin {
-  /** What log and edge name the connection by. */
+  /** Connection id in the log and at the edge. */
   readonly connection: string;
   readonly address: string;
-  /** Where its listener asks for one. */
+  /** Only on the listener that requires certificates. */
   readonly certificate: ClientCertificate | undefined;
-  /** As it says, or its certificate; empty before it does. */
+  /** From the certificate or from CONNECT; empty until known. */
   username: string;
-  /** It has a session, or was told of. */
+  /** The connection got a session, or its rejection was reported. */
   isSettled: boolean;
 }
 
-/** `code`: of the edge's answer. */
+/** `code` is the error code in the edge's answer. */
 export type Refused = (origin: Origin, why: string, reason: RefusalReason, code?: string) => void;
 
 export class Origins {

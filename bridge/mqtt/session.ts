@@ -1,4 +1,4 @@
-/** One device's session as the engine keeps it. */
+/** The session of one device, and the notifications about it that the bridge sends to the Site. */
 import type { DeviceLinkDown, DeviceLinkUp } from '../../protocol/link/device.ts';
 import { LULL_MS } from '../../protocol/link/live.ts';
 import type { Held } from '../held.ts';
@@ -8,42 +8,42 @@ import type { Origin } from './origins.ts';
 
 export type PublishFrame = Extract<DeviceLinkUp, { kind: 'publish' }>;
 
-/** A publish that waits for the site's word. */
+/** A publish that the Site has not answered yet. */
 interface Waiting {
   frame: PublishFrame;
   settle: (outcome: 'stored' | 'refused') => void;
 }
 
-/** One device's session: its link, and what waits for the site's word. */
+/** The session of one device: its link and its unanswered publishes. */
 export interface Session {
   deviceId: string;
   link: Link<DeviceLinkUp, DeviceLinkDown>;
   waiting: Map<number, Waiting>;
-  /** Publishes over the device's rate. Its client is read no further while they wait. */
+  /** Publishes over the device's rate. The client is not read while any are held. */
   held: Held<PublishFrame>;
-  /** Nothing has come from the client for so long that the site was told. */
+  /** The Site was notified that nothing came from the client for `CLIENT_QUIET_MS`. */
   quiet: boolean;
-  /** When it last published, or its site was last told that it does not. */
+  /** When the client last published, or the Site was last notified that it does not. */
   spokeMs: number;
-  /** How often it tried topics that are not its own: so many are told of. */
+  /** How often the client used a topic that is not its own; the first `MAX_STRAYED` times are reported. */
   strayed: number;
   origin: Origin;
-  /** What went wrong, when the client did not just leave. */
+  /** What went wrong, if the client did not simply disconnect. */
   end?: { why: string; reason: EndReason };
 }
 
-/** So many of a session are told of. */
+/** Uses of foreign topics that are reported per session. */
 const MAX_STRAYED = 10;
 const MAX_TOPIC_CHARS = 256;
 
-/** Tells its site that the client publishes nothing [C-8.2]. */
+/** Notifies the Site when the client has published nothing for `LULL_MS` [C-8.2]. */
 export function noteLull(session: Session, now: number): void {
   if (now - session.spokeMs < LULL_MS || session.link.version < 4) return;
   session.spokeMs = now;
   session.link.send({ kind: 'lull' });
 }
 
-/** Its site keeps it for whoever looks why the device is not heard [C-3.8]. */
+/** Reports the use of a foreign topic to the Site, for the diagnostics of the device [C-3.8]. */
 export function noteStrayed(session: Session, topic: string, act: 'publish' | 'subscribe'): void {
   session.strayed += 1;
   if (session.link.version < 3 || session.strayed > MAX_STRAYED) return;

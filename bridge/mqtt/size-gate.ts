@@ -1,18 +1,19 @@
 /**
- * What stands in front of the MQTT engine: it reads fixed headers only, and closes at the header what is too large,
- * starts with anything but CONNECT, or never finishes its CONNECT. Aedes itself has no such limit.
+ * The gate in front of the MQTT engine, because Aedes itself has no such limits. Reads only fixed headers,
+ * and closes a connection at the header of a packet that is too large, if it does not begin with CONNECT, or
+ * if CONNECT does not arrive completely in time.
  */
 import { Duplex } from 'node:stream';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { OwnReason } from '../reasons.ts';
 
 const CONNECT = 1;
-/** Well within the shortest keep-alive, of one second. */
+/** Shorter than the shortest keep-alive, which is one second. */
 const HELD_BEAT_MS = 500;
 
 type Verdict = { ok: true } | { ok: false; why: string };
 
-/** Follows packet boundaries through a byte stream without keeping the bytes. */
+/** Follows packet boundaries through a byte stream without storing the bytes. */
 export class PacketGate {
   #sawConnect = false;
   #connectDone = false;
@@ -21,7 +22,7 @@ export class PacketGate {
   /** The length bytes of a header read so far; undefined between headers. */
   #header: { type: number; length: number; shift: number } | undefined;
 
-  /** Whether the first packet, a CONNECT, has come whole. */
+  /** Whether the first packet, a CONNECT, has arrived completely. */
   get connectDone(): boolean {
     return this.#connectDone;
   }
@@ -46,7 +47,7 @@ export class PacketGate {
   #takeHeaderByte(byte: number): Verdict {
     if (!this.#header) {
       const type = byte >>> 4;
-      if (!this.#sawConnect && type !== CONNECT) return { ok: false, why: 'the first packet is no CONNECT' };
+      if (!this.#sawConnect && type !== CONNECT) return { ok: false, why: 'the first packet is not CONNECT' };
       if (this.#sawConnect && type === CONNECT) return { ok: false, why: 'a second CONNECT' };
       this.#header = { type, length: 0, shift: 0 };
       return { ok: true };
@@ -58,7 +59,8 @@ export class PacketGate {
       return header.shift >= 28 ? { ok: false, why: 'a malformed packet length' } : { ok: true };
     }
     const limit = header.type === CONNECT ? LIMIT.mqttConnectBytes : LIMIT.mqttPacketBytes;
-    if (header.length > limit) return { ok: false, why: `a packet of ${header.length} bytes` };
+    if (header.length > limit)
+      return { ok: false, why: `packet of ${header.length} bytes exceeds the limit of ${limit}` };
     this.#sawConnect = true;
     this.#remaining = header.length;
     this.#header = undefined;
@@ -74,9 +76,9 @@ export class SizeGate extends Duplex {
   #lastByteMs = Date.now();
   #isHeld = false;
   #heldBeat: NodeJS.Timeout | undefined;
-  /** Whether the broker takes more. */
+  /** Whether the broker accepts more bytes. */
   #isWanted = true;
-  /** Told of the next bytes, once. */
+  /** Called once, when the client next sends bytes. */
   #onBytes: (() => void) | undefined;
 
   constructor(stream: Duplex, onRefused: (why: string, reason: OwnReason) => void) {
@@ -104,7 +106,7 @@ export class SizeGate extends Duplex {
     stream.on('drain', () => this.#drained());
   }
 
-  /** Reads the client no further, or goes on. `onHeld` comes on and on meanwhile: it is we who keep it silent. */
+  /** Stops or resumes reading the client; calls `onHeld` repeatedly while reading is stopped. */
   hold(isHeld: boolean, onHeld: () => void): void {
     clearInterval(this.#heldBeat);
     this.#isHeld = isHeld;
@@ -114,12 +116,12 @@ export class SizeGate extends Duplex {
     } else if (this.#isWanted) this._read();
   }
 
-  /** For how long the client has sent nothing; 0 while it is we who do not read it. */
+  /** Milliseconds since the client last sent anything; 0 while the bridge does not read it. */
   quietMs(now: number): number {
     return this.#stream.isPaused() ? 0 : now - this.#lastByteMs;
   }
 
-  /** Calls that once, when the client sends anything. */
+  /** Calls `onBytes` once, when the client next sends anything. */
   untilBytes(onBytes: () => void): void {
     this.#onBytes = onBytes;
   }
@@ -140,14 +142,14 @@ export class SizeGate extends Duplex {
   }
 
   override _read(): void {
-    // A client that we did not read was not quiet.
+    // The time in which the bridge did not read does not count as quiet.
     if (this.#stream.isPaused()) this.#lastByteMs = Date.now();
     this.#isWanted = true;
     if (!this.#isHeld) this.#stream.resume();
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    if (this.#stream.destroyed) done(new Error('the client is gone'));
+    if (this.#stream.destroyed) done(new Error('the client has disconnected'));
     else if (this.#stream.write(chunk)) done();
     else this.#onDrain = done;
   }

@@ -3,8 +3,8 @@
  *
  *     cc -O2 -Wall -o device device.c -lmosquitto -lcjson -lcurl -lcrypto && ./device PACKAGE.json
  *
- * See device.py: PACKAGE.json is fetched, once, with SITEWIRE_URL, SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN; telemetry goes
- * each SITEWIRE_INTERVAL seconds. It runs until it is stopped.
+ * As device.py: a missing PACKAGE.json is fetched once, with SITEWIRE_URL, SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN.
+ * Telemetry is sent every SITEWIRE_INTERVAL seconds. The program runs until it is stopped.
  */
 #include <cjson/cJSON.h>
 #include <curl/curl.h>
@@ -22,7 +22,7 @@
 enum { REMEMBERED = 256 };
 static const char *file, *url, *device, *secret;
 static cJSON *own, *security;
-static char remembered[REMEMBERED][64]; /* cmdIds: a command comes at least once and is done once */
+static char remembered[REMEMBERED][64]; /* cmdIds: a command may arrive several times and is executed once */
 static unsigned done_count;
 static int is_refused, is_connected;
 
@@ -46,7 +46,7 @@ static void new_nonce(char *out) {
   unsigned char bytes[16];
   RAND_bytes(bytes, sizeof bytes), hex(bytes, sizeof bytes, out);
 }
-/* The file whole or not at all, and nobody else's: it holds the secret. */
+/* Writes the whole file or nothing. Only its owner can read it: it contains the secret. */
 static void keep(void) {
   char name[512], *text = cJSON_PrintUnformatted(own);
   snprintf(name, sizeof name, "%s.new", file);
@@ -54,7 +54,7 @@ static void keep(void) {
   if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)) exit(1);
   close(fd), rename(name, file), free(text);
 }
-/* The JSON of a POST that was answered 200; NULL otherwise. */
+/* Sends a POST; returns the JSON of an answer 200, otherwise NULL. */
 static cJSON *post(const char *path, const char *body, const char *bearer) {
   char address[512], authorization[4096], *answer = NULL;
   size_t length = 0;
@@ -74,7 +74,7 @@ static cJSON *post(const char *path, const char *body, const char *bearer) {
   if (!json) fprintf(stderr, "%s answered %ld %s\n", path, status, answer);
   return free(answer), json;
 }
-/* The characters of a member as they came, without the whitespace outside strings: what is signed. */
+/* The characters of a member as received, without whitespace outside strings: this text is signed. */
 static char *member(const char *text, const char *name) {
   char key[64], *out = malloc(strlen(text) + 1), *to = out;
   int depth = 0, quoted = 0;
@@ -92,7 +92,7 @@ static char *member(const char *text, const char *name) {
 }
 static const char *topic(const char *name) { return text_of(item(item(own, "mqtt"), "topics"), name); }
 static void publish(struct mosquitto *client, const char *name, const char *payload) {
-  int mid = 0; /* the library sends it again, the very same characters, where no PUBACK came */
+  int mid = 0; /* the library resends the same characters if no PUBACK arrives */
   mosquitto_publish(client, &mid, topic(name), (int)strlen(payload), payload, 1, false);
   printf("{\"event\":\"sent\",\"topic\":\"%s\",\"mid\":%d}\n", name, mid);
 }
@@ -107,7 +107,7 @@ static void take_token(struct mosquitto *client, const cJSON *given) {
   if (!text_of(given, "token")) return;
   cJSON_ReplaceItemInObject(security, "mqttToken", cJSON_CreateString(text_of(given, "token")));
   cJSON_ReplaceItemInObject(security, "tokenExpiresAt", cJSON_CreateString(text_of(given, "expiresAt"))), keep();
-  mosquitto_username_pw_set(client, device, text_of(security, "mqttToken")); /* from the next connect on */
+  mosquitto_username_pw_set(client, device, text_of(security, "mqttToken")); /* used from the next connect on */
   printf("{\"event\":\"refreshed\"}\n");
 }
 static void on_message(struct mosquitto *client, void *unused, const struct mosquitto_message *got) {
@@ -139,7 +139,7 @@ static void on_connect(struct mosquitto *client, void *unused, int code) {
   if (code == 0) mosquitto_subscribe(client, NULL, topic("commands"), 1);
 }
 static void on_publish(struct mosquitto *client, void *unused, int mid) { printf("{\"event\":\"stored\",\"mid\":%d}\n", mid); }
-/* The token is gone: another one, by the secret alone. */
+/* Gets a new token with the secret, because the current token was rejected. */
 static void renew(struct mosquitto *client) {
   char nonce[33], text[256], sig[65], body[256], path[128];
   long long ts = now_ms();

@@ -4,9 +4,10 @@
  *
  *     device.mjs PACKAGE.json
  *
- * PACKAGE.json is the device's provisioning package. Where it is not there yet it is fetched, once, with SITEWIRE_URL,
- * SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN. It then sends telemetry each SITEWIRE_INTERVAL seconds, obeys signed commands,
- * takes the tokens that it is sent, and asks for one by its secret where it has none that is good. It runs until it is stopped.
+ * PACKAGE.json is the device's provisioning package. If the file does not exist, the program fetches it once,
+ * with SITEWIRE_URL, SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN. Then it sends telemetry every
+ * SITEWIRE_INTERVAL seconds, executes signed commands, stores the tokens that the platform sends, and renews
+ * its token with its secret when the token is rejected. It runs until it is stopped.
  */
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -30,7 +31,7 @@ async function post(path, body, headers = {}) {
   return await response.json();
 }
 
-/** Whole or not at all, and nobody else's: it holds the secret. */
+/** Writes the whole file or nothing. Only its owner can read it: it contains the secret. */
 function keep(device) {
   writeFileSync(`${FILE}.new`, JSON.stringify(device), { mode: 0o600 });
   renameSync(`${FILE}.new`, FILE);
@@ -43,14 +44,14 @@ if (!existsSync(FILE)) {
 const own = JSON.parse(readFileSync(FILE, 'utf8'));
 const { deviceId, security } = own;
 const { topics } = own.mqtt;
-/** By cmdId, of the last thousand: a command comes at least once and is done once. */
+/** Outcomes of the last thousand commands by cmdId: a command may arrive several times and is executed once. */
 const outcomes = new Map();
 
 function sign(...fields) {
   return createHmac('sha256', security.hmacSecret).update(fields.join('|')).digest('hex');
 }
 
-/** The characters of a member as they came, without the whitespace outside strings: what is signed. */
+/** The characters of a member as received, without whitespace outside strings: this text is signed. */
 function member(text, name) {
   let out = '';
   let depth = 0;
@@ -70,7 +71,7 @@ function member(text, name) {
   throw new Error(`no ${name}`);
 }
 
-/** Sent again, the very same characters, until the platform has stored it. */
+/** Resends the same characters until the platform has stored the message. */
 function publish(name, payload) {
   const send = () =>
     client.publish(topics[name], payload, { qos: 1 }, (error) => {
@@ -86,12 +87,12 @@ function acknowledge(cmdId, status) {
   publish('ack', JSON.stringify({ cmdId, status, ts, sig: sign(deviceId, cmdId, ts, status) }));
 }
 
-/** What this device does; false: it cannot. */
+/** Executes a command; false: the device cannot. */
 function obey({ action, payload }) {
   if (action === 'TOKEN_REFRESH') {
     Object.assign(security, { mqttToken: payload.token, tokenExpiresAt: payload.expiresAt });
     keep(own);
-    // From the next connect on.
+    // Used from the next connect on.
     client.options.password = payload.token;
     say('refreshed', { expiresAt: payload.expiresAt });
   }
@@ -116,7 +117,7 @@ function onCommand(text) {
   acknowledge(cmdId, outcomes.get(cmdId));
 }
 
-/** The token is gone: another one, by the secret alone. */
+/** Gets a new token with the secret, because the current token was rejected. */
 async function renew() {
   const ts = Date.now();
   const nonce = randomUUID();
@@ -148,7 +149,7 @@ const client = connect({
   clean: true,
   keepalive: 60,
   reconnectPeriod: 1_000,
-  // CONNACK 3 means: try again.
+  // CONNACK code 3 means: try again.
   reconnectOnConnackError: true,
 });
 client.on('connect', () => {

@@ -3,10 +3,11 @@
 
     device.py PACKAGE.json
 
-PACKAGE.json is the device's provisioning package. Where it is not there yet it is fetched, once, with SITEWIRE_URL,
-SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN. It then sends telemetry each SITEWIRE_INTERVAL seconds, obeys signed commands, takes the
-tokens that it is sent, and asks for one by its secret where it has none that is good. It runs until it is stopped. What a device of
-yours measures and does goes where `readings` and `do` are: gateway.py brings those of a gateway.
+PACKAGE.json is the device's provisioning package. If the file does not exist, the program fetches it once, with
+SITEWIRE_URL, SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN. Then it sends telemetry every SITEWIRE_INTERVAL seconds,
+executes signed commands, stores the tokens that the platform sends, and renews its token with its secret when the token
+is rejected. It runs until it is stopped. Replace `readings` and `do` by what your device measures and does; gateway.py
+has those of a gateway.
 """
 import hashlib
 import hmac
@@ -27,7 +28,7 @@ INTERVAL = float(os.environ.get("SITEWIRE_INTERVAL", "5"))
 
 
 def say(what, **details):
-    # One write: print's line and its end are two, and two threads say something.
+    # A single write, because two threads print: `print` writes the line and its end separately.
     os.write(1, (json.dumps({"event": what, **details}) + "\n").encode())
 
 
@@ -39,7 +40,7 @@ def post(path, body, headers=None):
 
 
 def keep(package):
-    """Whole or not at all, and nobody else's: it holds the secret."""
+    """Writes the whole file or nothing. Only its owner can read it: it contains the secret."""
     with open(os.open(FILE + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(package, file)
     os.replace(FILE + ".new", FILE)
@@ -57,7 +58,7 @@ package = load()
 device = package["deviceId"]
 security = package["security"]
 topics = package["mqtt"]["topics"]
-outcomes = {}  # by cmdId, of the last thousand: a command comes at least once and is done once
+outcomes = {}  # by cmdId, the last thousand: a command may arrive several times and is executed once
 changed = threading.Event()
 
 
@@ -75,7 +76,7 @@ def compact(value):
 
 
 def member(text, name):
-    """The characters of a member as they came, without the whitespace outside strings: what is signed."""
+    """The characters of a member as received, without whitespace outside strings: this text is signed."""
     out, depth, quoted, at = [], 0, False, text.index(f'"{name}":') + len(name) + 3
     while at < len(text):
         char = text[at]
@@ -96,7 +97,7 @@ def member(text, name):
 
 
 def publish(name, payload):
-    """paho sends it again, the very same characters, where no PUBACK came."""
+    """paho resends the same characters if no PUBACK arrives."""
     say("sent", topic=name, mid=client.publish(topics[name], payload, qos=1).mid)
 
 
@@ -106,7 +107,7 @@ def acknowledge(command, status):
 
 
 def do(_action, _payload):
-    """What this device does; False: it cannot."""
+    """Executes a command; False: the device cannot."""
     return True
 
 
@@ -118,7 +119,7 @@ def take_token(given):
     security["mqttToken"] = given["token"]
     security["tokenExpiresAt"] = given["expiresAt"]
     keep(package)
-    client.username_pw_set(device, security["mqttToken"])  # from the next connect on
+    client.username_pw_set(device, security["mqttToken"])  # used from the next connect on
     say("refreshed", expiresAt=security["tokenExpiresAt"])
     return True
 
@@ -126,7 +127,7 @@ def take_token(given):
 def obey(action, payload):
     try:
         return take_token(payload) if action == "TOKEN_REFRESH" else do(action, payload)
-    except (KeyError, TypeError, ValueError) as error:  # it was signed, and is not what we know by that name
+    except (KeyError, TypeError, ValueError) as error:  # signed correctly, but its payload is not as expected
         say("not done", action=action, error=repr(error))
         return False
 
@@ -146,7 +147,7 @@ def on_message(_client, _userdata, message):
         outcomes[command["cmdId"]] = "COMPLETED" if obey(action, payload) else "FAILED"
         if len(outcomes) > 1000:
             del outcomes[next(iter(outcomes))]
-        changed.set()  # what it did is told at once, not at the next round
+        changed.set()  # send new readings now, not after the interval
     acknowledge(command, outcomes[command["cmdId"]])
 
 
@@ -159,7 +160,7 @@ def on_connect(_client, _userdata, _flags, code):
 
 
 def renew():
-    """The token is gone: another one, by the secret alone."""
+    """Gets a new token with the secret, because the current token was rejected."""
     ts, nonce = now(), str(uuid.uuid4())
     body = {"ts": ts, "nonce": nonce, "sig": sign(device, ts, nonce, "RENEW")}
     try:
@@ -172,7 +173,7 @@ def telemetry():
     ts, nonce = now(), str(uuid.uuid4())
     data = compact(readings())
     sig = sign(device, ts, nonce, data)
-    # The very characters that were signed.
+    # Formatted by hand, so that exactly the signed characters are sent.
     return '{"ts":%d,"nonce":"%s","data":%s,"sig":"%s"}' % (ts, nonce, data, sig)
 
 

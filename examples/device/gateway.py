@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A gateway in Python: device.py beside it talks (connection, signatures, acknowledgements, tokens), this file obeys.
+"""A gateway in Python: device.py does connection, signatures, acknowledgements and tokens, this file executes commands.
 
     gateway.py PACKAGE.json
 
-See device.py for PACKAGE.json and the settings. The plant behind it is made up, a load of 12 kW with a battery and PV: where it
-reads and sets them is where your meters and inverters go. Their names are those of the plant that `npm start` seeds, or
-SITEWIRE_BATTERY, SITEWIRE_PV, SITEWIRE_METER and SITEWIRE_CHARGER.
+See device.py for PACKAGE.json and the settings. The plant is simulated: a load of 12 kW with a battery and PV. Replace
+the code that reads and sets them by access to your meters and inverters. The sub-devices are those of the plant that
+`npm start` seeds; set other names with SITEWIRE_BATTERY, SITEWIRE_PV, SITEWIRE_METER and SITEWIRE_CHARGER.
 """
 import json
 import os
@@ -18,25 +18,25 @@ import device
 BATTERY = os.environ.get("SITEWIRE_BATTERY", "BESS-1")
 PV = os.environ.get("SITEWIRE_PV", "FVE-1")
 METER = os.environ.get("SITEWIRE_METER", "METER-1")
-CHARGER = os.environ.get("SITEWIRE_CHARGER", "EV-1")  # nobody charges there
+CHARGER = os.environ.get("SITEWIRE_CHARGER", "EV-1")  # no car charges there
 LOAD_KW, SUN_KW, BATTERY_KW, CAPACITY_KWH = 12.0, 6.0, 50.0, 100.0
-MODES = ("STANDARD", "ZERO_EXPORT", "MAX_EXPORT")  # those that it can run by
+MODES = ("STANDARD", "ZERO_EXPORT", "MAX_EXPORT")  # the modes that this gateway supports
 PASS_EMERGENCY = ("EMERGENCY_STOP", "EMERGENCY_HOLD", "MODE_CHANGE", "CONFIG_SET", "SCHEDULE_SET", "SCHEDULE_CANCEL")
 AGREED = device.FILE + ".agreed"
 
-lock = threading.RLock()  # commands come in a thread of the MQTT client's
+lock = threading.RLock()  # the MQTT client delivers commands in a thread of its own
 plant = {"batteryKw": 0.0, "pvKw": SUN_KW, "gridKw": 0.0, "socPercent": 55.0, "importKwh": 0.0, "exportKwh": 0.0}
 stepped_at = heard_at = time.time()
 is_fallback = False
 
 
 def orders(**changes):
-    """What holds: `held`, at an emergency, goes before `setpoint`, that before the battery's power and the mode."""
+    """The active orders. `held` (an emergency) precedes `setpoint`, which precedes the battery's power and the mode."""
     return {"held": None, "setpoint": None, "batteryKw": 0.0, "pvShare": 1.0, "pvMaxKw": SUN_KW, "mode": "STANDARD", **changes}
 
 
 told = orders()
-agreed = {"config": {}, "schedules": {}}  # what is kept over a restart
+agreed = {"config": {}, "schedules": {}}  # kept across restarts
 if os.path.exists(AGREED):
     with open(AGREED) as file:
         agreed = json.load(file)
@@ -58,7 +58,7 @@ def setpoint(kw, until=None, with_consumption=True, priority="NORMAL"):
 
 
 def do(action, payload):
-    """False makes the command FAILED: an action or a mode that it does not know, or one that an emergency forbids."""
+    """Returns False, so that the command is FAILED, if action or mode is unknown or an emergency forbids it."""
     is_emergency = action == "SITE_SETPOINT" and payload.get("priority") == "EMERGENCY"
     with lock:
         step()
@@ -100,12 +100,12 @@ def obey(action, payload):
         share = {"FVE_STOP": 0.0, "FVE_REDUCE_PERCENT": 1 - params.get("percent", 0) / 100}.get(action, 1.0)
         told.update(pvShare=share, pvMaxKw=params["powerKw"] if action == "FVE_REDUCE_POWER" else SUN_KW)
     else:
-        return action == "REBOOT"  # what you and your admin agreed on goes here
+        return action == "REBOOT"  # your own actions go here
     return True
 
 
 def limited(kw):
-    """What was agreed holds alone, too: the platform checked the plan when it was made, and limits may have changed since."""
+    """Applies the site's limits: they may have changed since the platform checked the schedule or the fallback."""
     limits = agreed["config"].get("constraints") or {}
     most, least = limits.get("maxImportKw"), limits.get("maxExportKw")
     kw = kw if most is None else min(kw, most)
@@ -117,7 +117,7 @@ def held(is_stop):
 
 
 def alone(now):
-    """What holds out of contact: as told, the slot that is due, or behind `afterSeconds` the fallback."""
+    """Orders without contact: the last ones, the schedule slot that is due, or the fallback after `afterSeconds`."""
     global is_fallback
     stands, fallback = told["setpoint"], agreed["config"].get("fallback")
     if told["held"] or (stands and stands["isHigh"] and (stands["until"] or now + 1) > now):
@@ -138,7 +138,7 @@ def alone(now):
 
 
 def step():
-    """The plant until now as it was, and from now on as it is told."""
+    """Advances the plant to now with its previous powers, then applies the active orders."""
     global stepped_at, heard_at, is_fallback
     now = time.time()
     hours, stepped_at = (now - stepped_at) / 3600, now
@@ -168,7 +168,7 @@ def step():
 
 def readings():
     with lock:
-        engaged = is_fallback  # told once more when it is over
+        engaged = is_fallback  # still 1 in the first message after contact is back
         step()
         return {
             "fallbackActive": 1 if engaged else 0,
@@ -176,7 +176,7 @@ def readings():
             "batteryPowerKw": round(plant["batteryKw"], 3),
             "fvePowerKw": round(plant["pvKw"], 3),
             "consumptionPowerKw": LOAD_KW,
-            # Told though there is none: a fault that was told before stands until it is taken back.
+            # Sent even without a fault: a fault that was reported stays active until a 0 clears it.
             **{f"{name}/fault": 0 for name in (BATTERY, PV, METER, CHARGER)},
             f"{BATTERY}/powerKw": round(plant["batteryKw"], 3),
             f"{BATTERY}/socPercent": round(plant["socPercent"], 3),

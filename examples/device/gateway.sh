@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A gateway with Debian's mosquitto, mosquitto-clients, curl and openssl alone: gateway.sh PACKAGE.json
+# A gateway with only Debian's mosquitto, mosquitto-clients, curl and openssl: gateway.sh PACKAGE.json
 #
-# mosquitto_pub and mosquitto_sub are a connection each, and a device has one session: they would end each other. So a
-# mosquitto of the device's own holds the one connection, as a bridge, and everything on this machine speaks to that.
-# PACKAGE.json is the device's provisioning package, in one line; see device.py for the settings, gateway.py for what a gateway does.
-# The plant behind it is made up: a load of 12 kW with a battery and PV, in watts, for bash has no fractions.
-# -m: each background job is a process group, which ends as one.
+# mosquitto_pub and mosquitto_sub open one connection each, but a device has one session: they would end each other's
+# session. So a local mosquitto holds the device's only connection, as an MQTT bridge, and the programs here talk to it.
+# PACKAGE.json is the device's provisioning package, on one line. See device.py for the settings and gateway.py for what a
+# gateway does. The plant is simulated: a load of 12 kW with a battery and PV, in watts, because bash has no fractions.
+# -m: each background job is a process group, which can be ended as a whole.
 set -euo pipefail -m
 
 FILE=$1
@@ -20,7 +20,7 @@ broker=
 trap 'for job in $(jobs -p); do kill -- "-$job" 2>/dev/null; done; rm -rf "$FOLDER"' EXIT
 trap 'exit 143' TERM INT
 
-# A text or number member of JSON in one line; the empty word where there is none.
+# Print a text or number member of JSON on one line; nothing if there is none.
 text_of() { sed -nE "s/.*\"$1\":\"([^\"]*)\".*/\1/p"; }
 number_of() { sed -nE "s/.*\"$1\":(-?[0-9.]+).*/\1/p"; }
 if [ ! -e "$FILE" ]; then
@@ -37,7 +37,7 @@ sign() { printf %s "$1" | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d' ' -f
 now() { date +%s%3N; }
 publish() { mosquitto_pub -h 127.0.0.1 -p "$LOCAL" -q 1 -t "cpi/$DEVICE/$1" -m "$2"; }
 
-# The mosquitto of this machine with what is given as its bridge, in the place of the one before. What comes for `listen` is kept.
+# Starts the local mosquitto with the given bridge configuration, in place of the previous one. It stores messages for `listen`.
 start() {
   printf '%s\n' "listener $LOCAL 127.0.0.1" "allow_anonymous true" "user $(id -un)" "persistence true" \
     "persistence_location $FOLDER/" "$1" >"$FOLDER/mosquitto.conf"
@@ -50,7 +50,7 @@ listen() {
   mosquitto_sub -h 127.0.0.1 -p "$LOCAL" -i listener -c -q 1 -F '%t %p' -t "cpi/$DEVICE/commands" -t state "$@" 2>/dev/null
 }
 
-# The one connection, with the token that is good now. Its state, 1 or 0, comes on a topic of this machine.
+# Opens the device's connection with the given token. Its state, 1 or 0, arrives on a local topic.
 connect() {
   start "$(
     cat <<CONF
@@ -85,12 +85,12 @@ kilowatts() { LC_ALL=C awk -v watts="$1" 'BEGIN { printf "%.3f", watts / 1000 }'
 clamp() { if [ "$1" -lt "$2" ]; then echo "$2"; elif [ "$1" -gt "$3" ]; then echo "$3"; else echo "$1"; fi; }
 
 LOAD=12000 SUN=6000 MOST=50000
-# What it was told, in watts; the empty word: nothing of the kind. `held` goes before the setpoint, that before the battery.
+# The active orders, in watts; empty: none. `held` precedes the setpoint, which precedes the battery power.
 held='' setpoint='' until='' counts=true high='' battery=0 sun=$SUN
-# What it does, when the platform was last there, and whether it is.
+# Current powers, time of the last contact, state of the connection, and whether the fallback is engaged.
 battery_now=0 pv_now=$SUN heard=$(now) state=0 fallback=0
 
-# What an action means; status 1 where this gateway cannot, or an emergency forbids it.
+# Executes an action; status 1 if this gateway does not support it or an emergency forbids it.
 perform() {
   local action=$1 payload=$2 kw priority
   kw=$(number_of powerKw <<<"$payload")
@@ -107,7 +107,7 @@ perform() {
       [[ $payload != *'"includeConsumption":false'* ]] && counts=true || counts=false
       [[ $priority == HIGH || $priority == EMERGENCY ]] && high=1 || high='' ;;
     MODE_CHANGE)
-      [ "$(text_of mode <<<"$payload")" = STANDARD ] || return 1 # it can run by no other
+      [ "$(text_of mode <<<"$payload")" = STANDARD ] || return 1 # the only mode that it supports
       held='' setpoint='' ;;
     EMERGENCY_STOP) held=0/0 setpoint='' battery=0 sun=$SUN ;;
     EMERGENCY_HOLD) held=$battery_now/$pv_now setpoint='' battery=0 sun=$SUN ;;
@@ -128,12 +128,13 @@ perform() {
     TOKEN_REFRESH)
       sed -i -E "s#\"mqttToken\":\"[^\"]*\"#\"mqttToken\":\"$(text_of token <<<"$payload")\"#" "$FILE"
       refreshed=1 && echo '{"event":"refreshed"}' ;;
-    REBOOT) ;; # what you and your admin agreed on goes here
+    REBOOT) ;; # your own actions go here
     *) return 1 ;;
   esac
 }
 
-# A command as the platform writes it: compact, its members in this order. Each is done once, of the last hundred.
+# A command as the platform writes it: compact, its members in this order. The outcomes of the last hundred commands are
+# kept, so that each command is executed once.
 COMMAND='^\{"cmdId":"([^"]*)","ts":([0-9]+),"action":"([A-Z0-9_]*)","payload":(.*),"sig":"([0-9a-f]{64})"\}$'
 outcomes=() refreshed=''
 obey() {
@@ -152,7 +153,7 @@ obey() {
   acknowledge "$id" "$outcome"
 }
 
-# Out of contact: the slot that is due, of the schedule with the highest sequence; else behind `afterSeconds` the fallback.
+# Without contact: the slot that is due, of the schedule with the highest sequence; otherwise the fallback after `afterSeconds`.
 alone() {
   local file ts start index slot found='' after action
   ts=$(now)
@@ -177,7 +178,7 @@ telemetry() {
   local ts nonce data engaged=$fallback before="$battery_now $pv_now"
   ts=$(now)
   if [ "$state" = 0 ]; then alone; else heard=$ts; fi
-  # Back in contact it is told what stands. That it was on its own is told once more.
+  # When contact is back the platform resends the active orders. fallbackActive stays 1 in the first message.
   if [ "$state$fallback" = 11 ]; then fallback=0 held='' setpoint=''; fi
   battery_now=$battery pv_now=$sun
   if [ -n "$setpoint" ] && [ "${until:-$((ts + 1))}" -gt "$ts" ]; then
@@ -195,13 +196,13 @@ telemetry() {
   data="{\"fallbackActive\":$engaged,\"gridPowerKw\":$(kilowatts $((LOAD + battery_now - pv_now)))"
   data+=",\"batteryPowerKw\":$(kilowatts $battery_now),\"fvePowerKw\":$(kilowatts $pv_now),\"consumptionPowerKw\":$(kilowatts $LOAD)"
   data+=",\"$BATTERY/powerKw\":$(kilowatts $battery_now),\"$PV/powerKw\":$(kilowatts $pv_now),\"$CHARGER/powerKw\":0"
-  # Told though there is none: a fault that was told before stands until it is taken back.
+  # Sent even without a fault: a fault that was reported stays active until a 0 clears it.
   data+=",\"$BATTERY/fault\":0,\"$PV/fault\":0,\"$CHARGER/fault\":0}"
   publish telemetry "{\"ts\":$ts,\"nonce\":\"$nonce\",\"data\":$data,\"sig\":\"$(sign "$DEVICE|$ts|$nonce|$data")\"}"
   echo '{"event":"sent","topic":"telemetry"}'
 }
 
-# Subscribed before the connection, and kept by the broker: what comes with its first subscribe is heard.
+# Subscribe before the connection opens: the local broker stores the commands that arrive at its first subscribe.
 start ''
 listen -E
 coproc COMMANDS { while true; do listen || sleep 0.1; done; }
@@ -216,7 +217,7 @@ while true; do
     esac
   else
     rest+=$line
-    # The new token counts from the next connect on: now, between two messages.
+    # A new token is used from the next connect on: reconnect now, between two messages.
     if [ -n "$refreshed" ]; then refreshed='' && connect "$(text_of mqttToken <"$FILE")"; fi
   fi
   telemetry

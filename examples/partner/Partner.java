@@ -1,14 +1,18 @@
 /*
- * A partner in Java with RabbitMQ's client (Debian: librabbitmq-client-java and a JDK of 17 or newer; elsewhere: com.rabbitmq:amqp-client).
+ * A partner in Java with RabbitMQ's client (Debian: librabbitmq-client-java and a JDK of 17 or newer;
+ * elsewhere: com.rabbitmq:amqp-client).
  *
- * By hand, from the project's folder, while `npm start` runs in another terminal:
+ * To try it, run `npm start` in another terminal, then in the project's folder:
  *
  *     java -cp /usr/share/java/amqp-client.jar:/usr/share/java/slf4j-api.jar examples/partner/Partner.java
  *
- * It charges a battery with a signed command, holds the plant at 20 kW for eight seconds, stops the battery, and prints what becomes
- * of each. It ends with 0 if all were COMPLETED, with 1 and a sentence if one was not. For another deployment say what the key's
- * connectionBundle says: SITEWIRE_AMQP_URI (amqps.uri), SITEWIRE_SIGNING_KEY, SITEWIRE_SITE_ID, SITEWIRE_BATTERY (a sub-device), and
- * SITEWIRE_CA, a PEM file, where the listener's certificate is not one that systems trust.
+ * It charges a battery with a signed command, holds the plant at 20 kW for eight seconds, stops the battery,
+ * and prints the events of each command. It exits with 0 if all commands are COMPLETED, otherwise with 1 and
+ * an error message.
+ *
+ * For another deployment set SITEWIRE_AMQP_URI (`amqps.uri` of the key's connectionBundle),
+ * SITEWIRE_SIGNING_KEY, SITEWIRE_SITE_ID, SITEWIRE_BATTERY (a sub-device) and, if the listener's certificate
+ * is not signed by a public authority, SITEWIRE_CA (a PEM file).
  */
 import com.rabbitmq.client.*;
 import java.io.InputStream;
@@ -28,19 +32,22 @@ import javax.net.ssl.*;
 public class Partner {
     static final long PATIENCE_MS = 60_000;
     static final Map<String, String> SETTINGS = new HashMap<>();
-    /** What came of commands, a repeat left out. */
+    /** Events of commands, without repeated ones. */
     static final BlockingQueue<String> EVENTS = new LinkedBlockingQueue<>();
-    /** messageIds of the last events: one may come twice. */
+    /** messageIds of the last events: an event may be delivered twice. */
     static final Set<String> SEEN = Collections.newSetFromMap(new LinkedHashMap<>() {
         protected boolean removeEldestEntry(Map.Entry<String, Boolean> eldest) {
             return size() > 10_000;
         }
     });
-    /** The user name, and the first word of routing keys and queues. */
+    /** The user name, the first word of routing keys, and a part of queue names. */
     static String slug;
     static Channel channel;
 
-    /** The text of a member, the first of its name: a JSON parser in one line, of which a program of yours has a better one. */
+    /**
+     * The first text member with that name. This replaces a JSON parser in one line; use a real parser in
+     * your program.
+     */
     static String text(String json, String name) {
         Matcher found = Pattern.compile("\"" + name + "\": ?\"([^\"]*)\"").matcher(json);
         return found.find() ? found.group(1) : "";
@@ -60,14 +67,17 @@ public class Partner {
         slug = URI.create(SETTINGS.get("AMQP_URI")).getUserInfo().split(":")[0];
     }
 
-    /** The certificate must be the host's; this client, before 5.4, does not look by itself. */
+    /**
+     * Makes the client check that the certificate is for this host; before version 5.4 it does not check this
+     * itself.
+     */
     static void verifyName(java.net.Socket socket) {
         SSLParameters parameters = ((SSLSocket) socket).getSSLParameters();
         parameters.setEndpointIdentificationAlgorithm("HTTPS");
         ((SSLSocket) socket).setSSLParameters(parameters);
     }
 
-    /** Trusts what a CA of one's own has signed; without one what the system trusts. */
+    /** Trusts the authority in SITEWIRE_CA; without it, the authorities that the system trusts. */
     static SSLContext tls() throws Exception {
         if (!SETTINGS.containsKey("CA")) return SSLContext.getDefault();
         KeyStore authorities = KeyStore.getInstance(KeyStore.getDefaultType());
@@ -82,7 +92,10 @@ public class Partner {
         return context;
     }
 
-    /** The envelope as it travels. What is signed of the payload are the very characters that are sent: no whitespace in them. */
+    /**
+     * The signed envelope. The signature covers the payload exactly as it is sent, so it contains no
+     * whitespace.
+     */
     static String signed(String routingKey, String correlationId, String payload) throws Exception {
         String messageId = UUID.randomUUID().toString(), timestamp = Instant.now().toString(), site = SETTINGS.get("SITE_ID");
         String text = String.join("|", "1.1", messageId, correlationId, timestamp, "Partner.java", site, routingKey, payload);
@@ -97,7 +110,7 @@ public class Partner {
     static void onEvent(String tag, Delivery delivery) throws java.io.IOException {
         String event = new String(delivery.getBody(), StandardCharsets.UTF_8);
         if (SEEN.add(text(event, "messageId"))) EVENTS.add(event);
-        // Only now: what is not acknowledged comes again, after a crash too.
+        // Acknowledge last: an event that is not acknowledged is delivered again, also after a crash.
         channel.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
     }
 
@@ -107,15 +120,16 @@ public class Partner {
         String body = signed(routingKey, correlationId, payload);
         System.out.println(what);
         channel.basicPublish("vcp", routingKey, MessageProperties.PERSISTENT_TEXT_PLAIN, body.getBytes(StandardCharsets.UTF_8));
-        // The site has recorded it. A nack throws, and means "again": the same body, for one messageId has one effect.
+        // Returns when the site has recorded the command. A nack throws: publish the same body again, a
+        // messageId has one effect.
         channel.waitForConfirmsOrDie(PATIENCE_MS);
         System.out.println("    confirmed");
         Set<String> statuses = new HashSet<>();
-        // They come by two queues: the end may be told before the acknowledgement.
+        // Two queues deliver them: the end may arrive before the acknowledgement.
         while (!statuses.contains("COMPLETED") || Collections.disjoint(statuses, Set.of("ACCEPTED", "QUEUED"))) {
             String event = EVENTS.poll(PATIENCE_MS, TimeUnit.MILLISECONDS);
-            if (event == null) throw new TimeoutException(what + ": no end within " + PATIENCE_MS / 1_000 + " s");
-            // Of another program with this key: a key has one set of queues.
+            if (event == null) throw new TimeoutException(what + ": not finished within " + PATIENCE_MS / 1_000 + " s");
+            // An event of another program with this key: all share one set of queues.
             if (!text(event, "correlationId").equals(correlationId)) continue;
             System.out.println("    " + event.replaceAll(".*\"payload\":(\\{.*}),\"signature\".*", "$1"));
             String status = text(event.substring(event.indexOf("\"payload\"")), "status");
@@ -136,8 +150,8 @@ public class Partner {
             factory.setUri(SETTINGS.get("AMQP_URI"));
             factory.useSslProtocol(tls());
             factory.setSocketConfigurator(Partner::verifyName);
-            // It connects and consumes again by itself when the service closes it (320, at a deploy). What was not confirmed is yours to
-            // publish again, with its old messageId.
+            // The client reconnects and consumes again when the service closes the connection (320, at a
+            // deploy). Your program must publish unconfirmed commands again, with the same messageId.
             factory.setAutomaticRecoveryEnabled(true);
             try (Connection connection = factory.newConnection()) {
                 channel = connection.createChannel();

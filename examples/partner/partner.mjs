@@ -2,14 +2,17 @@
 /**
  * A partner in Node.js with amqplib (npm install amqplib).
  *
- * By hand, from the project's folder, while `npm start` runs in another terminal:
+ * To try it, run `npm start` in another terminal, then in the project's folder:
  *
  *     node examples/partner/partner.mjs
  *
- * It charges a battery with a signed command, holds the plant at 20 kW for eight seconds, stops the battery, and prints what becomes
- * of each. It ends with 0 if all were COMPLETED, with 1 and a sentence if one was not. For another deployment say what the key's
- * connectionBundle says: SITEWIRE_AMQP_URI (amqps.uri), SITEWIRE_SIGNING_KEY, SITEWIRE_SITE_ID, SITEWIRE_BATTERY (a sub-device), and
- * SITEWIRE_CA, a PEM file, where the listener's certificate is not one that systems trust.
+ * It charges a battery with a signed command, holds the plant at 20 kW for eight seconds, stops the battery,
+ * and prints the events of each command. It exits with 0 if all commands are COMPLETED, otherwise with 1 and
+ * an error message.
+ *
+ * For another deployment set SITEWIRE_AMQP_URI (`amqps.uri` of the key's connectionBundle),
+ * SITEWIRE_SIGNING_KEY, SITEWIRE_SITE_ID, SITEWIRE_BATTERY (a sub-device) and, if the listener's certificate
+ * is not signed by a public authority, SITEWIRE_CA (a PEM file).
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -45,14 +48,14 @@ function settings({ SITEWIRE_AMQP_URI: uri, ...env } = process.env) {
 }
 
 const { uri, signingKey, siteId, battery, ca } = settings();
-/** The user name, and the first word of routing keys and queues. */
+/** The user name, the first word of routing keys, and a part of queue names. */
 const slug = new URL(uri).username;
-/** messageIds of the last events: one may come twice. */
+/** messageIds of the last events: an event may be delivered twice. */
 const seen = new Set();
-/** By correlationId: who waits for the events of what this program sent. */
+/** Handlers of the events of this program's commands, by correlationId. */
 const waiting = new Map();
 
-/** The envelope as it travels. What is signed of the payload are the very characters that are sent. */
+/** The signed envelope. The signature covers the payload exactly as it is sent, character by character. */
 function signed(routingKey, payload) {
   const fields = {
     version: '1.1',
@@ -71,19 +74,22 @@ function signed(routingKey, payload) {
 }
 
 function onEvent(message) {
-  if (!message) return; // the queue is gone with its key, and the connection with it
+  if (!message) return; // the key was revoked: its queues are deleted and the connection is closed
   const { messageId, correlationId, payload } = JSON.parse(message.content.toString());
   if (!seen.has(messageId)) {
     seen.add(messageId);
     if (seen.size > 10_000) seen.delete(seen.values().next().value);
-    // Else it is of another program with this key: a key has one set of queues.
+    // Events of other programs with this key arrive on the same queues; they have no handler here.
     waiting.get(correlationId)?.(message.fields.routingKey, payload);
   }
-  // Only now: what is not acknowledged comes again, after a crash too.
+  // Acknowledge last: an event that is not acknowledged is delivered again, also after a crash.
   channel.ack(message);
 }
 
-/** Its confirm means that the site has recorded it. A nack means "again": one messageId has one effect. */
+/**
+ * A confirm means that the site has recorded the command. After a nack send it again: one messageId, one
+ * effect.
+ */
 async function publish(routingKey, body) {
   for (const pause of [1_000, 2_000, 4_000, undefined]) {
     const refused = await new Promise((resolve) =>
@@ -97,7 +103,7 @@ async function publish(routingKey, body) {
     );
     if (!refused) return;
     if (pause === undefined)
-      throw new Error(`${routingKey} was not taken four times: the site is in trouble`);
+      throw new Error(`${routingKey}: nacked four times, the site cannot record the command`);
     await sleep(pause);
   }
 }
@@ -109,13 +115,13 @@ async function command(what, word, payload) {
   const statuses = new Set();
   console.log(what);
   const ended = new Promise((resolve, reject) => {
-    const giveUp = () => reject(new Error(`${what}: no end within ${PATIENCE_MS / 1_000} s`));
+    const giveUp = () => reject(new Error(`${what}: not finished within ${PATIENCE_MS / 1_000} s`));
     const timer = setTimeout(giveUp, PATIENCE_MS);
     waiting.set(correlationId, (key, { status, ...rest }) => {
       console.log('   ', key.replace(`${slug}.event.`, ''), status, JSON.stringify(rest));
       statuses.add(status);
       const isRefused = ['REJECTED', 'PARTIAL', 'DEVIATED', 'FAILED'].includes(status);
-      // They come by two queues: the end may be told before the acknowledgement.
+      // Two queues deliver them: the end may arrive before the acknowledgement.
       const isAcknowledged = statuses.has('ACCEPTED') || statuses.has('QUEUED');
       if (!isRefused && !(isAcknowledged && statuses.has('COMPLETED'))) return;
       clearTimeout(timer);
@@ -132,13 +138,14 @@ const toBattery = (name, params) => ({
   commands: [{ deviceId: battery, assetType: 'BESS', command: name, params }],
 });
 
-// A program that runs on does all from here in a loop, with growing pauses: the service closes connections with 320 when it is
-// deployed. What was not confirmed is then published again with its old messageId; what was not acknowledged comes again.
+// A long-running program repeats everything from here in a loop, with growing pauses: the service closes
+// connections with code 320 when it is deployed. Publish unconfirmed commands again with the same messageId.
+// Unacknowledged events are delivered again.
 const authorities = ca ? { ca: [readFileSync(ca)] } : {};
 const connection = await connect(uri, { noDelay: true, ...authorities }).catch((error) =>
   fail(error.message),
 );
-connection.on('error', () => {}); // told again at its close
+connection.on('error', () => {}); // the close event below reports it
 connection.on('close', (error) => error && fail(`connection: ${error.message}`));
 const channel = await connection.createConfirmChannel();
 await channel.prefetch(100);

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """A partner in Python with pika (Debian: python3-pika; elsewhere: pip install pika).
 
-By hand, from the project's folder, while `npm start` runs in another terminal:
+To try it, run `npm start` in another terminal, then in the project's folder:
 
     python3 examples/partner/partner.py
 
-It charges a battery with a signed command, holds the plant at 20 kW for eight seconds, stops the battery, and prints what becomes
-of each. It ends with 0 if all were COMPLETED, with 1 and a sentence if one was not. For another deployment say what the key's
-connectionBundle says: SITEWIRE_AMQP_URI (amqps.uri), SITEWIRE_SIGNING_KEY, SITEWIRE_SITE_ID, SITEWIRE_BATTERY (a sub-device), and
-SITEWIRE_CA, a PEM file, where the listener's certificate is not one that systems trust.
+It charges a battery with a signed command, holds the plant at 20 kW for eight seconds, stops the battery, and prints
+the events of each command. It exits with 0 if all commands are COMPLETED, otherwise with 1 and an error message.
+
+For another deployment set SITEWIRE_AMQP_URI (`amqps.uri` of the key's connectionBundle), SITEWIRE_SIGNING_KEY,
+SITEWIRE_SITE_ID, SITEWIRE_BATTERY (a sub-device) and, if the listener's certificate is not signed by a public
+authority, SITEWIRE_CA (a PEM file).
 """
 import hashlib
 import hmac
@@ -41,9 +43,9 @@ def settings():
 
 
 URI, SIGNING_KEY, SITE_ID, BATTERY, CA = settings()
-SLUG = urlsplit(URI).username  # the user name, and the first word of routing keys and queues
-seen = {}  # messageIds of the last events: one may come twice
-fates = {}  # by correlationId: the acknowledgement and the executions of what this program sent
+SLUG = urlsplit(URI).username  # the user name, the first word of routing keys, and a part of queue names
+seen = {}  # messageIds of the last events: an event may be delivered twice
+fates = {}  # by correlationId: acknowledgement and execution events of this program's commands
 
 
 def now():
@@ -51,7 +53,7 @@ def now():
 
 
 def signed(routing_key, payload):
-    """The envelope as it travels. What is signed of the payload are the very characters that are sent."""
+    """The signed envelope. The signature covers the payload exactly as it is sent, character by character."""
     fields = {
         "version": "1.1",
         "messageId": str(uuid.uuid4()),
@@ -73,22 +75,22 @@ def on_event(channel, method, _properties, body):
         if len(seen) > 10_000:
             del seen[next(iter(seen))]
         fate, payload = fates.get(event["correlationId"]), event["payload"]
-        if fate is not None:  # else it is of another program with this key: a key has one set of queues
+        if fate is not None:  # None: an event of another program with this key; all share one set of queues
             print("   ", method.routing_key.removeprefix(f"{SLUG}.event."), json.dumps(payload), flush=True)
             fate.append(payload)
-    # Only now: what is not acknowledged comes again, after a crash too.
+    # Acknowledge last: an event that is not acknowledged is delivered again, also after a crash.
     channel.basic_ack(method.delivery_tag)
 
 
 def publish(routing_key, body):
-    """Its confirm means that the site has recorded it. A nack means "again": one messageId has one effect."""
+    """A confirm means that the site has recorded the command. After a nack send it again: one messageId, one effect."""
     properties = pika.BasicProperties(content_type="application/json", delivery_mode=2)
     for pause in (1, 2, 4, None):
         try:
             return channel.basic_publish("vcp", routing_key, body, properties)
         except pika.exceptions.NackError:
             if pause is None:
-                sys.exit(f"{routing_key} was not taken four times: the site is in trouble")
+                sys.exit(f"{routing_key}: nacked four times, the site cannot record the command")
             connection.sleep(pause)
 
 
@@ -106,11 +108,11 @@ def command(what, word, payload, patience=60):
         statuses = {payload["status"] for payload in fate}
         if statuses & {"REJECTED", "PARTIAL", "DEVIATED", "FAILED"}:
             sys.exit(f"{what}: {json.dumps(fate[-1])}")
-        # They come by two queues: the end may be told before the acknowledgement.
+        # Two queues deliver them: the end may arrive before the acknowledgement.
         if statuses & {"ACCEPTED", "QUEUED"} and "COMPLETED" in statuses:
             del fates[correlation_id]
             return
-    sys.exit(f"{what}: no end within {patience} s")
+    sys.exit(f"{what}: not finished within {patience} s")
 
 
 def battery(name, **params):
@@ -120,8 +122,9 @@ def battery(name, **params):
 parameters = pika.URLParameters(URI)
 parameters.ssl_options = pika.SSLOptions(ssl.create_default_context(cafile=CA), parameters.host)
 try:
-    # A program that runs on does all from here in a loop, with growing pauses: the service closes connections with 320 when it is
-    # deployed. What was not confirmed is then published again with its old messageId; what was not acknowledged comes again.
+    # A long-running program repeats everything from here in a loop, with growing pauses: the service closes connections
+    # with code 320 when it is deployed. Publish unconfirmed commands again with the same messageId. Unacknowledged
+    # events are delivered again.
     connection = pika.BlockingConnection(parameters)
     channel = connection.channel()
     channel.confirm_delivery()

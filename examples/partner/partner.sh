@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# A partner's REST side with curl alone (commands go over AMQP, which curl does not speak: partner.py, partner.mjs, Partner.java).
+# A partner's REST side with curl only. Commands go over AMQP, which curl does not speak: see partner.py, partner.mjs and
+# Partner.java.
 #
-# By hand, from the project's folder, while `npm start` runs in another terminal:
+# To try it, run `npm start` in another terminal, then in the project's folder:
 #
 #     bash examples/partner/partner.sh
 #
-# It lists the key's plants and prints of the first its configuration, its latest values, its battery's power of the last
-# fifteen minutes, its meters' registers and its last commands. It ends with 0 if all was answered, with 1 and the answer if not. For another
-# deployment: SITEWIRE_URL (without /api/v1) and SITEWIRE_API_KEY, a key with the scope vcp:read; SITEWIRE_BATTERY, a sub-device.
+# It lists the key's plants and prints, for the first plant, its configuration, its latest values, its battery's power in
+# the last fifteen minutes, its meters' registers and its last commands. It exits with 0 if all requests succeed,
+# otherwise with 1 and the failed answer.
+#
+# For another deployment set SITEWIRE_URL (without /api/v1), SITEWIRE_API_KEY (a key with the scope vcp:read) and
+# SITEWIRE_BATTERY (a sub-device).
 set -euo pipefail
 
-# The first text of that name in JSON, one member a line or all in one. A program of yours has a JSON parser: use it.
+# Prints the first text member with that name, from JSON on one line or with one member per line. Use a JSON parser in
+# your program.
 text_of() { tr ',{' '\n\n' | sed -nE "s/^ *\"$1\": *\"([^\"]*)\".*/\1/p" | sed -n 1p; }
 
 STACK=${SITEWIRE_DATA_DIR:-.dev}/stack.json
@@ -21,13 +26,13 @@ URL=${SITEWIRE_URL:-$(text_of baseUrl <"$STACK")}
 KEY=${SITEWIRE_API_KEY:-$(text_of key <"$STACK")}
 BATTERY=${SITEWIRE_BATTERY:-BESS-1}
 
-# GET path [name=value…]: the answer. 429 and 5xx are asked again, after what Retry-After says. The key goes by a file that only
-# this process has, not by the command line, which every user of this machine can read.
+# get PATH [name=value…] prints the answer. curl retries 429 and 5xx after the time in Retry-After. The key is passed
+# through a file that only this process has, not on the command line, which every user of this machine can read.
 get() {
   local path=$1 query=()
   shift
   for pair in "$@"; do query+=(--data-urlencode "$pair"); done
-  # Read whole before it is shown: what looks at the first line alone would break curl's pipe.
+  # Read the whole answer before printing it: a reader that stops after the first line would break curl's pipe.
   local answer
   if ! answer=$(curl -sS --fail-with-body --retry 3 --max-time 30 --get -H @<(printf 'X-API-Key: %s' "$KEY") \
     "${query[@]}" "$URL/api/v1/vcp$path"); then
@@ -44,7 +49,7 @@ sites=$(get /sites)
 echo "$sites"
 SITE=$(text_of id <<<"$sites")
 EAN=$(text_of eanCons <<<"$sites")
-[ -n "$SITE" ] || { echo "this key sees no plant" >&2 && exit 1; }
+[ -n "$SITE" ] || { echo "no plant is accessible with this key" >&2 && exit 1; }
 echo "configuration of $SITE"
 get "/sites/$SITE/config"
 echo "latest values"

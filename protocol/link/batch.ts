@@ -1,19 +1,21 @@
 /**
- * The link between the bridge and the object that owns a client: one union of frames each way (`device.ts`,
- * `vhost.ts`). One WebSocket message is a JSON array of frames. Sequences are the sender's own; an answer names them, never a watermark.
- * Both sides of a deploy run for a while: a frame may gain optional fields, never lose or re-mean one.
+ * Messages of the link between the bridge and the object of a client (Site or Vhost). Each WebSocket message
+ * is a batch, a JSON array of frames; each direction has its own union of frames (`device.ts`, `vhost.ts`).
+ * The sender numbers its frames; an answer lists sequence numbers and is never a watermark. During a deploy
+ * old and new versions run together: a frame may get new optional fields, but must not lose a field or change
+ * its meaning.
  */
 import type { z } from 'zod';
 import { firstIssue } from '../issue.ts';
 import { ok, type Result, refuse } from '../result.ts';
 
-/** A message is closed at either; a single frame larger than that travels alone. */
+/** Limits of a batch. A single frame that is larger is sent as a batch of its own. */
 export const MAX_BATCH_FRAMES = 256;
 export const MAX_BATCH_CHARS = 256 * 1024;
-/** Nothing longer is read: one 256 KiB body in JSON's worst escaping. */
+/** Longer messages are rejected. Enough for one 256 KiB body with the worst JSON escaping. */
 export const MAX_MESSAGE_CHARS = 2 * 1024 * 1024;
 
-/** Reads one link message. Frames are hostile input: each is checked, their number and length bounded. */
+/** Parses one link message. Frames are hostile input: validated, and limited in number and length. */
 export function parseFrames<Frame>(schema: z.ZodType<Frame>, message: unknown): Result<Frame[], string> {
   if (typeof message !== 'string') return refuse('not text');
   if (message.length > MAX_MESSAGE_CHARS) return refuse('too long');
@@ -33,7 +35,7 @@ export function parseFrames<Frame>(schema: z.ZodType<Frame>, message: unknown): 
   return ok(frames);
 }
 
-/** Packs frames into as few messages as the caps allow. */
+/** Packs frames into as few messages as the limits allow. */
 export function packFrames(frames: readonly unknown[]): string[] {
   const messages: string[] = [];
   let parts: string[] = [];

@@ -5,13 +5,13 @@ import { goodbye, seq, stored, wait } from './frame.ts';
 
 export const deviceLinkUp = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('publish'), seq, topic: z.enum(DEVICE_PUBLISH_TOPICS), payload: z.string() }),
-  /** Whether the client listens on its commands topic now; commands wait until it does. */
+  /** Whether the client is subscribed to its commands topic. Commands wait until it is. */
   z.object({ kind: z.literal('subscribed'), commands: z.boolean() }),
-  /** Not a byte came from the client for `CLIENT_QUIET_MS`, not even a ping; or one came again [C-3.10]. */
+  /** true: no byte, not even a ping, came from the client for `CLIENT_QUIET_MS`; false: one came again [C-3.10]. */
   z.object({ kind: z.literal('quiet'), quiet: z.boolean() }),
-  /** The client has published nothing for `LULL_MS`, told as often as that is so; since version 4. */
+  /** The client has published nothing for `LULL_MS`; repeated after each further `LULL_MS`. Since version 4. */
   z.object({ kind: z.literal('lull') }),
-  /** The client tried a topic that is not its own; since version 3. */
+  /** The client tried to use a topic that is not its own. Since version 3. */
   z.object({
     kind: z.literal('strayed'),
     topic: z.string().max(1_024),

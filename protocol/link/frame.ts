@@ -1,14 +1,14 @@
-/** What frames of both kinds of link have in common. */
+/** Frames and fields that both kinds of link share. */
 import { z } from 'zod';
 
 export const seq = z.int().min(0);
 
-/** The sequences of frames that are recorded for good. */
+/** The sequence numbers of frames that are stored durably. */
 export const stored = z.object({ kind: z.literal('stored'), seqs: z.array(seq) });
 
 /**
- * Publishes that are over a rate and not taken: the bridge keeps them, and sends `count` of them again, the oldest
- * first, each `ms` until none is left.
+ * Publishes over the rate limit, which the object has not accepted. The bridge holds them and every `ms`
+ * sends `count` of them again, oldest first, until none is left.
  */
 export const wait = z.object({
   kind: z.literal('wait'),
@@ -18,5 +18,5 @@ export const wait = z.object({
 });
 export type Wait = z.infer<typeof wait>;
 
-/** The object ends the link, and why: acted on at once, the WebSocket's own close may take long to arrive. */
+/** The object ends the link. The bridge acts on this frame, because the WebSocket close may arrive much later. */
 export const goodbye = z.object({ kind: z.literal('goodbye'), code: z.int(), reason: z.string() });

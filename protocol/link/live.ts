@@ -1,28 +1,29 @@
-/** The pulse of a link, and the words with which an object ends one. */
+/** Keep-alive timing of a link, and the close codes with which an object ends one. */
 
-/** The bridge pings this often; a socket without a sign of life for the longer time is dead. */
+/** The bridge pings at this interval. A socket without a sign of life for `SIGN_OF_LIFE_MS` is dead. */
 export const PING_INTERVAL_MS = 20_000;
 export const SIGN_OF_LIFE_MS = 60_000;
-/** A batch that stays unanswered this long means that the link is lost. */
+/** If a frame is not answered within this time, the link is lost. */
 export const ANSWER_TIMEOUT_MS = 10_000;
-/** A client that no byte came from for this long, not even a ping, is not live [C-3.10]. */
+/** A client that has sent no byte for this long, not even a ping, is not live [C-3.10]. */
 export const CLIENT_QUIET_MS = 90_000;
 /**
- * While a client publishes, its bridge watches for the end of it: a site that is told needs no alarm of its own, each of
- * which is a row. Two of them, and the time between two looks, are less than the pulse of telemetry events.
+ * The bridge reports a client that has published nothing for this long. The Site then needs no alarm while
+ * devices publish, and each alarm costs a row. Two such periods plus the bridge's check interval are shorter
+ * than the minute between telemetry events.
  */
 export const LULL_MS = 25_000;
 export const PING = 'ping';
 export const PONG = 'pong';
 
-/** Why an object closes a link. The bridge turns each into its client's protocol. */
+/** Why an object closes a link. The bridge translates each code into the client's protocol. */
 export const CLOSE_CODES = {
   /** Another session of the same device took over. */
   takenOver: 4001,
-  /** The credential was revoked, suspended or decommissioned: do not come back with it. */
+  /** The credential was revoked, or its device suspended or decommissioned: do not reconnect with it. */
   revoked: 4003,
-  /** The credential's own time is over. */
+  /** The credential has expired. */
   expired: 4008,
-  /** The peer broke the link's rules. */
+  /** The peer violated the link protocol. */
   protocolError: 4400,
 } as const;

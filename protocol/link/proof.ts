@@ -1,39 +1,39 @@
-/** The upgrade of a link: its paths, its headers, and what a bridge proves of itself (rule 1). */
+/** The dial of a link: its paths, its headers, and the proof that authenticates the bridge (rule 1). */
 import { z } from 'zod';
 
-/** The client property that carries a probe's nonce. */
+/** The AMQP client property that carries the nonce of a connection test. */
 export const PROBE_PROPERTY = 'sitewire_probe';
 
-/** `mqttUncounted`: the client's address is throttled, a refusal of it counts against no device [C-3.11]. */
+/** `mqttUncounted`: the client's address is throttled, so a refusal does not count against a device [C-3.11]. */
 export const LINK_PATHS = {
   amqp: '/link/amqp',
   mqtt: '/link/mqtt',
   mqttUncounted: '/link/mqtt/uncounted',
 } as const;
-/** What a bridge asks whether its proof is good: 204 then; without one it does not exist either. */
+/** A bridge checks its proof here: 204 if it is valid, else 404 like any unknown path. */
 export const READY_PATH = '/link/ready';
 export const PROOF_HEADER = 'sitewire-bridge';
-/** On a 404 to a proof whose secret is right and whose time is not: the edge's own time, epoch milliseconds. */
+/** The edge's time in epoch milliseconds, sent with the 404 if only the time of a proof is wrong. */
 export const CLOCK_HEADER = 'sitewire-clock';
-/** What an accepted AMQP upgrade answers: the vhost and slug of the credential. */
+/** In the answer to an accepted AMQP dial: the vhost and slug of the API key. */
 export const VHOST_HEADER = 'sitewire-vhost';
-/** The scopes of the credential, separated by commas: with them the bridge judges publishes in their order. */
+/** The scopes of the API key, separated by commas. The bridge needs them to authorize publishes in their order. */
 export const SCOPES_HEADER = 'sitewire-scopes';
-/** Which version of the frames a bridge speaks; one that does not say speaks the first. */
+/** The version of the frames that a peer speaks. Absent: version 1. */
 export const LINK_VERSION_HEADER = 'sitewire-link';
 export const LINK_VERSION = 5;
 export const PROOF_TOLERANCE_MS = 60_000;
 
-/** What a bridge says of a client's connection when it dials (rule 1). */
+/** The data about a client's connection that a bridge signs in its dial (rule 1). */
 export const bridgeProof = z.strictObject({
   bridge: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
   boot: z.string().regex(/^[A-Za-z0-9-]{1,64}$/),
   connection: z.string().regex(/^[A-Za-z0-9-]{1,64}$/),
   address: z.string().regex(/^[0-9a-fA-F:.]{2,45}$/),
-  /** SHA-256 of the client certificate in hex; empty without one. */
+  /** SHA-256 of the client certificate in hex; empty if the client has none. */
   fingerprint: z.string().regex(/^([0-9a-f]{64})?$/),
   timeMs: z.int().positive(),
-  /** The nonce of a new key's probe, as its client said it; empty for everybody else [C-5.4]. */
+  /** The nonce of a key's connection test, from the client properties; empty for all other clients [C-5.4]. */
   probe: z
     .string()
     .regex(/^([0-9a-f]{32})?$/)
@@ -41,7 +41,7 @@ export const bridgeProof = z.strictObject({
 });
 export type BridgeProof = z.infer<typeof bridgeProof>;
 
-/** What the bridge's MAC covers: path and credential too, so a proof opens nothing but what it was made for. */
+/** The text that the MAC covers. It includes path and credential, so a proof fits no other dial. */
 export function proofSigningString(proof: BridgeProof, path: string, authorization: string): string {
   const { bridge, boot, connection, address, fingerprint, timeMs, probe } = proof;
   return [
@@ -58,7 +58,7 @@ export function proofSigningString(proof: BridgeProof, path: string, authorizati
   ].join('\n');
 }
 
-/** `proof` as a header value, its MAC last. Without a probe it is as an edge of before reads it. */
+/** The header value of `proof`, with the MAC last. Without a probe an older edge can read it, too. */
 export function formatProof(proof: BridgeProof, mac: string): string {
   const { bridge, boot, connection, address, fingerprint, timeMs, probe } = proof;
   const probes = probe === '' ? [] : [probe];

@@ -5,19 +5,19 @@ import { goodbye, seq, stored, wait } from './frame.ts';
 
 const channel = z.int().min(1).max(65_535);
 const shortString = z.string().max(255);
-/** Arguments of one declaration. */
+/** Maximum number of arguments of one queue declaration. */
 export const MAX_ARGUMENTS = 64;
 
-/** An argument of a declaration as it was received; `value` is null where its type is none of these. */
+/** An argument of a queue declaration as received. `value` is null if it is of any other type. */
 export const typedArgument = z.object({
   name: shortString,
-  /** RabbitMQ's word for its type: `signedint`, `longstr`, `bool`. */
+  /** RabbitMQ's name of its type: `signedint`, `longstr`, `bool`. */
   type: z.string().max(20),
   value: z.union([z.string().max(1_024), z.number(), z.boolean(), z.null()]),
 });
 export type TypedArgument = z.infer<typeof typedArgument>;
 
-/** Why and when a message was dead-lettered, as RabbitMQ's `x-death` says it. */
+/** Why and when a message was dead-lettered, in the terms of RabbitMQ's `x-death` header. */
 export const death = z.object({
   reason: z.enum(['rejected', 'delivery_limit']),
   queue: z.string(),
@@ -28,27 +28,27 @@ export const death = z.object({
 });
 export type Death = z.infer<typeof death>;
 
-/** The AMQP properties of a message: those of our events by name, or a publisher's own bytes untouched. */
+/** The AMQP properties of a message: fields for our events, `raw` bytes for a publisher's message. */
 export const messageProperties = z.object({
   contentType: z.string().optional(),
   messageId: z.string().optional(),
   correlationId: z.string().optional(),
   timestampMs: z.number().optional(),
-  /** Base64 of the flags and fields of a content header, as it was received. */
+  /** Base64 of the flags and fields of the content header as received. */
   raw: z.string().optional(),
   /** Added to the message's headers table. */
   headers: z.record(z.string(), z.union([z.string(), z.number()])).optional(),
-  /** Added to it as `x-death` and what goes with that. */
+  /** Added to the headers table as `x-death` and `x-first-death-*`. */
   death: death.optional(),
 });
 export type MessageProperties = z.infer<typeof messageProperties>;
 
-/** A body travels as text when it is UTF-8, else as base64. */
+/** A body is sent as text if it is valid UTF-8, else as base64. */
 const encoding = z.enum(['utf8', 'base64']);
 export type BodyEncoding = z.infer<typeof encoding>;
 
 export const vhostLinkUp = z.discriminatedUnion('kind', [
-  /** The vhost that the client named in connection.open: only with the right one has the connection begun. */
+  /** The vhost of connection.open. The connection counts as open only if it is the right vhost. */
   z.object({ kind: z.literal('open'), vhost: shortString }),
   z.object({
     kind: z.literal('publish'),
@@ -67,9 +67,9 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
     queue: shortString,
     noAck: z.boolean(),
     exclusive: z.boolean(),
-    /** Unacknowledged deliveries that this consumer may hold; 0 = no limit. */
+    /** Maximum number of unacknowledged deliveries of this consumer; 0 = no limit. */
     prefetch: z.int().min(0).max(65_535),
-    /** Who may take one and has the highest gets it; 0 when nothing is said. */
+    /** A message goes to the consumer with the highest priority that has room in its prefetch. Default 0. */
     priority: z.int().optional(),
   }),
   z.object({ kind: z.literal('cancel'), seq, channel, tag: shortString }),
@@ -79,11 +79,11 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
     outcome: z.enum(['ack', 'requeue', 'discard']),
     leases: z.array(z.int()).max(10_000),
   }),
-  /** Shared limit of a channel (basic.qos global=true); 0 = none. */
+  /** Prefetch limit shared by the consumers of a channel (basic.qos global=true); 0 = no limit. */
   z.object({ kind: z.literal('qos'), channel, prefetch: z.int().min(0).max(65_535) }),
   z.object({ kind: z.literal('recover'), seq, channel }),
   z.object({ kind: z.literal('close-channel'), channel }),
-  /** Bytes of deliveries that the client's socket has taken since the link opened. */
+  /** Bytes of deliveries that were written to the client's socket since the link opened. */
   z.object({ kind: z.literal('credit'), drainedBytes: z.int().min(0) }),
   z.object({
     kind: z.literal('declare'),
@@ -93,11 +93,11 @@ export const vhostLinkUp = z.discriminatedUnion('kind', [
     durable: z.boolean(),
     exclusive: z.boolean(),
     autoDelete: z.boolean(),
-    /** Names of the arguments, for an edge of before. */
+    /** Names of the arguments, for an older edge. */
     argumentNames: z.array(z.string()).max(64).optional(),
     arguments: z.array(typedArgument).max(MAX_ARGUMENTS).optional(),
   }),
-  /** Binds a queue of the partner's own to our exchange, or unbinds it. */
+  /** Binds a partner queue to the exchange `vcp`, or unbinds it. */
   z.object({ kind: z.literal('bind'), seq, queue: shortString, pattern: shortString }),
   z.object({ kind: z.literal('unbind'), seq, queue: shortString, pattern: shortString }),
   z.object({ kind: z.literal('purge'), seq, queue: shortString }),
@@ -119,16 +119,16 @@ const delivery = z.object({
   properties: messageProperties,
   body: z.string(),
   encoding,
-  /** What it counts as in its connection's window; absent from an object of before. */
+  /** Size of the delivery in the connection's delivery window. An older Vhost does not send it. */
   bytes: z.int().optional(),
 });
 export type Delivery = z.infer<typeof delivery>;
 
 export const vhostLinkDown = z.discriminatedUnion('kind', [
   stored,
-  /** Not recorded, for no fault of the publisher's: it may send again (basic.nack). */
+  /** Not stored because of a temporary failure; the publisher may send it again (basic.nack). */
   z.object({ kind: z.literal('unstored'), seqs: z.array(seq) }),
-  /** `severity` channel or connection: which one the AMQP reply code closes. */
+  /** `severity`: whether the AMQP reply code closes the channel or the connection. */
   z.object({
     kind: z.literal('refused'),
     seq,
@@ -139,13 +139,13 @@ export const vhostLinkDown = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('ok'),
     seq,
-    /** The name of a queue that was declared without one. */
+    /** The generated name of a queue that was declared without a name. */
     queue: z.string().optional(),
     messageCount: z.int().optional(),
     consumerCount: z.int().optional(),
   }),
   z.object({ kind: z.literal('deliver'), channel, tag: z.string(), delivery }),
-  /** A consumer has ended, for its queue is gone. */
+  /** A consumer has ended because its queue was deleted. */
   z.object({ kind: z.literal('cancelled'), channel, tag: z.string() }),
   z.object({ kind: z.literal('got'), seq, messageCount: z.int(), delivery: delivery.nullable() }),
   wait,
@@ -153,7 +153,7 @@ export const vhostLinkDown = z.discriminatedUnion('kind', [
 ]);
 export type VhostLinkDown = z.infer<typeof vhostLinkDown>;
 
-/** What a message counts as, in windows, queues and pumps: what travels of it, and what frames add. */
+/** The size of a message in delivery windows and queue limits, including overhead of its frame. */
 export function messageBytes(message: {
   body: string;
   routingKey: string;
@@ -162,7 +162,7 @@ export function messageBytes(message: {
   return utf8Length(message.body) + message.routingKey.length + propertiesBytes(message.properties) + 64;
 }
 
-/** What a delivery counts as in a window that a bridge of before reckons, or an object of before has filled. */
+/** The size of a delivery as bridges and Vhosts below link version 2 compute it. */
 export function plainDeliveryBytes(message: { body: string; routingKey: string }): number {
   return message.body.length + message.routingKey.length + 64;
 }
@@ -173,5 +173,5 @@ function propertiesBytes({ headers, death: died, ...fields }: MessageProperties)
   return texts.reduce<number>((sum, value) => sum + utf8Length(String(value)), 0);
 }
 
-/** Delivered bytes that may be under way to one client without having drained. */
+/** Delivered bytes to one client that the bridge has not yet reported as drained (see `credit`), at most. */
 export const DELIVERY_WINDOW_BYTES = 1024 * 1024;

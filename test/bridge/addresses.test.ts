@@ -1,12 +1,13 @@
-/** What one client address may cost: dials at once, a line behind them, refused logins a minute [C-3.11, C-6.5]. */
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+/** Limits of a client address: concurrent dials, waiting dials, rejected logins a minute [C-3.11, C-6.5]. */
+import { describe, expect } from 'vitest';
 import { Addresses } from '../../bridge/addresses.ts';
 import type { DialResult } from '../../bridge/link.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { CLOCK, turns } from '../support/bridge-signal.ts';
+import { turns } from '../support/bridge-signal.ts';
+import { edgeTest } from '../support/bridge-test.ts';
 
 const AT_ONCE = 8;
-const IN_LINE = 512;
+const WAITING = 512;
 const MINUTE_MS = 60_000;
 const HERE = '192.0.2.7';
 const THERE = '192.0.2.8';
@@ -17,10 +18,10 @@ const ACCEPTED = { outcome: 'accepted' } as unknown as Result;
 const REFUSED: Result = { outcome: 'refused', status: 401, code: 'UNAUTHORIZED', message: '' };
 const TROUBLE: Result = { outcome: 'trouble', reason: 'no answer' };
 
-/** Dials that are answered by hand, in the order in which they were made. */
+/** Dials that the test answers in the order in which they were made. */
 class Dials {
   readonly made: string[] = [];
-  /** Of each, whether a refusal of it counts against no device. */
+  /** For each dial, whether its rejection counts against no device. */
   readonly uncounted: boolean[] = [];
   readonly #answers: ((result: Result) => void)[] = [];
   readonly #addresses = new Addresses();
@@ -43,7 +44,7 @@ class Dials {
     return Array.from({ length: count }, (_, index) => this.start(`${index}`, address));
   }
 
-  /** One dial from start to end. */
+  /** A complete dial. */
   async complete(result: Result, address = HERE, credential = 'one'): Promise<Result> {
     const dialed = this.start('', address, credential);
     await turns(1);
@@ -51,7 +52,7 @@ class Dials {
     return dialed;
   }
 
-  /** A device's dial from start to end: `counted` or `uncounted`, or `none` where the bridge answered by itself. */
+  /** A complete dial of a device: `counted`, `uncounted`, or `none` if it was answered without a dial. */
   async device(result: Result, device: string, token = 'token', address = HERE): Promise<string> {
     const before = this.made.length;
     const dialed = this.start(device, address, `${device} ${token}`, device);
@@ -61,31 +62,29 @@ class Dials {
     return this.made.length === before ? 'none' : this.uncounted.at(-1) ? 'uncounted' : 'counted';
   }
 
+  async refuse(count: number): Promise<void> {
+    for (let index = 0; index < count; index++) await this.complete(REFUSED);
+  }
+
   answer(result: Result): void {
     this.#answers.shift()?.(result);
   }
 }
 
-let dials: Dials;
-
-beforeEach(() => {
-  vi.useFakeTimers(CLOCK);
-  dials = new Dials();
-});
-afterEach(() => {
-  vi.useRealTimers();
-});
+/** `guessed` has dials of three devices, each rejected once. */
+const it = edgeTest
+  .extend('dials', ({ clock: _clock }) => new Dials())
+  .extend('guessed', async ({ dials }) => {
+    for (const device of ['a', 'b', 'c']) expect(await dials.device(REFUSED, device)).toBe('counted');
+    return dials;
+  });
 
 function namesUpTo(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `${index}`);
 }
 
-async function refuse(count: number): Promise<void> {
-  for (let index = 0; index < count; index++) await dials.complete(REFUSED);
-}
-
-describe('a bridge that goes', () => {
-  it('dials nobody any more, and lets those in line go [rule 7]', async () => {
+describe('a bridge that stops', () => {
+  it('a stopped bridge dials no more and rejects the waiting dials [rule 7]', async ({ dials }) => {
     const all = dials.startMany(AT_ONCE + 2);
     await turns(1);
     dials.stop();
@@ -98,7 +97,7 @@ describe('a bridge that goes', () => {
 });
 
 describe('dials of one address', () => {
-  it('are so many at once, and the others come one by one in the order of their coming', async () => {
+  it('eight dials run at once, and the others follow in order', async ({ dials }) => {
     dials.startMany(AT_ONCE + 3);
     await turns(1);
     for (const count of [AT_ONCE, AT_ONCE + 1, AT_ONCE + 2, AT_ONCE + 3]) {
@@ -108,25 +107,25 @@ describe('dials of one address', () => {
     }
   });
 
-  it('hold up none of another', async () => {
+  it('waiting dials do not delay another address', async ({ dials }) => {
     dials.startMany(AT_ONCE + 3);
     dials.start('other', THERE);
     await turns(1);
     expect(dials.made).toEqual([...namesUpTo(AT_ONCE), 'other']);
   });
 
-  it('beyond the line are trouble at once, and leave the line as it was', async () => {
-    const started = dials.startMany(AT_ONCE + IN_LINE);
+  it('dials beyond the queue limit fail at once', async ({ dials }) => {
+    const started = dials.startMany(AT_ONCE + WAITING);
     expect((await dials.start('too many')).outcome).toBe('trouble');
-    for (let count = 0; count < AT_ONCE + IN_LINE; count++) {
+    for (let count = 0; count < AT_ONCE + WAITING; count++) {
       dials.answer(ACCEPTED);
       await turns(1);
     }
     expect((await Promise.all(started)).every(({ outcome }) => outcome === 'accepted')).toBe(true);
-    expect(dials.made).toEqual(namesUpTo(AT_ONCE + IN_LINE));
+    expect(dials.made).toEqual(namesUpTo(AT_ONCE + WAITING));
   });
 
-  it('leave nothing behind: as many may be made again', async () => {
+  it('finished dials free their places', async ({ dials }) => {
     for (let round = 0; round < 3; round++) {
       const started = dials.startMany(AT_ONCE + 5);
       for (let count = 0; count < AT_ONCE + 5; count++) {
@@ -139,15 +138,11 @@ describe('dials of one address', () => {
   });
 });
 
-describe('an address with too many refused logins', () => {
-  it('is answered a refusal without a dial, in its line too, until its minute is over', async () => {
-    await refuse(LIMIT.refusedLoginsPerMinute - AT_ONCE);
+describe('an address with too many rejected logins', () => {
+  it('a throttled address is rejected without a dial for a minute', async ({ clock, dials }) => {
+    await dials.refuse(LIMIT.refusedLoginsPerMinute - AT_ONCE);
     const started = dials.startMany(AT_ONCE + 20);
-    for (let count = 0; count < AT_ONCE; count++) {
-      await turns(1);
-      dials.answer(REFUSED);
-    }
-    for (let count = 0; count < AT_ONCE; count++) {
+    for (let count = 0; count < 2 * AT_ONCE; count++) {
       await turns(1);
       dials.answer(REFUSED);
     }
@@ -156,98 +151,88 @@ describe('an address with too many refused logins', () => {
     const made = dials.made.length;
     expect(await dials.start('')).toMatchObject({ outcome: 'refused', status: 401 });
     expect(dials.made.length).toBe(made);
-    await vi.advanceTimersByTimeAsync(MINUTE_MS);
+    await clock.pass(MINUTE_MS);
     expect(await dials.complete(ACCEPTED)).toBe(ACCEPTED);
   });
 
-  it('is another matter than trouble and logins that were accepted', async () => {
+  it('failures and accepted logins do not throttle', async ({ dials }) => {
     for (let count = 0; count < 2 * LIMIT.refusedLoginsPerMinute; count++)
       expect(await dials.complete(count % 2 ? ACCEPTED : TROUBLE)).toBe(count % 2 ? ACCEPTED : TROUBLE);
-    await refuse(LIMIT.refusedLoginsPerMinute - 1);
+    await dials.refuse(LIMIT.refusedLoginsPerMinute - 1);
     expect(await dials.complete(ACCEPTED)).toBe(ACCEPTED);
   });
 
-  it('keeps nobody out who comes with another credential, until there are ten times as many of all', async () => {
-    await refuse(LIMIT.refusedLoginsPerMinute);
+  it('another credential is dialed until ten times as many logins are rejected', async ({ clock, dials }) => {
+    await dials.refuse(LIMIT.refusedLoginsPerMinute);
     expect(await dials.complete(ACCEPTED, HERE, 'another')).toBe(ACCEPTED);
-    for (let count = LIMIT.refusedLoginsPerMinute; count < 10 * LIMIT.refusedLoginsPerMinute; count++) {
+    for (let count = LIMIT.refusedLoginsPerMinute; count < 10 * LIMIT.refusedLoginsPerMinute; count++)
       await dials.complete(REFUSED, HERE, `guess-${count}`);
-    }
     const made = dials.made.length;
     expect(await dials.start('', HERE, 'another')).toMatchObject({ outcome: 'refused' });
     expect(dials.made.length).toBe(made);
-    await vi.advanceTimersByTimeAsync(MINUTE_MS);
+    await clock.pass(MINUTE_MS);
     expect(await dials.complete(ACCEPTED, HERE, 'another')).toBe(ACCEPTED);
   });
 
-  it('says nothing of another address, and is remembered while many others come', async () => {
-    await refuse(LIMIT.refusedLoginsPerMinute);
+  it('a throttle holds for one address, also while many others come', async ({ dials }) => {
+    await dials.refuse(LIMIT.refusedLoginsPerMinute);
     for (let other = 0; other < 5_000; other++) await dials.complete(TROUBLE, `other-${other}`);
     const made = dials.made.length;
     expect((await dials.start('')).outcome).toBe('refused');
     expect(dials.made.length).toBe(made);
   });
 
-  it('is forgotten after a minute, however little it did', async () => {
-    await refuse(LIMIT.refusedLoginsPerMinute - 1);
-    await vi.advanceTimersByTimeAsync(MINUTE_MS);
-    await refuse(LIMIT.refusedLoginsPerMinute - 1);
+  it('rejections expire after a minute', async ({ clock, dials }) => {
+    await dials.refuse(LIMIT.refusedLoginsPerMinute - 1);
+    await clock.pass(MINUTE_MS);
+    await dials.refuse(LIMIT.refusedLoginsPerMinute - 1);
     expect(await dials.complete(ACCEPTED)).toBe(ACCEPTED);
   });
 });
 
-describe('an address whose devices are refused [C-3.11]', () => {
-  /** Three devices of it are refused, each once. */
-  async function guess(): Promise<void> {
-    for (const device of ['a', 'b', 'c']) expect(await dials.device(REFUSED, device)).toBe('counted');
-  }
-
-  it('as two, or one again and again, is asked for each time, and counted', async () => {
+describe('an address with rejected devices [C-3.11]', () => {
+  it('two rejected devices, or one repeatedly, are dialed and counted', async ({ dials }) => {
     for (const device of ['a', 'b', 'a', 'a', 'b'])
       expect(await dials.device(REFUSED, device)).toBe('counted');
   });
 
-  it('as three is asked for, uncounted, for a minute from the last of them', async () => {
-    await guess();
+  it('after three rejected devices dials are uncounted for a minute', async ({ clock, guessed: dials }) => {
     expect(await dials.device(REFUSED, 'd')).toBe('uncounted');
-    await vi.advanceTimersByTimeAsync(MINUTE_MS - 1);
+    await clock.pass(MINUTE_MS - 1);
     expect(await dials.device(REFUSED, 'e')).toBe('uncounted');
   });
 
-  it('is counted again a minute after its last refusal', async () => {
-    await guess();
-    await vi.advanceTimersByTimeAsync(MINUTE_MS);
+  it('a minute after the last rejection dials are counted again', async ({ clock, guessed: dials }) => {
+    await clock.pass(MINUTE_MS);
     expect(await dials.device(REFUSED, 'd')).toBe('counted');
   });
 
-  it('three within a minute, not three ever', async () => {
+  it('three rejected devices in more than a minute do not count', async ({ clock, dials }) => {
     for (const device of ['a', 'b', 'c', 'd', 'e']) {
       expect(await dials.device(REFUSED, device)).toBe('counted');
-      await vi.advanceTimersByTimeAsync(MINUTE_MS / 2);
+      await clock.pass(MINUTE_MS / 2);
     }
   });
 
-  it('thirty times as one is uncounted from then on', async () => {
+  it('after thirty rejections of one device dials are uncounted', async ({ dials }) => {
     for (let count = 0; count < LIMIT.refusedLoginsPerMinute; count++)
       expect(await dials.device(REFUSED, 'a', `token-${count}`)).toBe('counted');
     expect(await dials.device(REFUSED, 'a', 'another')).toBe('uncounted');
   });
 
-  it('answers by itself whoever was refused with the same credential already', async () => {
-    await guess();
+  it('a device with the same rejected credential is rejected without a dial', async ({ guessed: dials }) => {
     expect(await dials.device(ACCEPTED, 'a')).toBe('none');
     expect(await dials.device(ACCEPTED, 'a', 'new token')).toBe('uncounted');
     expect(await dials.device(REFUSED, 'd')).toBe('uncounted');
     expect(await dials.device(REFUSED, 'd')).toBe('none');
   });
 
-  it('lets a good token in all the while, again and again', async () => {
-    await guess();
+  it('a valid token is always let in', async ({ guessed: dials }) => {
     for (let count = 0; count < 2 * LIMIT.refusedLoginsPerMinute; count++)
       expect(await dials.device(ACCEPTED, 'good')).toBe('uncounted');
   });
 
-  it('does not count trouble, nor logins that are accepted', async () => {
+  it('failures and accepted logins are not counted', async ({ dials }) => {
     for (const device of ['a', 'b', 'c', 'd']) {
       expect(await dials.device(TROUBLE, device)).toBe('counted');
       expect(await dials.device(ACCEPTED, device)).toBe('counted');
@@ -255,14 +240,12 @@ describe('an address whose devices are refused [C-3.11]', () => {
     expect(await dials.device(REFUSED, 'e')).toBe('counted');
   });
 
-  it('says nothing of another address', async () => {
-    await guess();
+  it('rejected devices have no effect on another address', async ({ guessed: dials }) => {
     expect(await dials.device(REFUSED, 'a', 'token', THERE)).toBe('counted');
     expect(await dials.device(REFUSED, 'd', 'token', THERE)).toBe('counted');
   });
 
-  it('keeps no partner out: a partner of it is asked for, and never uncounted [C-6.5]', async () => {
-    await guess();
+  it('partners of the address are dialed and counted as before [C-6.5]', async ({ guessed: dials }) => {
     expect(await dials.complete(ACCEPTED)).toBe(ACCEPTED);
     expect(dials.uncounted.at(-1)).toBe(false);
   });

@@ -1,4 +1,4 @@
-/** The bridge's environment: what it must say, what it may say, and that every mistake is named. */
+/** The bridge's environment: required and optional variables, and the report of every mistake. */
 import { describe, expect, it } from 'vitest';
 import { readConfig } from '../../bridge/config.ts';
 
@@ -20,7 +20,7 @@ function errorOf(variables: Record<string, string | undefined>): string {
 }
 
 describe('the configuration', () => {
-  it('of what is required has the standard ports', () => {
+  it('the required variables give the standard ports', () => {
     expect(readConfig(GOOD)).toEqual({
       edgeUrl: 'https://edge.example',
       secret: 's'.repeat(32),
@@ -35,7 +35,7 @@ describe('the configuration', () => {
     });
   });
 
-  it('takes everything that may be said, and no notice of what is not its own', () => {
+  it('all optional variables are read, and foreign ones ignored', () => {
     const config = readConfig({
       ...GOOD,
       SITEWIRE_EDGE_URL: 'http://127.0.0.1:8787',
@@ -61,11 +61,11 @@ describe('the configuration', () => {
     [' ', []],
     ['192.0.2.7', ['192.0.2.7']],
     ['10.0.0.0/8, 2001:db8::/64,::ffff:192.0.2.7', ['10.0.0.0/8', '2001:db8::/64', '::ffff:192.0.2.7']],
-  ])('with proxies %j believes %j', (SITEWIRE_PROXIES, proxies) => {
+  ])('proxies %j are read as %j', (SITEWIRE_PROXIES, proxies) => {
     expect(readConfig({ ...GOOD, SITEWIRE_PROXIES }).proxies).toEqual(proxies);
   });
 
-  it('with an authority for device certificates listens for them, on the standard port or another [C-3.3]', () => {
+  it('a device authority opens a listener on the standard port or another [C-3.3]', () => {
     const clientAuthority = '/etc/sitewire/device-ca.pem';
     const withAuthority = { ...GOOD, SITEWIRE_DEVICE_CA: clientAuthority };
     expect(readConfig(withAuthority).mtls).toEqual({ clientAuthority, port: 8883 });
@@ -74,9 +74,9 @@ describe('the configuration', () => {
     expect(readConfig({ ...GOOD, SITEWIRE_MTLS_PORT: '18883' }).mtls).toBeUndefined();
   });
 
-  it.each(Object.keys(GOOD))('without %s is refused, and says so', (name) => {
+  it.each(Object.keys(GOOD))('a missing %s is reported', (name) => {
     expect(errorOf({ ...GOOD, [name]: undefined })).toMatch(
-      new RegExp(`^bad configuration of ${name}\\. ${name}: .+$`),
+      new RegExp(`^invalid configuration of ${name}\\. ${name}: .+$`),
     );
   });
 
@@ -90,9 +90,9 @@ describe('the configuration', () => {
     '10.0.0.1,,10.0.0.2',
     '*',
     'true',
-  ])('with proxies %j is refused, and says so', (SITEWIRE_PROXIES) => {
+  ])('invalid proxies %j are reported', (SITEWIRE_PROXIES) => {
     expect(errorOf({ ...GOOD, SITEWIRE_PROXIES })).toMatch(
-      /^bad configuration of SITEWIRE_PROXIES\.\d+\. SITEWIRE_PROXIES\.\d+: must be addresses or CIDR ranges, a comma between$/,
+      /^invalid configuration of SITEWIRE_PROXIES\.\d+\. SITEWIRE_PROXIES\.\d+: must be comma-separated addresses or CIDR ranges$/,
     );
   });
 
@@ -113,20 +113,20 @@ describe('the configuration', () => {
     ['SITEWIRE_MTLS_PORT', 'mtls'],
     ['SITEWIRE_METRICS_PORT', '9464x'],
     ['SITEWIRE_LOG_LEVEL', 'loud'],
-  ])('with a bad %s (%j) is refused, and says so', (name, value) => {
+  ])('an invalid %s (%j) is reported', (name, value) => {
     expect(errorOf({ ...GOOD, [name]: value })).toMatch(
-      new RegExp(`^bad configuration of ${name}\\. ${name}: .+$`),
+      new RegExp(`^invalid configuration of ${name}\\. ${name}: .+$`),
     );
   });
 
-  it('with many mistakes names them all, and tells no secret', () => {
+  it('several mistakes are all reported, without the secret', () => {
     const message = errorOf({
       ...GOOD,
       SITEWIRE_BRIDGE_SECRET: 'too-short',
       SITEWIRE_AMQPS_PORT: 'x',
       SITEWIRE_TLS_KEY: undefined,
     });
-    const [, names = ''] = /^bad configuration of ([^.]+)\. /.exec(message) ?? [];
+    const [, names = ''] = /^invalid configuration of ([^.]+)\. /.exec(message) ?? [];
     expect(names.split(', ').sort()).toEqual([
       'SITEWIRE_AMQPS_PORT',
       'SITEWIRE_BRIDGE_SECRET',

@@ -1,13 +1,13 @@
-/** The bridge's image, as far as it can be seen without building it: what it copies, installs, exposes and asks of itself. */
+/** The bridge's image, as far as a test can check it without a build. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { readConfig } from '../../bridge/config.ts';
 import { freePort } from '../../tools/ports.ts';
-import { SECRET, TestEdge } from '../support/bridge-edge.ts';
-import { ADDRESS, TestCertificates, WholeBridge } from '../support/bridge-whole.ts';
+import { SECRET } from '../support/bridge-edge.ts';
+import { ADDRESS, bridgeTest as it, WholeBridge } from '../support/bridge-whole.ts';
 import { importsOf, readSources } from '../support/import-graph.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
@@ -33,7 +33,7 @@ const copied = all('COPY').flatMap((paths) => paths.slice(0, -1));
 const set = Object.fromEntries(all('ENV').flatMap((pairs) => pairs.map((pair) => pair.split(/=(.*)/))));
 
 describe('the image', () => {
-  it('is given what it copies, which is there, and nothing else', () => {
+  it('.dockerignore admits exactly the existing files that the image copies', () => {
     const rules = read('.dockerignore')
       .split('\n')
       .filter((line) => line !== '' && !line.startsWith('#'));
@@ -42,7 +42,7 @@ describe('the image', () => {
     expect(copied.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
   });
 
-  it('has all that the bridge imports', () => {
+  it('the image contains all imports of the bridge', () => {
     const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
     const imports = readSources(['bridge', 'protocol']).flatMap(importsOf);
     const missing = imports.filter(({ specifier, target, typeOnly }) => {
@@ -53,20 +53,19 @@ describe('the image', () => {
         (name) => specifier === name || specifier.startsWith(`${name}/`),
       );
     });
-    // How amqplib's tables are reached is computed.
+    // The import of amqplib's tables is computed.
     expect(missing.filter(({ file }) => !file.startsWith('bridge/amqp/wire/'))).toEqual([]);
     expect(Object.keys(dependencies)).toContain('amqplib');
   });
 
-  it('exposes the ports that the bridge listens on by default, and its metrics to who is outside of it', () => {
-    const required = { URL: 'https://edge.example.org', CERT: 'a', KEY: 'b' };
+  it('the image exposes the bridge’s default ports, and its metrics to other hosts', () => {
     const config = readConfig({
       ...set,
-      SITEWIRE_EDGE_URL: required.URL,
+      SITEWIRE_EDGE_URL: 'https://edge.example.org',
       SITEWIRE_BRIDGE_SECRET: SECRET,
       SITEWIRE_BRIDGE_ID: 'bridge-1',
-      SITEWIRE_TLS_CERT: required.CERT,
-      SITEWIRE_TLS_KEY: required.KEY,
+      SITEWIRE_TLS_CERT: 'a',
+      SITEWIRE_TLS_KEY: 'b',
       SITEWIRE_DEVICE_CA: 'ca',
     });
     const { amqpsPort, mqttsPort, mtls, metrics, host } = config;
@@ -74,7 +73,7 @@ describe('the image', () => {
     expect([host, metrics.host]).toEqual(['::', '::']);
   });
 
-  it('runs files that it has', () => {
+  it('the image runs files that it contains', () => {
     const run = [...all('CMD'), ...all('HEALTHCHECK')].map(
       (words) => /\["node", "(.+)"\]/.exec(words.join(' '))?.[1],
     );
@@ -83,19 +82,7 @@ describe('the image', () => {
   });
 });
 
-describe('its health check', () => {
-  let certificates: TestCertificates;
-  let edge: TestEdge;
-
-  beforeAll(async () => {
-    certificates = await TestCertificates.create();
-    edge = await TestEdge.start();
-  });
-  afterAll(async () => {
-    await edge.stop();
-    certificates.remove();
-  });
-
+describe('the health check', () => {
   async function check(host: string, port: number): Promise<unknown> {
     const environment = { SITEWIRE_METRICS_HOST: host, SITEWIRE_METRICS_PORT: String(port) };
     const child = fork(join(ROOT, HEALTHCHECK), { env: { ...process.env, ...environment } });
@@ -103,7 +90,7 @@ describe('its health check', () => {
     return code;
   }
 
-  it.each([ADDRESS, '::'])('is good of a bridge that listens at %s, and not of none', async (host) => {
+  it.for([ADDRESS, '::'])('the health check needs a bridge at %s', async (host, { edge, certificates }) => {
     const bridge = await WholeBridge.start(edge, certificates, { SITEWIRE_METRICS_HOST: host });
     expect(await check(host, bridge.ports.metrics)).toBe(0);
     await bridge.stop();

@@ -1,51 +1,26 @@
-/** How an object ends a link: its goodbye is enough, whatever becomes of the WebSocket's own close. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { startPulse } from '../../bridge/link.ts';
+/** A goodbye of the object ends a link, even if the close of the WebSocket never arrives. */
+import { describe, expect } from 'vitest';
 import { LINK_VERSION } from '../../protocol/link/proof.ts';
-import { TestEdge } from '../support/bridge-edge.ts';
-import { openLink } from '../support/bridge-link.ts';
-import { CLOCK, turns } from '../support/bridge-signal.ts';
+import { turns } from '../support/bridge-signal.ts';
+import { linkTest as it } from '../support/bridge-test.ts';
 
 const GOODBYE = { kind: 'goodbye', code: 4001, reason: 'taken over' } as const;
 
-let edge: TestEdge;
-let stopPulse = () => {};
-
-beforeAll(async () => {
-  edge = await TestEdge.start();
-});
-beforeEach(() => {
-  vi.useFakeTimers(CLOCK);
-  stopPulse = startPulse();
-});
-afterEach(() => {
-  stopPulse();
-  vi.useRealTimers();
-  edge.reset();
-});
-afterAll(() => edge.stop());
-
 describe('a link', () => {
-  it('says which version of the frames it speaks', async () => {
-    const { link } = await openLink(edge);
+  it('a link announces its version', async ({ edge, open: _open }) => {
     expect(edge.dialed.map(({ link: version }) => version)).toEqual([String(LINK_VERSION)]);
-    link.close();
   });
 
-  it('ends with the object’s goodbye: its owner is told, once, and the socket is gone', async () => {
-    const { object, heard } = await openLink(edge);
-    object.send(GOODBYE);
-    object.socket.pause();
+  it('a goodbye is reported once to the owner and drops the socket', async ({ clock, object, heard }) => {
+    object.sayGoodbye(4001, 'taken over');
     expect(await heard.untilClosed()).toEqual({ code: 4001, reason: 'taken over' });
-    object.socket.resume();
-    expect((await object.untilClosed()).code).toBe(1006);
-    await vi.advanceTimersByTimeAsync(120_000);
+    expect(await object.closeCode()).toBe(1006);
+    await clock.pass(120_000);
     expect(heard.closedTimes).toBe(1);
     expect(object.pings).toBe(0);
   });
 
-  it('hands over what came before a goodbye and nothing that follows it', async () => {
-    const { object, heard } = await openLink(edge);
+  it('frames before a goodbye are delivered, frames after it are not', async ({ object, heard }) => {
     object.send({ kind: 'command', payload: '1' }, GOODBYE);
     object.send({ kind: 'command', payload: '2' });
     await heard.untilClosed();
@@ -53,8 +28,7 @@ describe('a link', () => {
     expect(heard.frames).toEqual([{ kind: 'command', payload: '1' }]);
   });
 
-  it('sends nothing more after a goodbye', async () => {
-    const { object, heard, link } = await openLink(edge);
+  it('a link sends nothing after a goodbye', async ({ link, object, heard }) => {
     object.send(GOODBYE);
     await heard.untilClosed();
     link.send({ kind: 'publish', seq: link.nextSeq(), topic: 'telemetry', payload: 'late' });

@@ -1,74 +1,35 @@
-/** A link's life: signs of it, what is hostile on it, and its ends. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { startPulse } from '../../bridge/link.ts';
+/** The life of a link: its signs of life, invalid messages, and its end. */
+import { describe, expect } from 'vitest';
 import { MAX_MESSAGE_CHARS } from '../../protocol/link/batch.ts';
-import type { DeviceLinkUp } from '../../protocol/link/device.ts';
 import { PONG } from '../../protocol/link/live.ts';
-import { TestEdge } from '../support/bridge-edge.ts';
-import { dialDevice, Heard, type OpenLink, openLink } from '../support/bridge-link.ts';
-import { CLOCK, turns } from '../support/bridge-signal.ts';
-
-let edge: TestEdge;
-let stopPulse = () => {};
-
-beforeAll(async () => {
-  edge = await TestEdge.start();
-});
-beforeEach(() => {
-  vi.useFakeTimers(CLOCK);
-  stopPulse = startPulse();
-});
-afterEach(() => {
-  stopPulse();
-  vi.useRealTimers();
-  edge.reset();
-});
-afterAll(() => edge.stop());
-
-/** A frame that wants an answer; its sequence. */
-function publish({ link }: OpenLink, payload = 'x'): number {
-  const seq = link.nextSeq();
-  link.send({ kind: 'publish', seq, topic: 'telemetry', payload }, seq);
-  return seq;
-}
-
-function seqsOf(batches: DeviceLinkUp[][]): number[][] {
-  return batches.map((batch) => batch.map((one) => (one.kind === 'publish' ? one.seq : 0)));
-}
-
-async function pass(ms: number): Promise<void> {
-  await vi.advanceTimersByTimeAsync(ms);
-  await turns();
-}
+import { dialDevice, Heard, seqsOf } from '../support/bridge-link.ts';
+import { turns } from '../support/bridge-signal.ts';
+import { linkTest as it } from '../support/bridge-test.ts';
 
 describe('signs of life', () => {
-  it('are asked for every 20 s', async () => {
-    const { object, heard, link } = await openLink(edge);
+  it('a link sends a ping every 20 s', async ({ clock, object, heard }) => {
     for (const count of [1, 2, 3, 4, 5]) {
-      await pass(20_000);
+      await clock.pass(20_000);
       await object.untilPings(count);
       await turns();
     }
     expect(object.pings).toBe(5);
     expect(heard.closedWith).toBeUndefined();
-    link.close();
   });
 
-  it('that stay away for 60 s end the link', async () => {
-    const { object, heard } = await openLink(edge);
+  it('a link without a sign of life for 60 s ends', async ({ clock, object, heard }) => {
     object.alive = false;
-    await pass(60_000);
+    await clock.pass(60_000);
     expect(heard.closedWith).toBeUndefined();
-    await pass(1_000);
+    await clock.pass(1_000);
     expect(await heard.untilClosed()).toEqual({ code: 1006, reason: 'no sign of life' });
     expect((await object.untilClosed()).code).toBe(1006);
   });
 
-  it('may be frames as well as pongs', async () => {
-    const { object, heard, link } = await openLink(edge);
+  it('frames are signs of life like pongs', async ({ clock, object, heard }) => {
     object.alive = false;
     for (let count = 1; count <= 3; count++) {
-      await pass(40_000);
+      await clock.pass(40_000);
       object.send({ kind: 'command', payload: '{}' });
       await heard.untilFrames(count);
     }
@@ -76,12 +37,11 @@ describe('signs of life', () => {
     object.socket.send(PONG);
     await turns();
     expect(heard.frames.length).toBe(3);
-    link.close();
   });
 });
 
 describe('a link', () => {
-  it('hands over what came before it had an owner, in order, and its end too', async () => {
+  it('frames and the close before attach are delivered in order', async ({ edge }) => {
     const [dialed, object] = await Promise.all([dialDevice(edge.url, edge.forBridge), edge.deviceLink()]);
     if (dialed.outcome !== 'accepted') throw new Error(dialed.outcome);
     object.send({ kind: 'command', payload: '1' }, { kind: 'command', payload: '2' });
@@ -94,18 +54,17 @@ describe('a link', () => {
     expect(heard.frames.map((one) => one.kind === 'command' && one.payload)).toEqual(['1', '2', '3']);
   });
 
-  it.each([
-    ['no JSON', 'x'],
-    ['no batch', '{}'],
+  it.for([
+    ['invalid JSON', 'x'],
+    ['an object', '{}'],
     ['an unknown frame', '[{"kind":"stop"}]'],
     ['a good and a bad frame', '[{"kind":"stored","seqs":[1]},{"kind":"stored"}]'],
     ['bytes', Buffer.from('[]')],
     ['a pong in bytes', Buffer.from(PONG)],
     ['a message that is too long', `[${' '.repeat(MAX_MESSAGE_CHARS)}]`],
-  ])(
-    'that brings %s is closed with 4400, and its owner hears nothing of it (rule 1)',
-    async (_title, message) => {
-      const { object, heard } = await openLink(edge);
+  ] as const)(
+    '%s closes the link with 4400, unread by its owner (rule 1)',
+    async ([_, message], { object, heard }) => {
       object.socket.send(message);
       expect((await object.untilClosed()).code).toBe(4400);
       await heard.untilClosed();
@@ -113,8 +72,7 @@ describe('a link', () => {
     },
   );
 
-  it('that brings more than any message may have is closed before it is read', async () => {
-    const { object, heard } = await openLink(edge);
+  it('a message above every limit closes the link before it is read', async ({ object, heard }) => {
     object.socket.on('error', () => {});
     object.socket.send('x'.repeat(4 * 1024 * 1024));
     expect((await object.untilClosed()).code).toBe(1009);
@@ -122,26 +80,24 @@ describe('a link', () => {
     expect(heard.frames).toEqual([]);
   });
 
-  it('sends what waits before it closes, and nothing after', async () => {
-    const open = await openLink(edge);
-    publish(open);
+  it('a closing link sends its waiting frames, and nothing after', async ({ clock, open }) => {
+    open.publish();
     await open.object.untilBatches(1);
-    publish(open);
+    open.publish();
     open.link.close();
-    publish(open);
+    open.publish();
     open.link.close();
     expect((await open.object.untilClosed()).code).toBe(1000);
     expect(seqsOf(open.object.batches)).toEqual([[1], [2]]);
     await open.heard.untilClosed();
-    await pass(120_000);
+    await clock.pass(120_000);
     expect(open.object.pings).toBe(0);
   });
 
-  it('tells its owner once that it closed, with the object’s code', async () => {
-    const { object, heard } = await openLink(edge);
+  it('the object’s close is reported once to the owner', async ({ clock, object, heard }) => {
     object.close(4003, 'revoked');
     expect(await heard.untilClosed()).toEqual({ code: 4003, reason: 'revoked' });
-    await pass(120_000);
+    await clock.pass(120_000);
     expect(heard.closedTimes).toBe(1);
   });
 });

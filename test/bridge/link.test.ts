@@ -1,164 +1,108 @@
-/** The link's traffic: smart batching, and answers by sequence. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { startPulse } from '../../bridge/link.ts';
-import type { DeviceLinkUp } from '../../protocol/link/device.ts';
-import { TestEdge } from '../support/bridge-edge.ts';
-import { type OpenLink, openLink } from '../support/bridge-link.ts';
-import { CLOCK, turns } from '../support/bridge-signal.ts';
-
-let edge: TestEdge;
-let stopPulse = () => {};
-
-beforeAll(async () => {
-  edge = await TestEdge.start();
-});
-beforeEach(() => {
-  vi.useFakeTimers(CLOCK);
-  stopPulse = startPulse();
-});
-afterEach(() => {
-  stopPulse();
-  vi.useRealTimers();
-  edge.reset();
-});
-afterAll(() => edge.stop());
-
-/** A frame that wants an answer; its sequence. */
-function publish({ link }: OpenLink, payload = 'x'): number {
-  const seq = link.nextSeq();
-  link.send({ kind: 'publish', seq, topic: 'telemetry', payload }, seq);
-  return seq;
-}
-
-function seqsOf(batches: DeviceLinkUp[][]): number[][] {
-  return batches.map((batch) => batch.map((one) => (one.kind === 'publish' ? one.seq : 0)));
-}
-
-async function pass(ms: number): Promise<void> {
-  await vi.advanceTimersByTimeAsync(ms);
-  await turns();
-}
+/** The traffic of a link: smart batching, and answers by sequence. */
+import { describe, expect } from 'vitest';
+import { seqsOf } from '../support/bridge-link.ts';
+import { turns } from '../support/bridge-signal.ts';
+import { linkTest as it } from '../support/bridge-test.ts';
 
 describe('batching', () => {
-  it('sends at once while nothing is under way: one message for all of a turn', async () => {
-    const open = await openLink(edge);
-    for (let count = 0; count < 3; count++) publish(open);
+  it('all frames of a turn are sent at once in one message', async ({ open }) => {
+    for (let count = 0; count < 3; count++) open.publish();
     expect(seqsOf(await open.object.untilBatches(1))).toEqual([[1, 2, 3]]);
-    open.link.close();
   });
 
-  it('gathers behind what is not answered, until an answer comes', async () => {
-    const open = await openLink(edge);
-    publish(open);
+  it('frames gather while an answer is pending', async ({ open }) => {
+    open.publish();
     await open.object.untilBatches(1);
-    publish(open);
+    open.publish();
     await turns();
-    publish(open);
+    open.publish();
     await turns();
     open.object.send({ kind: 'stored', seqs: [1] });
     expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2, 3]]);
-    open.link.close();
   });
 
-  it('gathers for two milliseconds and no longer, though no answer comes', async () => {
-    const open = await openLink(edge);
-    publish(open);
+  it('frames gather for at most two milliseconds', async ({ clock, open }) => {
+    open.publish();
     await open.object.untilBatches(1);
-    publish(open);
-    await pass(1);
-    publish(open);
-    await pass(1);
+    open.publish();
+    await clock.pass(1);
+    open.publish();
+    await clock.pass(1);
     expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2, 3]]);
-    open.link.close();
   });
 
-  it('sends what awaits no answer at once, and what has gathered with it', async () => {
-    const open = await openLink(edge);
-    publish(open);
+  it('a frame without an answer is sent at once, with those that gathered', async ({ open }) => {
+    open.publish();
     await open.object.untilBatches(1);
-    publish(open);
+    open.publish();
     open.link.send({ kind: 'subscribed', commands: true });
     expect(seqsOf(await open.object.untilBatches(2))).toEqual([[1], [2, 0]]);
-    open.link.close();
   });
 
-  it('sends 256 frames at once, and the rest when its time comes', async () => {
-    const open = await openLink(edge);
-    publish(open);
+  it('a message has at most 256 frames', async ({ clock, open }) => {
+    open.publish();
     await open.object.untilBatches(1);
-    for (let count = 0; count < 300; count++) publish(open);
+    for (let count = 0; count < 300; count++) open.publish();
     expect((await open.object.untilBatches(2))[1]?.length).toBe(256);
-    await pass(2);
+    await clock.pass(2);
     expect((await open.object.untilBatches(3))[2]?.length).toBe(44);
-    open.link.close();
   });
 
-  it('closes a message before it exceeds 256 Ki characters', async () => {
-    const open = await openLink(edge);
-    for (let count = 0; count < 5; count++) publish(open, 'x'.repeat(100_000));
+  it('a message has at most 256 Ki characters', async ({ open }) => {
+    for (let count = 0; count < 5; count++) open.publish('x'.repeat(100_000));
     expect(seqsOf(await open.object.untilBatches(3))).toEqual([[1, 2], [3, 4], [5]]);
-    open.link.close();
   });
 
-  it('stays in order however it is cut', async () => {
-    const open = await openLink(edge);
+  it('frames stay in order', async ({ clock, open }) => {
     for (let count = 0; count < 1_000; count++) {
-      publish(open);
+      open.publish();
       if (count % 90 === 0) await turns(1);
     }
-    await pass(2);
+    await clock.pass(2);
     await open.object.take('publish');
     for (let seq = 2; seq <= 1_000; seq++) expect((await open.object.take('publish')).seq).toBe(seq);
-    open.link.close();
   });
 });
 
 describe('answers', () => {
-  it('name sequences: one that is missing keeps the link waiting, whatever came after it (rule 4)', async () => {
-    const open = await openLink(edge);
-    for (let count = 0; count < 3; count++) publish(open);
+  it('answers name sequences: a missing one keeps the link waiting (rule 4)', async ({ open }) => {
+    for (let count = 0; count < 3; count++) open.publish();
     await open.object.untilBatches(1);
     open.object.send({ kind: 'stored', seqs: [3, 2] });
     await open.heard.untilFrames(1);
-    publish(open);
+    open.publish();
     await turns();
     expect(open.object.batches.length).toBe(1);
     open.object.send({ kind: 'refused', seq: 1, reason: 'late' });
     await open.object.untilBatches(2);
-    open.link.close();
   });
 
-  it('that do not come in 10 s mean that the link is lost (rule 3)', async () => {
-    const open = await openLink(edge);
-    publish(open);
+  it('an answer missing for 10 s means a lost link (rule 3)', async ({ clock, open }) => {
+    open.publish();
     await open.object.untilBatches(1);
-    await pass(5_000);
-    publish(open);
+    await clock.pass(5_000);
+    open.publish();
     open.object.send({ kind: 'stored', seqs: [2] }, { kind: 'command', payload: '{}' });
     await open.heard.untilFrames(2);
-    await pass(5_000);
+    await clock.pass(5_000);
     expect(open.heard.closedWith).toBeUndefined();
-    await pass(1_000);
+    await clock.pass(1_000);
     expect(await open.heard.untilClosed()).toEqual({ code: 1006, reason: 'no answer' });
     expect((await open.object.untilClosed()).code).toBe(1006);
   });
 
-  it('that come in time keep the link, however many there were', async () => {
-    const open = await openLink(edge);
+  it('answers in time keep the link', async ({ clock, open }) => {
     for (let round = 0; round < 4; round++) {
-      const seq = publish(open);
+      const seq = open.publish();
       await open.object.take('publish');
-      await pass(9_000);
+      await clock.pass(9_000);
       open.object.send({ kind: 'stored', seqs: [seq] });
       await open.heard.untilFrames(round + 1);
     }
     expect(open.heard.closedWith).toBeUndefined();
-    open.link.close();
   });
 
-  it('are numbered from one, each once', async () => {
-    const { link } = await openLink(edge);
+  it('sequences count from one', async ({ link }) => {
     expect([link.nextSeq(), link.nextSeq(), link.nextSeq()]).toEqual([1, 2, 3]);
-    link.close();
   });
 });

@@ -1,58 +1,31 @@
-/** What `promtool check metrics` asks of a page of metrics, asked of a running bridge; and that every series is there at once. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { METHOD } from '../../bridge/amqp/wire/codec.ts';
+/** The rules of `promtool check metrics`, checked on a running bridge; and every series exists from the start. */
+import { describe, expect } from 'vitest';
 import { END_REASONS, REFUSAL_REASONS } from '../../bridge/reasons.ts';
+import { takeSeqs } from '../support/bridge-amqp.ts';
 import { publishFrames } from '../support/bridge-amqp-frames.ts';
-import { TestEdge, VHOST } from '../support/bridge-edge.ts';
 import { DEVICE_ID } from '../support/bridge-link.ts';
 import { publishPacket } from '../support/bridge-mqtt-peer.ts';
-import { ADDRESS, TestCertificates, WholeBridge } from '../support/bridge-whole.ts';
+import { bridgeTest } from '../support/bridge-whole.ts';
 import { type Family, labelsOf, readExposition } from '../support/exposition.ts';
 
-/** Those that prom-client brings and names. */
+/** The metrics of prom-client itself. */
 const FOREIGN = /^(process|nodejs)_/;
 const UNITS = ['seconds', 'bytes', 'info', 'ratio'];
 
-let certificates: TestCertificates;
-let edge: TestEdge;
-let bridge: WholeBridge;
-
-beforeAll(async () => {
-  certificates = await TestCertificates.create();
-  edge = await TestEdge.start();
-  bridge = await WholeBridge.start(edge, certificates);
-});
-afterAll(async () => {
-  await bridge.stop();
-  await edge.stop();
-  certificates.remove();
-});
-
-async function allFamilies(): Promise<Family[]> {
-  const response = await fetch(`http://${ADDRESS}:${bridge.ports.metrics}/metrics`);
-  return readExposition(await response.text());
-}
-
-async function families(): Promise<Family[]> {
-  return (await allFamilies()).filter(({ name }) => !FOREIGN.test(name));
-}
-
-/** A metric with these labels has that value in the end. */
-function untilMetric(line: string, value: number): Promise<void> {
-  return expect.poll(() => bridge.metric(line)).toBe(value);
-}
+const it = bridgeTest
+  .extend('allFamilies', async ({ bridge }) => readExposition(await (await bridge.fetch('/metrics')).text()))
+  .extend('families', ({ allFamilies }) => allFamilies.filter(({ name }) => !FOREIGN.test(name)));
 
 describe('each metric of a bridge', () => {
-  it('ends in _total if it is a counter, and only then, those of Node among them', async () => {
-    for (const { name, type } of await allFamilies())
+  it('exactly the counters end in _total, also those of Node', ({ allFamilies }) => {
+    for (const { name, type } of allFamilies)
       expect([name, name.endsWith('_total')]).toEqual([name, type === 'counter']);
   });
 
-  it('has a name of its own, a help and a type, and its name says its unit', async () => {
-    const all = await families();
-    expect(all.length).toBeGreaterThan(10);
-    expect(new Set(all.map(({ name }) => name)).size).toBe(all.length);
-    for (const { name, type, help, samples } of all) {
+  it('each metric has its own name, a help, a type, and its unit in its name', ({ families }) => {
+    expect(families.length).toBeGreaterThan(10);
+    expect(new Set(families.map(({ name }) => name)).size).toBe(families.length);
+    for (const { name, type, help, samples } of families) {
       expect(name).toMatch(/^sitewire_bridge_[a-z]+(_[a-z]+)*$/);
       expect(name).not.toMatch(
         /_(milliseconds|ms|minutes|kilobytes|gauge|counter|histogram|count|sum|bucket)(_|$)/,
@@ -65,8 +38,8 @@ describe('each metric of a bridge', () => {
     }
   });
 
-  it('that measures has buckets that rise to all there is', async () => {
-    const measured = (await families()).filter(({ type }) => type === 'histogram');
+  it('the buckets of a histogram rise to infinity', ({ families }) => {
+    const measured = families.filter(({ type }) => type === 'histogram');
     expect(measured).toHaveLength(2);
     for (const { name, samples } of measured) {
       for (const protocol of ['amqp', 'mqtt']) {
@@ -82,10 +55,8 @@ describe('each metric of a bridge', () => {
     }
   });
 
-  it('has every value of its labels from the start, at zero', async () => {
-    const all = new Map(
-      (await families()).map((family) => [family.name.slice('sitewire_bridge_'.length), family]),
-    );
+  it('each label value exists from the start, at zero', ({ families }) => {
+    const all = new Map(families.map((family) => [family.name.replace('sitewire_bridge_', ''), family]));
     const protocol = ['amqp', 'mqtt'];
     for (const [name, reason] of [
       ['refused_clients_total', REFUSAL_REASONS],
@@ -105,16 +76,11 @@ describe('each metric of a bridge', () => {
 });
 
 describe('a publish', () => {
-  it('of a partner is counted by what it came to, and measured', async () => {
-    const [peer, link] = await Promise.all([bridge.partner(), edge.vhostLink()]);
-    peer.send(METHOD.connectionTuneOk, await peer.takeMethod(METHOD.connectionTune));
-    peer.send(METHOD.connectionOpen, { virtualHost: VHOST });
-    await peer.takeMethod(METHOD.connectionOpenOk);
+  it('a publish of a partner is counted by its result and timed', async ({ bridge }) => {
+    const { peer, link } = await bridge.openPartner();
     await peer.openChannel(1);
     for (let count = 0; count < 3; count++) peer.write(publishFrames('x'));
-    const seqs = [];
-    for (let count = 0; count < 3; count++) seqs.push((await link.take('publish')).seq);
-    const [one = 0, two = 0, three = 0] = seqs;
+    const [one = 0, two = 0, three = 0] = await takeSeqs(link, 3);
     link.send(
       { kind: 'stored', seqs: [one] },
       { kind: 'unstored', seqs: [two] },
@@ -126,15 +92,18 @@ describe('a publish', () => {
     expect(await bridge.metric('publish_duration_seconds_count{protocol="amqp"}')).toBe(2);
     expect(await bridge.metric('dial_duration_seconds_count{protocol="amqp"}')).toBe(1);
     peer.stream.destroy();
-    await untilMetric('connections_ended_total{protocol="amqp",reason="client"}', 1);
+    await expect
+      .poll(() => bridge.metric('connections_ended_total{protocol="amqp",reason="client"}'))
+      .toBe(1);
   });
 
-  it('of a device, too', async () => {
-    const [peer, link] = await Promise.all([bridge.device(), edge.deviceLink()]);
-    expect(await peer.takeConnack()).toBe(0);
+  it('a publish of a device is counted by its result and timed', async ({ bridge }) => {
+    const { peer, link } = await bridge.openDevice();
     peer.write(publishPacket(`cpi/${DEVICE_ID}/telemetry`, '{}', { id: 1 }));
-    link.send({ kind: 'stored', seqs: [(await link.take('publish')).seq] });
-    await untilMetric('publish_results_total{protocol="mqtt",result="confirmed"}', 1);
+    await link.store();
+    await expect
+      .poll(() => bridge.metric('publish_results_total{protocol="mqtt",result="confirmed"}'))
+      .toBe(1);
     expect(await bridge.metric('publish_duration_seconds_count{protocol="mqtt"}')).toBe(1);
     expect(await bridge.metric('published_total{protocol="mqtt"}')).toBe(1);
   });

@@ -1,26 +1,16 @@
-/** The bridge's small HTTP server: alive, ready, and its counts. */
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+/** The bridge's HTTP server for health, readiness and metrics. */
+import { describe, expect } from 'vitest';
 import { Metrics } from '../../bridge/metrics.ts';
 import { createMetricsServer } from '../../bridge/metrics-server.ts';
-import { listen } from '../../bridge/tls.ts';
+import { edgeTest } from '../support/bridge-test.ts';
 
-let server: Server | undefined;
-
-afterEach(async () => {
-  await new Promise((resolve) => (server ? server.close(resolve) : resolve(undefined)));
-  server = undefined;
+/** `start` starts a metrics server and returns its URL. */
+const it = edgeTest.extend('start', ({ serve }) => {
+  return async (
+    whyNotReady: () => Promise<string | undefined> = async () => undefined,
+    metrics = new Metrics(),
+  ) => `http://127.0.0.1:${await serve(createMetricsServer(metrics, whyNotReady))}`;
 });
-
-async function start(
-  whyNotReady: () => Promise<string | undefined> = async () => undefined,
-  metrics = new Metrics(),
-): Promise<string> {
-  server = createMetricsServer(metrics, whyNotReady);
-  await listen(server, 0, '127.0.0.1');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
 
 async function get(url: string): Promise<[number, string]> {
   const response = await fetch(url);
@@ -28,20 +18,20 @@ async function get(url: string): Promise<[number, string]> {
 }
 
 describe('the metrics server', () => {
-  it('says that the process is alive, whatever becomes of the edge', async () => {
+  it('/healthz answers ok without the edge', async ({ start }) => {
     const url = await start(async () => 'no edge');
     expect(await get(`${url}/healthz`)).toEqual([200, 'ok\n']);
   });
 
-  it('says whether it is ready, and why not, asked anew each time', async () => {
-    let why: string | undefined = 'the edge is not reached';
+  it('/readyz checks on each request, and names what is missing', async ({ start }) => {
+    let why: string | undefined = 'the edge cannot be reached';
     const url = await start(async () => why);
-    expect(await get(`${url}/readyz`)).toEqual([503, 'not ready: the edge is not reached\n']);
+    expect(await get(`${url}/readyz`)).toEqual([503, 'not ready: the edge cannot be reached\n']);
     why = undefined;
     expect(await get(`${url}/readyz`)).toEqual([200, 'ready\n']);
   });
 
-  it('tells its counts in the format of Prometheus, by protocol', async () => {
+  it('/metrics has the Prometheus format, by protocol', async ({ start }) => {
     const metrics = new Metrics();
     const url = await start(undefined, metrics);
     metrics.opened('amqp');
@@ -63,13 +53,13 @@ describe('the metrics server', () => {
     expect(lines.some((line) => line.startsWith('process_resident_memory_bytes '))).toBe(true);
   });
 
-  it('keeps the counts of two bridges in one process apart', async () => {
+  it('two bridges in one process count separately', async () => {
     const [first, second] = [new Metrics(), new Metrics()];
     first.opened('amqp');
     expect(await second.registry.getSingleMetricAsString('sitewire_bridge_connections')).not.toContain('} 1');
   });
 
-  it('has nothing else', async () => {
+  it('other paths get 404', async ({ start }) => {
     const url = await start();
     for (const path of ['/', '/health', '/metrics/', '/healthz/x'])
       expect((await get(`${url}${path}`))[0]).toBe(404);

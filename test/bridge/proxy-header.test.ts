@@ -1,4 +1,4 @@
-/** PROXY headers, byte by byte: what each says, what is none, and that no cut of the bytes makes a difference. */
+/** PROXY headers: valid and invalid ones, and that the result does not depend on how the bytes are cut. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MAX_PROXY_HEADER_BYTES, type ProxyHeader, readProxyHeader } from '../../bridge/proxy-header.ts';
@@ -10,7 +10,7 @@ function whole(bytes: Buffer, address: string | undefined): ProxyHeader {
   return { is: 'whole', length: bytes.length, address };
 }
 
-/** The verdict, and how many bytes it took. */
+/** The verdict, and the number of bytes that it needed. */
 function readSlowly(bytes: Buffer, cuts: number[]): { verdict: ProxyHeader; read: number } {
   for (const cut of [...new Set(cuts)].sort((left, right) => left - right)) {
     const verdict = readProxyHeader(bytes.subarray(0, cut));
@@ -29,18 +29,18 @@ describe('a header of version 1', () => {
     ['PROXY TCP6 ::ffff:192.0.2.7 ::ffff:198.51.100.1 1 1\r\n', '192.0.2.7'],
     ['PROXY UNKNOWN\r\n', undefined],
     ['PROXY UNKNOWN ffff:f...f:ffff 192.0.2.7 65535 x\r\n', undefined],
-  ])('%j is of %s', (line, address) => {
+  ])('%j names %s', (line, address) => {
     const bytes = Buffer.from(line);
     expect(readProxyHeader(bytes)).toEqual(whole(bytes, address));
     expect(readProxyHeader(Buffer.concat([bytes, CLIENT_HELLO]))).toEqual(whole(bytes, address));
   });
 
-  it('of 107 bytes is the longest', () => {
+  it('a header of version 1 has at most 107 bytes', () => {
     const longest = Buffer.from(`PROXY UNKNOWN ${'f'.repeat(91)}\r\n`);
     expect(longest.length).toBe(107);
     expect(readProxyHeader(longest)).toEqual(whole(longest, undefined));
     const longer = Buffer.from(`PROXY UNKNOWN ${'f'.repeat(92)}\r\n`);
-    expect(readProxyHeader(longer)).toEqual({ is: 'wrong', why: 'a line of more than 107 bytes' });
+    expect(readProxyHeader(longer)).toEqual({ is: 'wrong', why: 'header line longer than 107 bytes' });
     expect(readProxyHeader(longer.subarray(0, 106))).toEqual({ is: 'partial' });
     expect(readProxyHeader(longer.subarray(0, 107)).is).toBe('wrong');
   });
@@ -67,7 +67,7 @@ describe('a header of version 1', () => {
     'proxy TCP4 192.0.2.7 198.51.100.1 1 1\r\n',
     ' PROXY TCP4 192.0.2.7 198.51.100.1 1 1\r\n',
     'PROXY TCP4 192.0.2.7 198.51.100.1 1 1\n\r\n',
-  ])('is not %j', (line) => {
+  ])('%j is invalid', (line) => {
     expect(readProxyHeader(Buffer.from(line)).is).toBe('wrong');
   });
 });
@@ -82,45 +82,41 @@ describe('a header of version 2', () => {
     ['of the proxy itself', binaryHeader('192.0.2.7', { command: 0x20 }), undefined],
     ['of the proxy itself, without more', binaryHeader('', { command: 0x20, family: 0 }), undefined],
     ['of nobody that it names', binaryHeader('', { family: 0, additions: addition(1, 9) }), undefined],
-  ])('%s is read to its end, and no further', (_title, bytes, address) => {
+  ])('a header %s is read to its end', (_title, bytes, address) => {
     expect(readProxyHeader(bytes)).toEqual(whole(bytes, address));
     expect(readProxyHeader(Buffer.concat([bytes, CLIENT_HELLO]))).toEqual(whole(bytes, address));
     expect(readProxyHeader(bytes.subarray(0, -1))).toEqual({ is: 'partial' });
   });
 
   it.each([
-    ['of UDP over IPv4', binaryHeader('192.0.2.7', { family: 0x12 }), 'address family 12'],
-    ['of UDP over IPv6', binaryHeader('2001:db8::7', { family: 0x22 }), 'address family 22'],
+    ['of UDP over IPv4', binaryHeader('192.0.2.7', { family: 0x12 }), 'unsupported address family 12'],
+    ['of UDP over IPv6', binaryHeader('2001:db8::7', { family: 0x22 }), 'unsupported address family 22'],
     [
       'of a UNIX stream',
       binaryHeader('', { family: 0x31, additions: Buffer.alloc(216) }),
-      'address family 31',
+      'unsupported address family 31',
     ],
     [
       'of a UNIX datagram',
       binaryHeader('', { family: 0x32, additions: Buffer.alloc(216) }),
-      'address family 32',
+      'unsupported address family 32',
     ],
-    ['of IPv4 over nothing', binaryHeader('192.0.2.7', { family: 0x10 }), 'address family 10'],
-    ['of version 1', binaryHeader('192.0.2.7', { command: 0x11 }), 'version 1'],
-    ['of version 3', binaryHeader('192.0.2.7', { command: 0x31 }), 'version 3'],
-    ['with another command', binaryHeader('192.0.2.7', { command: 0x22 }), 'command 2'],
+    ['of IPv4 over nothing', binaryHeader('192.0.2.7', { family: 0x10 }), 'unsupported address family 10'],
+    ['of version 1', binaryHeader('192.0.2.7', { command: 0x11 }), 'unsupported version 1'],
+    ['of version 3', binaryHeader('192.0.2.7', { command: 0x31 }), 'unsupported version 3'],
+    ['with another command', binaryHeader('192.0.2.7', { command: 0x22 }), 'unsupported command 2'],
     [
       'too short for IPv4',
       binaryHeader('', { family: 0x11, additions: Buffer.alloc(11) }),
-      'a header too short for its addresses',
+      'header too short for its addresses',
     ],
-    [
-      'too short for IPv6',
-      binaryHeader('192.0.2.7', { family: 0x21 }),
-      'a header too short for its addresses',
-    ],
+    ['too short for IPv6', binaryHeader('192.0.2.7', { family: 0x21 }), 'header too short for its addresses'],
     [
       'of more than 4 KiB',
       binaryHeader('192.0.2.7', { additions: addition(4, 4_082) }),
-      'a header of 4097 bytes',
+      'header length 4097 is too large',
     ],
-  ])('%s is wrong, as its first 16 bytes show', (_title, bytes, why) => {
+  ])('a header %s is invalid from its first 16 bytes', (_title, bytes, why) => {
     expect(readProxyHeader(bytes.subarray(0, 16))).toEqual({ is: 'wrong', why });
     expect(readProxyHeader(bytes)).toEqual({ is: 'wrong', why });
   });
@@ -132,11 +128,11 @@ describe('bytes', () => {
     ['an AMQP header', Buffer.from('AMQP\0\0\x09\x01', 'latin1')],
     ['an HTTP request', Buffer.from('POST / HTTP/1.1\r\n')],
     ['a signature with its last byte changed', Buffer.from('\r\n\r\n\0\r\nQUIT\r', 'latin1')],
-  ])('of %s are no header, as soon as they show it', (_title, bytes) => {
+  ])('%s is not a header', (_title, bytes) => {
     expect(readProxyHeader(bytes)).toEqual({ is: 'wrong', why: 'no PROXY header' });
   });
 
-  it('are none yet where there are none', () => {
+  it('no bytes are an incomplete header', () => {
     expect(readProxyHeader(Buffer.alloc(0))).toEqual({ is: 'partial' });
   });
 
@@ -150,7 +146,7 @@ describe('bytes', () => {
     }),
   );
 
-  it('of a header say the same, wherever they are cut and whatever follows', () => {
+  it('any cut and any following bytes give the same header', () => {
     fc.assert(
       fc.property(
         header,
@@ -166,7 +162,7 @@ describe('bytes', () => {
     );
   });
 
-  it('of a header, one after the other, are partial until the last', () => {
+  it('a header is incomplete until its last byte', () => {
     fc.assert(
       fc.property(header, (bytes) => {
         const cuts = Array.from({ length: bytes.length }, (_, index) => index);
@@ -178,7 +174,7 @@ describe('bytes', () => {
     );
   });
 
-  it('of any kind give a verdict that more of them does not change, within the longest header', () => {
+  it('more bytes never change a verdict, within the longest header', () => {
     const start = fc.constantFrom(
       '',
       'PROXY ',

@@ -1,247 +1,218 @@
 /**
- * Refused logins of one address. A partner's: beyond thirty a minute the bridge answers them by itself, and asks nobody.
- * A device's: they are asked for as such that count against none.
+ * Rejected logins of one address. Above thirty a minute the bridge rejects a partner without a dial. After three rejected
+ * devices the rejections of further devices count against no device.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { METHOD } from '../../bridge/amqp/wire/codec.ts';
-import { type Answer, envelope, TestEdge } from '../support/bridge-edge.ts';
+import { describe, expect } from 'vitest';
+import { LOGIN_REFUSED } from '../support/bridge-amqp-peer.ts';
+import { type Answer, envelope, type TestEdge } from '../support/bridge-edge.ts';
 import { DEVICE_ID } from '../support/bridge-link.ts';
 import type { ConnectOptions } from '../support/bridge-mqtt-peer.ts';
-import { CLOCK } from '../support/bridge-signal.ts';
-import { OTHER_ADDRESS, TestCertificates, WholeBridge } from '../support/bridge-whole.ts';
+import { bridgeTest, OTHER_ADDRESS, type WholeBridge } from '../support/bridge-whole.ts';
 
-const REFUSED =
-  '403 ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the broker logfile. [0/0]';
 const PER_MINUTE = 30;
-const DIALS_UNDER_WAY = 8;
+const CONCURRENT_DIALS = 8;
 const MINUTE_MS = 60_000;
 const CONNACK_REFUSED = 5;
 
-let certificates: TestCertificates;
-let edge: TestEdge;
-let bridge: WholeBridge;
-
-beforeAll(async () => {
-  certificates = await TestCertificates.create();
-  edge = await TestEdge.start();
-});
-beforeEach(async () => {
-  edge.reset();
-  bridge = await WholeBridge.start(edge, certificates);
-});
-afterEach(async () => {
-  vi.useRealTimers();
-  await bridge.stop();
-});
-afterAll(async () => {
-  await edge.stop();
-  certificates.remove();
-});
-
-/** A partner's login that is not accepted: what it is told. */
-async function partnerTold(address?: string): Promise<string> {
-  const peer = await bridge.partner({}, address);
-  const told = await peer.takeConnectionClose();
-  peer.stream.destroy();
-  return told;
-}
-
-/** A device's login: its CONNACK. */
-async function deviceTold(options: ConnectOptions = {}, address?: string): Promise<number> {
-  const peer = await bridge.device(options, address);
-  const told = await peer.takeConnack();
-  peer.stream.destroy();
-  return told;
-}
-
-/** The paths that the edge was asked for at, in order. */
-function pathsDialed(): string[] {
-  return edge.dialed.map(({ path }) => path);
-}
+const GUESSED = [1, 2, 3].map((digit) => DEVICE_ID.replace(/.$/, String(digit)));
 
 async function times(count: number, act: () => Promise<unknown>): Promise<void> {
   for (let index = 0; index < count; index++) await act();
 }
 
-/** So many logins of one address are refused by the edge. */
-async function refuse(count: number, logIn: () => Promise<unknown> = () => partnerTold()): Promise<void> {
-  edge.answer = () => envelope('UNAUTHORIZED');
-  await times(count, logIn);
+class Logins {
+  readonly #edge: TestEdge;
+  readonly #bridge: WholeBridge;
+
+  constructor(edge: TestEdge, bridge: WholeBridge) {
+    this.#edge = edge;
+    this.#bridge = bridge;
+  }
+
+  /** The connection close of a partner's login. */
+  partner(address?: string): Promise<string> {
+    return this.#bridge.rejectedPartner({}, address);
+  }
+
+  /** The CONNACK of a device's login. */
+  async device(options: ConnectOptions = {}, address?: string): Promise<number> {
+    const peer = await this.#bridge.device(options, address);
+    const code = await peer.takeConnack();
+    peer.stream.destroy();
+    return code;
+  }
+
+  /** Has the edge reject this number of logins of one address. */
+  async reject(count: number, logIn: () => Promise<unknown> = () => this.partner()): Promise<void> {
+    this.#edge.answer = () => envelope('UNAUTHORIZED');
+    await times(count, logIn);
+  }
+
+  /** The paths of all dials. */
+  get paths(): string[] {
+    return this.#edge.dialed.map(({ path }) => path);
+  }
 }
 
-/** A partner's login that ends at connection.open, where a limit is told. */
-async function refusedAtOpen(): Promise<string> {
-  const peer = await bridge.partner();
-  peer.send(METHOD.connectionTuneOk, await peer.takeMethod(METHOD.connectionTune));
-  peer.send(METHOD.connectionOpen, { virtualHost: 'partner-k1' });
-  const told = await peer.takeConnectionClose();
-  peer.stream.destroy();
-  return told;
-}
+/** `guessed` are logins of an address with three rejected devices. */
+const it = bridgeTest
+  .extend('logins', ({ edge, bridge }) => new Logins(edge, bridge))
+  .extend('guessed', async ({ edge, logins }) => {
+    edge.answer = () => envelope('UNAUTHORIZED');
+    for (const username of GUESSED) expect(await logins.device({ username })).toBe(CONNACK_REFUSED);
+    expect(logins.paths).toEqual(Array(3).fill('/link/mqtt'));
+    edge.dialed.length = 0;
+    return logins;
+  });
 
-describe('an address with thirty refused logins of one credential in a minute [C-3.11]', () => {
-  it('is refused like any other, and the edge is not asked', async () => {
-    await refuse(PER_MINUTE);
-    expect(await partnerTold()).toBe(REFUSED);
+describe('thirty rejected logins of one credential in a minute [C-3.11]', () => {
+  it('a throttled partner is rejected without a dial', async ({ edge, logins }) => {
+    await logins.reject(PER_MINUTE);
+    expect(await logins.partner()).toBe(LOGIN_REFUSED);
     expect(edge.dialed.length).toBe(PER_MINUTE);
-    // With another credential the edge is asked: whoever shares the address is not kept out.
-    expect(await deviceTold()).toBe(CONNACK_REFUSED);
+    // Another credential of the same address is dialed.
+    expect(await logins.device()).toBe(CONNACK_REFUSED);
     expect(edge.dialed.length).toBe(PER_MINUTE + 1);
   });
 
-  it('is refused as a device likewise [C-3.11]', async () => {
-    await refuse(PER_MINUTE, () => deviceTold());
-    expect(await deviceTold()).toBe(CONNACK_REFUSED);
+  it('a throttled device is rejected without a dial [C-3.11]', async ({ edge, logins }) => {
+    await logins.reject(PER_MINUTE, () => logins.device());
+    expect(await logins.device()).toBe(CONNACK_REFUSED);
     expect(edge.dialed.length).toBe(PER_MINUTE);
-    expect(await partnerTold()).toBe(REFUSED);
+    expect(await logins.partner()).toBe(LOGIN_REFUSED);
     expect(edge.dialed.length).toBe(PER_MINUTE + 1);
   });
 
-  it('closes without a word on a client that cannot hear a refusal [C-6.3]', async () => {
-    await refuse(PER_MINUTE);
-    vi.useFakeTimers(CLOCK);
+  it('a client without close support is closed [C-6.3]', async ({ clock, edge, bridge, logins }) => {
+    await logins.reject(PER_MINUTE);
     const peer = await bridge.partner({ capabilities: {} });
-    // Its neighbour is answered after it was read.
-    expect(await partnerTold()).toBe(REFUSED);
-    await vi.advanceTimersByTimeAsync(3_000);
+    // The bridge answers this login after it has read the other one.
+    expect(await logins.partner()).toBe(LOGIN_REFUSED);
+    await clock.pass(3_000);
     await peer.untilEnded();
     expect(peer.frames.length).toBe(1);
     expect(edge.dialed.length).toBe(PER_MINUTE);
   });
 
-  it('is refused in the line of its dials too: no more than were under way are asked for', async () => {
+  it('waiting dials are throttled too', async ({ edge, logins }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
-    const told = await Promise.all(Array.from({ length: PER_MINUTE + 20 }, () => partnerTold()));
-    expect(new Set(told)).toEqual(new Set([REFUSED]));
+    const closes = await Promise.all(Array.from({ length: PER_MINUTE + 20 }, () => logins.partner()));
+    expect(new Set(closes)).toEqual(new Set([LOGIN_REFUSED]));
     expect(edge.dialed.length).toBeGreaterThanOrEqual(PER_MINUTE);
-    expect(edge.dialed.length).toBeLessThan(PER_MINUTE + DIALS_UNDER_WAY);
+    expect(edge.dialed.length).toBeLessThan(PER_MINUTE + CONCURRENT_DIALS);
   });
 
-  it('holds nobody up at another address', async () => {
-    await refuse(PER_MINUTE);
-    await partnerTold(OTHER_ADDRESS);
+  it('another address is not throttled', async ({ edge, logins }) => {
+    await logins.reject(PER_MINUTE);
+    await logins.partner(OTHER_ADDRESS);
     expect(edge.dialed.at(-1)?.proof.address).toBe(OTHER_ADDRESS);
     expect(edge.dialed.length).toBe(PER_MINUTE + 1);
   });
 
-  it('keeps the connections that it has', async () => {
-    const [device, link] = await Promise.all([bridge.device(), edge.deviceLink()]);
-    expect(await device.takeConnack()).toBe(0);
+  it('open connections stay open', async ({ edge, bridge, logins }) => {
+    const { peer, link } = await bridge.openDevice();
     edge.reset();
-    await refuse(PER_MINUTE);
-    await partnerTold();
-    await device.ping();
+    await logins.reject(PER_MINUTE);
+    await logins.partner();
+    await peer.ping();
     expect(link.closedWith).toBeUndefined();
   });
 
-  it('is asked for again when the minute is over, however often it tried meanwhile', async () => {
-    vi.useFakeTimers(CLOCK);
-    await refuse(PER_MINUTE);
+  it('the throttle ends after a minute despite further logins', async ({ clock, edge, bridge, logins }) => {
+    await logins.reject(PER_MINUTE);
     for (let second = 0; second < 50; second += 10) {
-      await partnerTold();
-      await vi.advanceTimersByTimeAsync(10_000);
+      await logins.partner();
+      await clock.pass(10_000);
     }
     expect(edge.dialed.length).toBe(PER_MINUTE);
-    await vi.advanceTimersByTimeAsync(MINUTE_MS - 50_000 + 1_000);
+    await clock.pass(MINUTE_MS - 50_000 + 1_000);
     edge.reset();
-    const [device, link] = await Promise.all([bridge.device(), edge.deviceLink()]);
-    expect(await device.takeConnack()).toBe(0);
+    const { link } = await bridge.openDevice();
     expect(link.closedWith).toBeUndefined();
   });
 
-  it('may be refused thirty times in the next minute too', async () => {
-    vi.useFakeTimers(CLOCK);
-    await refuse(PER_MINUTE);
-    await vi.advanceTimersByTimeAsync(MINUTE_MS + 1_000);
+  it('the next minute allows thirty rejections again', async ({ clock, edge, logins }) => {
+    await logins.reject(PER_MINUTE);
+    await clock.pass(MINUTE_MS + 1_000);
     edge.reset();
-    await refuse(PER_MINUTE);
-    await partnerTold();
+    await logins.reject(PER_MINUTE);
+    await logins.partner();
     expect(edge.dialed.length).toBe(PER_MINUTE);
   });
 });
 
-describe('an address that is refused as three devices [C-3.11]', () => {
-  const GUESSED = [1, 2, 3].map((digit) => DEVICE_ID.replace(/.$/, String(digit)));
-
-  beforeEach(async () => {
-    edge.answer = () => envelope('UNAUTHORIZED');
-    for (const username of GUESSED) expect(await deviceTold({ username })).toBe(CONNACK_REFUSED);
-    expect(pathsDialed()).toEqual(Array(3).fill('/link/mqtt'));
-    edge.dialed.length = 0;
-  });
-
-  it('has the edge asked for a refusal that counts against no device', async () => {
-    expect(await deviceTold({ password: 'a guess' })).toBe(CONNACK_REFUSED);
+describe('an address with three rejected devices [C-3.11]', () => {
+  it('further dials are uncounted', async ({ edge, guessed }) => {
+    expect(await guessed.device({ password: 'a guess' })).toBe(CONNACK_REFUSED);
     expect(edge.dialed).toMatchObject([{ path: '/link/mqtt/uncounted', username: DEVICE_ID }]);
   });
 
-  it('is answered by the bridge where it was refused with the same credential', async () => {
-    await times(3, () => deviceTold({ password: 'a guess' }));
-    for (const username of GUESSED) expect(await deviceTold({ username })).toBe(CONNACK_REFUSED);
-    expect(pathsDialed()).toEqual(['/link/mqtt/uncounted']);
+  it('a device with the same rejected credential is rejected without a dial', async ({ guessed }) => {
+    await times(3, () => guessed.device({ password: 'a guess' }));
+    for (const username of GUESSED) expect(await guessed.device({ username })).toBe(CONNACK_REFUSED);
+    expect(guessed.paths).toEqual(['/link/mqtt/uncounted']);
   });
 
-  it('still opens a session for a good token, also of a device that was guessed at', async () => {
+  it('a valid token still opens a session, also for a guessed device', async ({ edge, bridge, guessed }) => {
     edge.reset();
-    const [guessed] = GUESSED;
-    for (const username of [DEVICE_ID, guessed]) {
-      const [peer, link] = await Promise.all([
-        bridge.device({ username, password: 'the right one' }),
-        edge.deviceLink(),
-      ]);
-      expect(await peer.takeConnack()).toBe(0);
+    for (const username of [DEVICE_ID, GUESSED[0]]) {
+      const { peer, link } = await bridge.openDevice({ username, password: 'the right one' });
       await peer.ping();
       expect(link.closedWith).toBeUndefined();
     }
-    expect(pathsDialed()).toEqual(Array(2).fill('/link/mqtt/uncounted'));
+    expect(guessed.paths).toEqual(Array(2).fill('/link/mqtt/uncounted'));
   });
 
-  it('is none for its partners: theirs is a rule of their own [C-6.5]', async () => {
-    await refuse(PER_MINUTE - 3);
-    expect(pathsDialed()).toEqual(Array(PER_MINUTE - 3).fill('/link/amqp'));
+  it('partners have their own limit [C-6.5]', async ({ guessed }) => {
+    await guessed.reject(PER_MINUTE - 3);
+    expect(guessed.paths).toEqual(Array(PER_MINUTE - 3).fill('/link/amqp'));
   });
 
-  it('says nothing of another address', async () => {
-    expect(await deviceTold({}, OTHER_ADDRESS)).toBe(CONNACK_REFUSED);
-    expect(pathsDialed()).toEqual(['/link/mqtt']);
+  it('another address is dialed and counted', async ({ guessed }) => {
+    expect(await guessed.device({}, OTHER_ADDRESS)).toBe(CONNACK_REFUSED);
+    expect(guessed.paths).toEqual(['/link/mqtt']);
   });
 
-  it('counts again a minute later', async () => {
-    vi.useFakeTimers(CLOCK);
-    expect(await deviceTold({ password: 'a guess' })).toBe(CONNACK_REFUSED);
-    await vi.advanceTimersByTimeAsync(MINUTE_MS + 1_000);
-    expect(await deviceTold({ password: 'a guess' })).toBe(CONNACK_REFUSED);
-    expect(pathsDialed()).toEqual(['/link/mqtt/uncounted', '/link/mqtt']);
+  it('dials count again after a minute', async ({ clock, guessed }) => {
+    expect(await guessed.device({ password: 'a guess' })).toBe(CONNACK_REFUSED);
+    await clock.pass(MINUTE_MS + 1_000);
+    expect(await guessed.device({ password: 'a guess' })).toBe(CONNACK_REFUSED);
+    expect(guessed.paths).toEqual(['/link/mqtt/uncounted', '/link/mqtt']);
   });
 });
 
-describe('a login counts as refused', () => {
-  it('when it is one connection too many [C-6.3]', async () => {
+describe('a login counts as rejected', () => {
+  it('one connection too many counts [C-6.3]', async ({ edge, bridge, logins }) => {
     edge.answer = () => envelope('CONFLICT', 'too many connections');
-    await times(PER_MINUTE, async () => expect(await refusedAtOpen()).toMatch(/^530 /));
-    expect(await partnerTold()).toBe(REFUSED);
+    await times(PER_MINUTE, async () => {
+      const peer = await bridge.partner();
+      await peer.openVhost();
+      expect(await peer.takeConnectionClose()).toMatch(/^530 /);
+      peer.stream.destroy();
+    });
+    expect(await logins.partner()).toBe(LOGIN_REFUSED);
     expect(edge.dialed.length).toBe(PER_MINUTE);
   });
 
-  it.each<[string, Answer]>([
-    ['trouble of the edge', envelope('SERVICE_UNAVAILABLE')],
+  it.for<[string, Answer]>([
+    ['a 503 of the edge', envelope('SERVICE_UNAVAILABLE')],
     ['a firewall’s HTML 403', { status: 403, body: '<html>blocked</html>', contentType: 'text/html' }],
-  ])('but not for %s (rule 7)', async (_title, answer) => {
+  ])('%s does not count (rule 7)', async ([_, answer], { edge, logins }) => {
     edge.answer = () => answer;
-    await times(PER_MINUTE + 5, async () => expect(await partnerTold()).toMatch(/^320 /));
+    await times(PER_MINUTE + 5, async () => expect(await logins.partner()).toMatch(/^320 /));
     expect(edge.dialed.length).toBe(PER_MINUTE + 5);
   });
 
-  it('but not when it is accepted', async () => {
-    await times(PER_MINUTE + 5, async () => expect(await deviceTold()).toBe(0));
+  it('an accepted login does not count', async ({ edge, logins }) => {
+    await times(PER_MINUTE + 5, async () => expect(await logins.device()).toBe(0));
     edge.dialed.length = 0;
-    await refuse(PER_MINUTE + 1);
+    await logins.reject(PER_MINUTE + 1);
     expect(edge.dialed.length).toBe(PER_MINUTE);
   });
 
-  it('but not below thirty: the thirtieth is still asked for', async () => {
-    await refuse(PER_MINUTE - 1);
-    await refuse(1);
+  it('the thirtieth rejection is still dialed', async ({ edge, logins }) => {
+    await logins.reject(PER_MINUTE - 1);
+    await logins.reject(1);
     expect(edge.dialed.length).toBe(PER_MINUTE);
   });
 });

@@ -1,4 +1,4 @@
-/** Certificates that are renewed under a running bridge: new handshakes get the new ones, and what is not good is not taken. */
+/** Certificates that are renewed while a bridge runs: new handshakes use the new files; invalid files are not used. */
 import { fork } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
@@ -16,62 +16,30 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { connect, type TLSSocket } from 'node:tls';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect } from 'vitest';
 import { readTlsFiles } from '../../bridge/tls-files.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
-import { issueCertificate } from '../../worker/lifecycle/device-certificate.ts';
-import { SECRET, TestEdge } from '../support/bridge-edge.ts';
-import { BridgeLines } from '../support/bridge-lines.ts';
-import { DEVICE_ID } from '../support/bridge-link.ts';
-import { CLOCK } from '../support/bridge-signal.ts';
-import { ADDRESS, readAuthority, TestCertificates, WholeBridge } from '../support/bridge-whole.ts';
+import { SECRET } from '../support/bridge-edge.ts';
+import { ADDRESS, bridgeTest, type Environment, issueDevice } from '../support/bridge-whole.ts';
 
 const LOOK_MS = 10_000;
 
-let certificates: TestCertificates;
-let folders: string;
-let first: CertificateFiles;
-let second: CertificateFiles;
-let edge: TestEdge;
-let bridge: WholeBridge | undefined;
-let lines: BridgeLines;
-/** Where the bridge's files are. */
-let folder: string;
+interface Renewal {
+  folder: string;
+  first: CertificateFiles;
+  second: CertificateFiles;
+}
 
-beforeAll(async () => {
-  certificates = await TestCertificates.create();
-  folders = mkdtempSync(join(tmpdir(), 'sitewire-renewed-'));
-  first = await ensureCertificates(join(folders, 'first'));
-  second = await ensureCertificates(join(folders, 'second'));
-  edge = await TestEdge.start();
-});
-beforeEach(() => {
-  edge.reset();
-  folder = mkdtempSync(join(folders, 'bridge-'));
-  put(first);
-  lines = new BridgeLines();
-});
-afterEach(async () => {
-  vi.useRealTimers();
-  await bridge?.stop();
-  bridge = undefined;
-});
-afterAll(async () => {
-  await edge.stop();
-  certificates.remove();
-  rmSync(folders, { recursive: true });
-});
-
-function paths(at = folder) {
+function pathsIn(folder: string) {
   return {
-    SITEWIRE_TLS_CERT: join(at, 'tls.crt'),
-    SITEWIRE_TLS_KEY: join(at, 'tls.key'),
-    SITEWIRE_DEVICE_CA: join(at, 'ca.crt'),
+    SITEWIRE_TLS_CERT: join(folder, 'tls.crt'),
+    SITEWIRE_TLS_KEY: join(folder, 'tls.key'),
+    SITEWIRE_DEVICE_CA: join(folder, 'ca.crt'),
   };
 }
 
-/** Puts files in their places, each at once, as certbot does. */
-function put({ certificate, key, deviceCa }: CertificateFiles, at = folder): void {
+/** Puts each file in its place with a rename, as certbot does. */
+function put({ certificate, key, deviceCa }: CertificateFiles, at: string): void {
   for (const [from, name] of [
     [certificate, 'tls.crt'],
     [key, 'tls.key'],
@@ -82,16 +50,11 @@ function put({ certificate, key, deviceCa }: CertificateFiles, at = folder): voi
   }
 }
 
-async function start(): Promise<WholeBridge> {
-  bridge = await WholeBridge.start(edge, certificates, paths(), lines.log);
-  return bridge;
-}
-
 function fingerprintOf(file: string): string {
   return new X509Certificate(readFileSync(file)).fingerprint256;
 }
 
-/** The certificate that a new handshake shows. */
+/** The fingerprint of the certificate in a new handshake. */
 async function shown(port: number): Promise<string> {
   const socket: TLSSocket = connect({ host: ADDRESS, port, rejectUnauthorized: false });
   socket.on('error', () => {});
@@ -101,151 +64,157 @@ async function shown(port: number): Promise<string> {
   return fingerprint256;
 }
 
-async function device({ deviceCa }: CertificateFiles) {
-  const now = Date.now();
-  const { certificate, privateKey } = await issueCertificate(
-    readAuthority(deviceCa),
-    DEVICE_ID,
-    undefined,
-    now,
-  );
-  return { cert: certificate, key: privateKey };
-}
-
-async function lookAgain(): Promise<void> {
-  await vi.advanceTimersByTimeAsync(LOOK_MS);
-}
-
 function expirySeconds(file: string): number {
   return new X509Certificate(readFileSync(file)).validToDate.getTime() / 1_000;
 }
 
+/** `renewal` has the bridge's folder, which holds the files of `first` at the beginning. */
+const it = bridgeTest
+  // biome-ignore lint/correctness/noEmptyPattern: a fixture's first parameter must be an object pattern
+  .extend('sets', { scope: 'file' }, async ({}, { onCleanup }) => {
+    const folder = mkdtempSync(join(tmpdir(), 'sitewire-renewed-'));
+    onCleanup(() => rmSync(folder, { recursive: true }));
+    const first = await ensureCertificates(join(folder, 'first'));
+    const second = await ensureCertificates(join(folder, 'second'));
+    return { folder, first, second };
+  })
+  .extend('renewal', ({ sets }): Renewal => {
+    const folder = mkdtempSync(join(sets.folder, 'bridge-'));
+    put(sets.first, folder);
+    return { ...sets, folder };
+  })
+  .extend('environment', ({ renewal }): Environment => pathsIn(renewal.folder));
+
 describe('TLS files that change under a bridge', () => {
-  it('are in force for new handshakes on all three listeners, and what stands goes on', async () => {
-    vi.useFakeTimers(CLOCK);
-    const { ports } = await start();
-    const [before, link] = await Promise.all([bridge?.device(), edge.deviceLink()]);
-    expect(await before?.takeConnack()).toBe(0);
-    put(second);
+  it('new files apply to new handshakes, and sessions go on', async ({ clock, lines, bridge, renewal }) => {
+    const { folder, first, second } = renewal;
+    const { ports } = bridge;
+    const { peer, link } = await bridge.openDevice();
+    put(second, folder);
     expect(await shown(ports.amqps)).toBe(fingerprintOf(first.certificate));
-    await lookAgain();
-    await lines.until('TLS files in force', 2);
+    await clock.pass(LOOK_MS);
+    await lines.until('TLS files loaded', 2);
     for (const port of [ports.amqps, ports.mqtts, ports.mtls ?? 0])
       expect(await shown(port)).toBe(fingerprintOf(second.certificate));
-    const renewed = await bridge?.certified(await device(second));
-    expect(await renewed?.takeConnack()).toBe(0);
-    await bridge?.certified(await device(first)).catch(() => {});
+    const renewed = await bridge.certified(await issueDevice(second.deviceCa));
+    expect(await renewed.takeConnack()).toBe(0);
+    await bridge.certified(await issueDevice(first.deviceCa)).catch(() => {});
     expect(await lines.until('TLS handshake failed')).toMatchObject({ reason: 'untrusted-certificate' });
-    await before?.ping();
+    await peer.ping();
     expect(link.closedWith).toBeUndefined();
   });
 
-  it('are told by metrics: when they expire, and how often they were taken', async () => {
-    vi.useFakeTimers(CLOCK);
-    const running = await start();
+  it('metrics show expiry and reloads', async ({ clock, lines, bridge, renewal }) => {
+    const { folder, first, second } = renewal;
     const expiry = (certificate: string) =>
-      running.metric(`certificate_expiry_timestamp_seconds{certificate="${certificate}"}`);
+      bridge.metric(`certificate_expiry_timestamp_seconds{certificate="${certificate}"}`);
     expect(await expiry('server')).toBe(expirySeconds(first.certificate));
     expect(await expiry('device-ca')).toBe(expirySeconds(first.deviceCa.certificate));
-    expect(lines.of('TLS files in force')).toHaveLength(1);
-    // The authority of the listener's certificate stands behind it in the file, and was made before it.
-    writeFileSync(join(folders, 'chain'), `${readFileSync(second.certificate)}${readFileSync(second.ca)}`);
-    put({ ...second, certificate: join(folders, 'chain') });
-    await lookAgain();
-    expect(await lines.until('TLS files in force', 2)).toMatchObject({
+    expect(lines.of('TLS files loaded')).toHaveLength(1);
+    // The file also has the listener's authority, which expires earlier.
+    writeFileSync(join(folder, 'chain'), `${readFileSync(second.certificate)}${readFileSync(second.ca)}`);
+    put({ ...second, certificate: join(folder, 'chain') }, folder);
+    await clock.pass(LOOK_MS);
+    expect(await lines.until('TLS files loaded', 2)).toMatchObject({
       serverExpires: new Date(expirySeconds(second.ca) * 1_000).toISOString(),
     });
     expect(await expiry('server')).toBe(expirySeconds(second.ca));
-    expect(await running.metric('certificate_reloads_total{outcome="taken"}')).toBe(1);
-    await lookAgain();
-    expect(await running.metric('certificate_reloads_total{outcome="taken"}')).toBe(1);
+    expect(await bridge.metric('certificate_reloads_total{outcome="taken"}')).toBe(1);
+    await clock.pass(LOOK_MS);
+    expect(await bridge.metric('certificate_reloads_total{outcome="taken"}')).toBe(1);
   });
 
-  it('are seen where a link to their folder is moved, as Kubernetes does', async () => {
-    vi.useFakeTimers(CLOCK);
-    for (const [name, files] of [
-      ['..1', first],
-      ['..2', second],
-    ] as const) {
-      mkdirSync(join(folder, name));
-      put(files, join(folder, name));
-    }
+  // Kubernetes mounts files as links to a folder, and renews them with a new folder.
+  const linkedIt = it.extend('environment', ({ renewal: { folder, first, second } }) => {
+    for (const name of ['..1', '..2']) mkdirSync(join(folder, name));
+    put(first, join(folder, '..1'));
+    put(second, join(folder, '..2'));
     symlinkSync('..1', join(folder, '..data'));
     for (const name of ['tls.crt', 'tls.key', 'ca.crt']) {
       rmSync(join(folder, name));
       symlinkSync(join('..data', name), join(folder, name));
     }
-    const { ports } = await start();
+    return pathsIn(folder);
+  });
+
+  linkedIt('a moved folder link renews the files', async ({ clock, lines, bridge: { ports }, renewal }) => {
+    const { folder, first, second } = renewal;
     expect(await shown(ports.amqps)).toBe(fingerprintOf(first.certificate));
     symlinkSync('..2', join(folder, '..new'));
     renameSync(join(folder, '..new'), join(folder, '..data'));
-    await lookAgain();
-    await lines.until('TLS files in force', 2);
+    await clock.pass(LOOK_MS);
+    await lines.until('TLS files loaded', 2);
     expect(await shown(ports.amqps)).toBe(fingerprintOf(second.certificate));
   });
 
-  it.each<[string, () => void, RegExp]>([
-    ['a key of another certificate', () => copyFileSync(second.key, join(folder, 'tls.key')), /private key/],
-    ['no certificate', () => writeFileSync(join(folder, 'tls.crt'), ''), /no certificate/],
+  it.for<[string, (renewal: Renewal) => void, RegExp]>([
+    [
+      'a foreign key',
+      ({ folder, second }) => copyFileSync(second.key, join(folder, 'tls.key')),
+      /private key/,
+    ],
+    ['an empty certificate', ({ folder }) => writeFileSync(join(folder, 'tls.crt'), ''), /no certificate/],
     [
       'half a certificate',
-      () => writeFileSync(join(folder, 'tls.crt'), readFileSync(second.certificate).subarray(0, 300)),
+      ({ folder, second }) =>
+        writeFileSync(join(folder, 'tls.crt'), readFileSync(second.certificate).subarray(0, 300)),
       /no certificate/,
     ],
-    ['no authority', () => writeFileSync(join(folder, 'ca.crt'), 'none\n'), /device authority/],
-    ['a file missing', () => rmSync(join(folder, 'tls.key')), /ENOENT/],
-  ])(
-    'and are not good (%s) leave those before in force, told once, and counted',
-    async (_title, spoil, why) => {
-      vi.useFakeTimers(CLOCK);
-      const running = await start();
-      spoil();
-      await lookAgain();
-      expect(await lines.until('TLS files not taken')).toMatchObject({
-        level: 50,
-        why: expect.stringMatching(why),
-      });
-      expect(await running.metric('certificate_files_bad')).toBe(1);
-      expect(await running.metric('certificate_reloads_total{outcome="kept"}')).toBe(1);
-      expect(await shown(running.ports.amqps)).toBe(fingerprintOf(first.certificate));
-      await lookAgain();
-      expect(lines.of('TLS files not taken')).toHaveLength(1);
-      put(second);
-      await lookAgain();
-      await lines.until('TLS files in force', 2);
-      expect(await running.metric('certificate_files_bad')).toBe(0);
-      expect(await shown(running.ports.amqps)).toBe(fingerprintOf(second.certificate));
-    },
-  );
+    ['no authority', ({ folder }) => writeFileSync(join(folder, 'ca.crt'), 'none\n'), /device authority/],
+    ['a missing file', ({ folder }) => rmSync(join(folder, 'tls.key')), /ENOENT/],
+  ])('%s keeps the previous files in use', async ([_, spoil, why], { clock, lines, bridge, renewal }) => {
+    const { folder, first, second } = renewal;
+    spoil(renewal);
+    await clock.pass(LOOK_MS);
+    expect(await lines.until('TLS reload failed, keeping the previous files')).toMatchObject({
+      level: 50,
+      why: expect.stringMatching(why),
+    });
+    expect(await bridge.metric('certificate_files_bad')).toBe(1);
+    expect(await bridge.metric('certificate_reloads_total{outcome="kept"}')).toBe(1);
+    expect(await shown(bridge.ports.amqps)).toBe(fingerprintOf(first.certificate));
+    await clock.pass(LOOK_MS);
+    expect(lines.of('TLS reload failed, keeping the previous files')).toHaveLength(1);
+    put(second, folder);
+    await clock.pass(LOOK_MS);
+    await lines.until('TLS files loaded', 2);
+    expect(await bridge.metric('certificate_files_bad')).toBe(0);
+    expect(await shown(bridge.ports.amqps)).toBe(fingerprintOf(second.certificate));
+  });
 });
 
-it('a device authority that there is not has no expiry, so that none is found to be over', async () => {
-  const without = { ...paths(), SITEWIRE_DEVICE_CA: undefined };
-  bridge = await WholeBridge.start(edge, certificates, without, lines.log);
-  const page = await (await fetch(`http://${ADDRESS}:${bridge.ports.metrics}/metrics`)).text();
+const plainIt = it.extend('environment', ({ renewal }) => {
+  return { ...pathsIn(renewal.folder), SITEWIRE_DEVICE_CA: undefined };
+});
+plainIt('without a device authority there is no expiry metric of it', async ({ bridge }) => {
+  const page = await (await bridge.fetch('/metrics')).text();
   expect(page.match(/expiry_timestamp_seconds\{.*\}/g)).toEqual([
     'expiry_timestamp_seconds{certificate="server"}',
   ]);
 });
 
-it('files that are asked for are read though nothing shows that they changed', async () => {
-  const running = await start();
-  await running.rereadTlsFiles();
-  expect(lines.of('TLS files in force')).toHaveLength(2);
-  expect(await running.metric('certificate_reloads_total{outcome="taken"}')).toBe(1);
+it('a reread applies files that show no change', async ({ lines, bridge }) => {
+  await bridge.rereadTlsFiles();
+  expect(lines.of('TLS files loaded')).toHaveLength(2);
+  expect(await bridge.metric('certificate_reloads_total{outcome="taken"}')).toBe(1);
 });
 
-it.each<[string, () => void]>([
-  ['a key of another certificate', () => copyFileSync(second.key, join(folder, 'tls.key'))],
-  ['a key of another kind', () => copyFileSync(second.certificate, join(folder, 'tls.key'))],
-  ['no authority', () => writeFileSync(join(folder, 'ca.crt'), '')],
-])('a bridge does not start on files that are not good: %s', (_title, spoil) => {
-  spoil();
-  const { SITEWIRE_TLS_CERT: certificate, SITEWIRE_TLS_KEY: key, SITEWIRE_DEVICE_CA } = paths();
+it.for<[string, (renewal: Renewal) => void]>([
+  ['a key of another certificate', ({ folder, second }) => copyFileSync(second.key, join(folder, 'tls.key'))],
+  ['a certificate as key', ({ folder, second }) => copyFileSync(second.certificate, join(folder, 'tls.key'))],
+  ['no authority', ({ folder }) => writeFileSync(join(folder, 'ca.crt'), '')],
+])('a bridge does not start with %s', ([_, spoil], { renewal }) => {
+  spoil(renewal);
+  const {
+    SITEWIRE_TLS_CERT: certificate,
+    SITEWIRE_TLS_KEY: key,
+    SITEWIRE_DEVICE_CA,
+  } = pathsIn(renewal.folder);
   expect(() => readTlsFiles({ certificate, key, clientAuthority: SITEWIRE_DEVICE_CA })).toThrow();
 });
 
-it('SIGHUP has a bridge of its own process read them, at once', async () => {
+it('SIGHUP rereads the files of a bridge process', async ({ edge, environment: paths, renewal }) => {
+  const { folder, first, second } = renewal;
   const script = join(import.meta.dirname, '..', '..', 'bridge', 'index.ts');
   const environment = {
     SITEWIRE_EDGE_URL: edge.url,
@@ -255,7 +224,7 @@ it('SIGHUP has a bridge of its own process read them, at once', async () => {
     ...Object.fromEntries(
       ['AMQPS', 'MQTTS', 'MTLS', 'METRICS'].map((name) => [`SITEWIRE_${name}_PORT`, '0']),
     ),
-    ...paths(),
+    ...paths,
   };
   const child = fork(script, {
     env: { ...process.env, ...environment },
@@ -265,12 +234,12 @@ it('SIGHUP has a bridge of its own process read them, at once', async () => {
   const readTwice = new Promise<void>((resolve) => {
     let times = 0;
     log.on('line', (line) => {
-      if (JSON.parse(line).msg === 'TLS files in force') times += 1;
+      if (JSON.parse(line).msg === 'TLS files loaded') times += 1;
       if (times === 2) resolve();
     });
   });
   const [message] = (await once(child, 'message')) as [{ ports: { amqps: number } }];
-  put(second);
+  put(second, folder);
   expect(await shown(message.ports.amqps)).toBe(fingerprintOf(first.certificate));
   child.kill('SIGHUP');
   await readTwice;

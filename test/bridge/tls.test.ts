@@ -1,48 +1,27 @@
-/** The TLS listener: its versions, its addresses, and clients that speak none of it. */
+/** The TLS listener: versions, client addresses, and clients without TLS. */
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { connect as connectPlain, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { connect as connectPlain } from 'node:net';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { createTlsListener, listen } from '../../bridge/tls.ts';
 import { readTlsFiles } from '../../bridge/tls-files.ts';
-import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
+import { ADDRESS, bridgeTest, OLD_TLS } from '../support/bridge-whole.ts';
 
-let folder: string;
-let files: CertificateFiles;
-const servers: Server[] = [];
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'sitewire-tls-'));
-  files = await ensureCertificates(folder);
-});
-afterEach(async () => {
-  for (const server of servers.splice(0)) await new Promise((resolve) => server.close(resolve));
-});
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-async function start(host = '127.0.0.1'): Promise<{ port: number; addresses: string[] }> {
-  const addresses: string[] = [];
-  const { server } = createTlsListener(readTlsFiles(files), (socket, address) => {
-    addresses.push(address);
-    socket.on('error', () => {});
-    socket.end('hello');
+/** `start` starts a listener that greets each client; `dial` connects to it. */
+const it = bridgeTest
+  .extend('start', ({ certificates, serve }) => async (host?: string) => {
+    const addresses: string[] = [];
+    const { server } = createTlsListener(readTlsFiles(certificates.files), (socket, address) => {
+      addresses.push(address);
+      socket.on('error', () => {});
+      socket.end('hello');
+    });
+    return { port: await serve(server, 0, host), addresses };
+  })
+  .extend('dial', ({ certificates: { files } }) => (port: number, options: ConnectionOptions = {}) => {
+    return connect({ host: ADDRESS, port, ca: readFileSync(files.ca), servername: 'localhost', ...options });
   });
-  servers.push(server);
-  return { port: await listen(server, 0, host), addresses };
-}
-
-function dial(port: number, options: ConnectionOptions = {}): TLSSocket {
-  return connect({
-    host: '127.0.0.1',
-    port,
-    ca: readFileSync(files.ca),
-    servername: 'localhost',
-    ...options,
-  });
-}
 
 async function read(socket: TLSSocket): Promise<string> {
   let text = '';
@@ -51,7 +30,7 @@ async function read(socket: TLSSocket): Promise<string> {
 }
 
 describe('the TLS listener', () => {
-  it.each(['TLSv1.2', 'TLSv1.3'] as const)('speaks %s', async (version) => {
+  it.for(['TLSv1.2', 'TLSv1.3'] as const)('the listener speaks %s', async (version, { start, dial }) => {
     const { port } = await start();
     const socket = dial(port, { minVersion: version, maxVersion: version });
     await once(socket, 'secureConnect');
@@ -59,15 +38,14 @@ describe('the TLS listener', () => {
     expect(await read(socket)).toBe('hello');
   });
 
-  it('refuses TLS 1.1', async () => {
+  it('the listener rejects TLS 1.1', async ({ start, dial }) => {
     const { port, addresses } = await start();
-    const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
-    const [error] = (await once(dial(port, old), 'error')) as [Error & { code?: string }];
+    const [error] = (await once(dial(port, OLD_TLS), 'error')) as [Error & { code?: string }];
     expect(error.code).toBe('ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION');
     expect(addresses).toEqual([]);
   });
 
-  it('closes a client that speaks no TLS, and goes on', async () => {
+  it('a client without TLS is closed, and the listener goes on', async ({ start, dial }) => {
     const { port, addresses } = await start();
     for (const hello of ['AMQP\x00\x00\x09\x01', 'GET / HTTP/1.1\r\n\r\n', '\x10\x10\x00\x04MQTT']) {
       const socket = connectPlain(port, '127.0.0.1');
@@ -80,7 +58,7 @@ describe('the TLS listener', () => {
     expect(await read(dial(port))).toBe('hello');
   });
 
-  it('tells a client’s IPv4 address as such, also where it listens on IPv6', async () => {
+  it('an IPv4 address is reported as such, also on an IPv6 listener', async ({ start, dial }) => {
     for (const host of ['127.0.0.1', '::ffff:127.0.0.1']) {
       const { port, addresses } = await start(host);
       await read(dial(port));
@@ -88,9 +66,9 @@ describe('the TLS listener', () => {
     }
   });
 
-  it('does not start on a port that is taken', async () => {
+  it('a listener does not start on a taken port', async ({ certificates, start }) => {
     const { port } = await start();
-    const second = createTlsListener(readTlsFiles(files), () => {});
+    const second = createTlsListener(readTlsFiles(certificates.files), () => {});
     await expect(listen(second.server, port, '127.0.0.1')).rejects.toThrow(/EADDRINUSE/);
   });
 });

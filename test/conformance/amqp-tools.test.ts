@@ -1,4 +1,7 @@
-/** Debian's amqp-tools in a partner's shell: what they print, and the exit codes that a script goes by [C-6.2], [C-6.3]. */
+/**
+ * Debian's amqp-tools in a partner's shell: their output, and the exit codes that a script checks [C-6.2],
+ * [C-6.3].
+ */
 import { type ExecFileException, execFile, spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { envelopeOf, setpointOrder } from '../support/returning-partner.ts';
@@ -39,7 +42,7 @@ describe.skipIf(isMissing)(`amqp-tools${isMissing ? ' (skipped: install amqp-too
   const publish = (routingKey: string, body: string) =>
     run('amqp-publish', ['-e', 'vcp', '-r', routingKey, '-C', 'application/json', '-b', body]);
 
-  it('amqp-publish exits with 0 and amqp-consume shows what became of it [C-6.2]', async () => {
+  it('amqp-publish exits with 0 and amqp-consume shows the resulting event [C-6.2]', async () => {
     const order = setpointOrder(stack.credentials.plantId);
     const { routingKey, body } = envelopeOf(stack.partnerOptions(), order);
     expect(await publish(routingKey, body.toString())).toEqual({ code: 0, output: '', lastError: '' });
@@ -48,7 +51,7 @@ describe.skipIf(isMissing)(`amqp-tools${isMissing ? ' (skipped: install amqp-too
     expect(JSON.parse(consumed.output)).toMatchObject({ correlationId: order.correlationId });
   });
 
-  it('amqp-get shows a malformed publish and exits with 2 on an empty queue [C-6.1]', async () => {
+  it('amqp-get shows a malformed publish as a dead letter and exits with 2 on an empty queue [C-6.1]', async () => {
     await publish(`${slug}.command.device`, 'no envelope');
     const got = await run('amqp-get', ['-q', `vcp.${slug}.dead-letter`]);
     expect(got).toEqual({ code: 0, output: 'no envelope', lastError: '' });
@@ -57,9 +60,9 @@ describe.skipIf(isMissing)(`amqp-tools${isMissing ? ' (skipped: install amqp-too
 
   it.each([
     ['of another organization', () => 'other.command.device'],
-    ['that is none', () => `${slug}.command.nothing`],
+    ['of an unknown family', () => `${slug}.command.nothing`],
   ])(
-    'amqp-publish exits with 1 under a routing key %s, 403 in its last line [C-6.2]',
+    'amqp-publish to the routing key %s exits with 1 and reports 403 in its last line [C-6.2]',
     async (_which, key) => {
       const { code, lastError } = await publish(key(), '{}');
       expect(lastError).toMatch(/403.*ACCESS_REFUSED - access to topic/);
@@ -67,7 +70,7 @@ describe.skipIf(isMissing)(`amqp-tools${isMissing ? ' (skipped: install amqp-too
     },
   );
 
-  it('a wrong API key exits with 1 and the words of the login that was refused [C-6.3]', async () => {
+  it('a wrong API key exits with 1 and prints the text of the refused login [C-6.3]', async () => {
     const key = `${stack.credentials.apiKey.key}x`;
     const { code, lastError } = await run('amqp-get', ['-q', `vcp.${slug}.event.status`], key);
     expect(lastError).toMatch(/403.*ACCESS_REFUSED - Login was refused/);

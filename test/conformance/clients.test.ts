@@ -1,7 +1,8 @@
 /**
- * The clients that partners use, each against the whole stack over TLS: a wrong key, a signed command with its confirm
- * and its acknowledgement, basic.get, a refusal, and the way back after the bridge ended by SIGTERM and by SIGKILL.
- * All run at once and share the two restarts; what each printed is judged on its own [C-6.3], [C-6.4].
+ * The AMQP clients that partners use, each against the whole stack over TLS: a wrong key, a signed command
+ * with its confirm and its acknowledgement, basic.get, a refusal, and recovery after the bridge ends by
+ * SIGTERM and by SIGKILL. All clients run concurrently and share the two restarts; each client's output is
+ * checked separately [C-6.3], [C-6.4].
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -16,7 +17,7 @@ const JARS = ['amqp-client', 'slf4j-api'].map((name) => `/usr/share/java/${name}
 const GO_SOURCES = '/usr/share/gocode';
 
 const UUID = '[0-9a-f-]{36}';
-/** A gateway that is not there: its commands wait. */
+/** A gateway that is offline, so its commands wait. */
 const ROUND = ['connected', `confirmed ${UUID}`, `acked ${UUID} QUEUED`];
 const FORCED = 'CONNECTION.FORCED|ConnectionForced|\\b320\\b';
 
@@ -24,18 +25,21 @@ interface Kind {
   name: string;
   command: readonly string[];
   env?: Record<string, string>;
-  /** What brings it, where it is missing. */
+  /** How to install the client where it is missing. */
   package?: string;
   isThere?: () => boolean;
-  /** It is compiled first, which takes longer than all the others: `npm run conformance` runs it. */
+  /**
+   * This client must be compiled first and takes longer than all others, so only `npm run conformance` runs
+   * it.
+   */
   isBuilt?: boolean;
-  /** Its own words for what befalls it; `lost` by SIGTERM. */
+  /** The client's own words for each event; `lost` is the end by SIGTERM. */
   refused: string;
   denied?: string;
   lost?: string;
-  /** It says nothing of a connection that it restores by itself. */
+  /** This client reports nothing about a connection that it restores by itself. */
   isSilent?: boolean;
-  /** Lines of its own before it is denied. */
+  /** Lines that this client prints before `denied`. */
   more?: readonly string[];
 }
 
@@ -125,7 +129,7 @@ const kinds = KINDS.map((kind) => {
   return { ...kind, isLeftOut, isMissing: isLeftOut || kind.isThere?.() === false };
 });
 
-describe('the clients of partners', () => {
+describe('the AMQP clients of partners', () => {
   let stack: TestStack;
   const clients = new Map<string, OutsideClient>();
 
@@ -177,7 +181,7 @@ describe('the clients of partners', () => {
         `denied ${denied}`,
         ...told(`lost ${lost}`),
         ...ROUND,
-        // A killed bridge says nothing: what the socket was seen to do is not the same twice.
+        // A killed bridge sends no close, so the client's view of the socket's end varies from run to run.
         ...told('lost .+'),
         ...ROUND,
         'bye',

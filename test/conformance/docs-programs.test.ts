@@ -1,4 +1,7 @@
-/** The programs of docs/amqp.md and docs/mqtt.md, run as they are pasted: the partner commands, the gateway obeys [C-7.8]. */
+/**
+ * Runs the programs of docs/amqp.md and docs/mqtt.md as a reader pastes them: the partner commands, the
+ * gateway obeys [C-7.8].
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -44,7 +47,7 @@ describe.skipIf(missing.length > 0)(`the programs of the documentation${skipped}
     await stack.stop();
   });
 
-  /** What it prints, line by line, as it comes. */
+  /** The program's output, line by line, as it arrives. */
   function run(page: string, name: string, given: object): { lines: string[]; child: ChildProcess } {
     writeFileSync(join(folder, name), programOf(page, name));
     writeFileSync(join(folder, `${name}.json`), JSON.stringify(given));
@@ -58,7 +61,7 @@ describe.skipIf(missing.length > 0)(`the programs of the documentation${skipped}
     return { lines, child };
   }
 
-  /** A gateway's package, made as an admin makes it. */
+  /** A gateway's provisioning package, created over REST as an admin does it. */
   async function provision(): Promise<ProvisioningPackage> {
     const { admin, credentials } = stack;
     const registration = {
@@ -72,7 +75,7 @@ describe.skipIf(missing.length > 0)(`the programs of the documentation${skipped}
     return await admin.call<ProvisioningPackage>('POST', `/devices/${id}/provision`, {});
   }
 
-  it('bring a command to its end: the partner prints COMPLETED, the gateway what it was told', async () => {
+  it('complete a command: the partner prints COMPLETED, the gateway prints the command it received', async () => {
     const { credentials, bridge, certificates } = stack;
     const gateway = run('mqtt.md', 'gateway.py', await provision());
     await eventually(async () => {

@@ -1,6 +1,7 @@
 /**
- * What people copy, as its head comments say how to run it: each partner of examples/partner and each gateway of examples/device, and
- * `npm run gateway` and `npm run token`, all at once on one stack of `npm start`, each pair at a plant of its own.
+ * Runs the programs that people copy, as their head comments say: each partner of examples/partner, each
+ * gateway of examples/device, `npm run gateway` and `npm run token`. All run concurrently on one stack of
+ * `npm start`, each pair at its own plant.
  */
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -32,7 +33,7 @@ type Command = readonly [program: string, ...given: string[]];
 
 interface Example {
   command: Command;
-  /** What it needs that is not here. */
+  /** A requirement of the program that this machine lacks. */
   missing: string | undefined;
 }
 
@@ -42,7 +43,7 @@ const partnerFile = (name: string) => join(EXAMPLES, 'partner', name);
 const gatewayFile = (name: string) => join(EXAMPLES, 'device', name);
 
 function missingJava(): string | undefined {
-  // It is compiled first, which takes longer than all the others.
+  // This program must be compiled first, which takes longer than all others.
   if (process.env.SITEWIRE_CONFORMANCE === undefined) return 'npm run conformance runs it';
   const isThere = JARS.every((jar) => existsSync(jar)) && succeeds('javac', '-version');
   return missingUnless(isThere, 'install librabbitmq-client-java and a JDK');
@@ -78,14 +79,14 @@ const GATEWAYS: Record<'gateway.py' | 'gateway.sh' | 'npm run gateway', Example>
   'npm run gateway': { command: [process.execPath, join(ROOT, 'tools', 'gateway.ts')], missing: undefined },
 };
 
-/** Each at least once, a pair at a plant of its own with a key of its own. */
+/** Each program runs at least once, each pair at its own plant with its own key. */
 const PAIRS: { partner: keyof typeof PARTNERS; gateway: keyof typeof GATEWAYS }[] = [
   { partner: 'partner.mjs', gateway: 'gateway.py' },
   { partner: 'partner.py', gateway: 'gateway.sh' },
   { partner: 'Partner.java', gateway: 'npm run gateway' },
 ];
 
-/** What runs at a plant; undefined: what it needs is missing here. */
+/** The program that runs at a plant; undefined when this machine lacks a requirement. */
 interface Scene {
   plantId: string;
   key: SeededKey;
@@ -135,13 +136,13 @@ async function setUp({ partner, gateway }: (typeof PAIRS)[number], index: number
   const { missing } = GATEWAYS[gateway];
   const given = gateway === 'npm run gateway' ? ['--plant', plantId] : [file];
   const served = runExample(GATEWAYS[missing ? 'npm run gateway' : gateway], settings, ...given);
-  // It is there, and has been told what is agreed: commands that come now are not held up.
+  // The gateway is online and has its configuration, so new commands are not held up.
   await eventually(() => served.output().includes('CONFIG_SET') || undefined, 60_000);
   const ran = PARTNERS[partner].missing ? undefined : runExample(PARTNERS[partner], settingsOf(plantId, key));
   return { plantId, key, deviceId, gateway: missing ? undefined : served, partner: ran };
 }
 
-/** As the key's connectionBundle has them. */
+/** The values from the key's connectionBundle. */
 function settingsOf(plantId: string, { id, key, signingKey }: SeededKey): Record<string, string> {
   const { amqp, organization } = stack;
   return {
@@ -153,7 +154,7 @@ function settingsOf(plantId: string, { id, key, signingKey }: SeededKey): Record
   };
 }
 
-/** Three commands confirmed, acknowledged and completed, one of them by what was measured. */
+/** Three commands are confirmed, acknowledged and completed, one of them according to measurements. */
 async function expectThreeCompleted({ ended, output }: Run): Promise<void> {
   expect(await ended, output()).toBe(0);
   const lines = output().split('\n');
@@ -167,14 +168,14 @@ describe.each(PAIRS)('$partner with $gateway', (pair) => {
   const { missing: missingPartner } = PARTNERS[pair.partner];
   const { missing: missingGateway } = GATEWAYS[pair.gateway];
 
-  it(`the partner's commands are completed, its setpoint measured [C-7.8] (${pair.partner})`, async ({
+  it(`the partner's commands complete, and its setpoint is verified by measurements [C-7.8] (${pair.partner})`, async ({
     skip,
   }) => {
     if (missingPartner) skip(missingPartner);
     await expectThreeCompleted(sceneOf().partner as Run);
   }, 60_000);
 
-  it(`the gateway obeys, and nothing that it says is dropped [C-7.10] (${pair.gateway})`, async ({
+  it(`the gateway obeys, and the platform drops none of its messages [C-7.10] (${pair.gateway})`, async ({
     skip,
   }) => {
     if (missingGateway) skip(missingGateway);
@@ -216,12 +217,12 @@ describe.each(PAIRS)('$partner with $gateway', (pair) => {
   }, 60_000);
 });
 
-describe('on the stack that npm start has brought up', () => {
-  it('a partner finds it, and has its commands completed by the simulated plant', async () => {
+describe('on a stack of npm start', () => {
+  it('a partner connects, and the simulated plant completes its commands', async () => {
     await expectThreeCompleted(readmes.partner);
   }, 60_000);
 
-  it('partner.sh reads all that it asks for', async ({ skip }) => {
+  it('partner.sh gets an answer to every read', async ({ skip }) => {
     if (REST.missing) skip(REST.missing);
     expect(await readmes.rest.ended, readmes.rest.output()).toBe(0);
     const answers = readmes.rest
@@ -232,18 +233,21 @@ describe('on the stack that npm start has brought up', () => {
     expect(answers.join('')).toContain('"batteryPowerKw"');
   });
 
-  it.for(Object.entries(PARTNERS))('%s says why it is refused, and fails', async ([, example], { skip }) => {
-    if (example.missing) skip(example.missing);
-    const elsewhere = newFolder();
-    const plants = stack.plants.map((plant) => ({ ...plant, id: randomUUID() }));
-    writeFileSync(join(elsewhere, 'stack.json'), JSON.stringify({ ...stack, plants }, null, 2));
-    const ran = runExample(example, { SITEWIRE_DATA_DIR: elsewhere });
-    expect(await ran.ended).toBe(1);
-    expect(ran.output()).toMatch(/REJECTED.*no such site/);
-    expect(ran.output()).not.toMatch(/Traceback| {4}at /);
-  });
+  it.for(Object.entries(PARTNERS))(
+    '%s reports why it is refused, and fails',
+    async ([, example], { skip }) => {
+      if (example.missing) skip(example.missing);
+      const elsewhere = newFolder();
+      const plants = stack.plants.map((plant) => ({ ...plant, id: randomUUID() }));
+      writeFileSync(join(elsewhere, 'stack.json'), JSON.stringify({ ...stack, plants }, null, 2));
+      const ran = runExample(example, { SITEWIRE_DATA_DIR: elsewhere });
+      expect(await ran.ended).toBe(1);
+      expect(ran.output()).toMatch(/REJECTED.*no such site/);
+      expect(ran.output()).not.toMatch(/Traceback| {4}at /);
+    },
+  );
 
-  it('npm run gateway writes over no file that is no package', async () => {
+  it('npm run gateway does not overwrite a file that is not a package', async () => {
     const file = join(newFolder(), 'package.json');
     writeFileSync(file, '{"name":"mine"}');
     const told = run('gateway.ts', folder, {}, ['--package', file]);
@@ -251,13 +255,13 @@ describe('on the stack that npm start has brought up', () => {
     expect(readFileSync(file, 'utf8')).toBe('{"name":"mine"}');
   });
 
-  it('npm run gateway leaves the simulated plant its session', async () => {
+  it("npm run gateway does not take over the simulated plant's session", async () => {
     const told = run('gateway.ts', folder);
     expect(await told.ended).toBe(1);
     expect(told.output()).toContain('npm run simulator -- off');
   });
 
-  it('npm run token gives a token that MQTT takes, and one that REST takes', async () => {
+  it('npm run token prints a token that MQTT accepts, and one that REST accepts', async () => {
     const fields = { name: 'Probe', serialNumber: randomUUID(), type: 'SENSOR', authMethod: 'TOKEN' };
     const { id } = await admin.call<DeviceRecord>('POST', '/devices', fields);
     const tokenOf = async (...given: string[]) => {
@@ -279,9 +283,9 @@ describe('on the stack that npm start has brought up', () => {
     expect((await fetch(`${stack.baseUrl}/api/v1/auth/me`, { headers })).status).toBe(200);
   });
 
-  it('npm run token says which devices there are when it is given none of them', async () => {
+  it('npm run token lists the devices when it is called with an unknown one', async () => {
     const told = run('token.ts', folder, {}, ['--device', 'nobody']);
     expect(await told.ended).toBe(1);
-    expect(told.output()).toMatch(/^no device is called "nobody"; there are:\n {2}[0-9a-f-]{36} {2}/);
+    expect(told.output()).toMatch(/^no device is called "nobody"; choose one of:\n {2}[0-9a-f-]{36} {2}/);
   });
 });

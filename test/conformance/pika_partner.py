@@ -1,4 +1,4 @@
-"""A partner in Python: publishes one signed battery command with a confirm and reads what becomes of it.
+"""A partner in Python: publishes one signed battery command with a confirm and reads its events.
 
 Reads its settings as one JSON object from standard input and writes one JSON object per line to standard output.
 """
@@ -53,7 +53,7 @@ compact = json.dumps(payload, separators=(",", ":"))
 fields = [envelope[name] for name in ("version", "messageId", "correlationId", "timestamp", "source", "siteId")]
 signed = "|".join([*fields, routing_key, compact])
 signature = hmac.new(settings["signingKey"].encode(), signed.encode(), hashlib.sha256).hexdigest()
-# Spaced as json.dumps does: what is signed is the same without the spaces.
+# With the spaces of json.dumps; the signature covers the same text without them.
 body = json.dumps({**envelope, "payload": payload, "signature": signature})
 channel.basic_publish("vcp", routing_key, body, pika.BasicProperties(content_type="application/json"), mandatory=True)
 say(event="confirmed", correlationId=envelope["correlationId"])

@@ -1,4 +1,4 @@
-/** The main loop with clients in another language: a pika partner steers a paho gateway [C-7.8]. */
+/** The main loop with clients in another language: a pika partner controls a paho gateway [C-7.8]. */
 import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -16,7 +16,7 @@ interface Script {
   ended: Promise<number>;
 }
 
-/** Runs a script of this folder; every line that it prints is an event. */
+/** Runs a script of this folder; each line that it prints is an event. */
 function run(name: string, settings: object): Script {
   const child: ChildProcessWithoutNullStreams = spawn(PYTHON, [join(import.meta.dirname, name)]);
   const events: Record<string, unknown>[] = [];
@@ -41,7 +41,7 @@ describe.skipIf(missing.length > 0)(`Debian's pika and paho${skipped}`, () => {
     await stack.stop();
   });
 
-  it('run the main loop: a pika partner steers a paho gateway [C-7.8]', async () => {
+  it('run the main loop: a pika partner controls a paho gateway [C-7.8]', async () => {
     const { credentials, certificates, bridge } = stack;
     const device = run('paho_device.py', {
       deviceId: credentials.gateway.id,

@@ -1,4 +1,7 @@
-/** The devices of examples/device, as their makers would run them, against a whole stack (spec: Device MQTT; [C-3.12]). */
+/**
+ * The devices of examples/device, run as their makers would run them, against a whole stack (spec: Device
+ * MQTT; [C-3.12]).
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +16,7 @@ import { eventually, TestStack } from '../support/stack.ts';
 
 const FOLDER = join(import.meta.dirname, '..', '..', 'examples', 'device');
 const PYTHON = '/usr/bin/python3';
-/** Long enough to connect by, short enough to wait for its end. */
+/** Long enough to connect, short enough to wait for its end. */
 const LIFE_S = 8;
 
 let stack: TestStack;
@@ -41,7 +44,10 @@ function has(command: string, ...given: string[]): boolean {
   return spawnSync(command, given, { stdio: 'ignore' }).status === 0;
 }
 
-/** What each needs beside the project, and how it is run; undefined: this machine does not have it. */
+/**
+ * The requirements of each device besides the project, and its command line; undefined when this machine
+ * lacks one.
+ */
 const RUNTIMES: Record<string, () => [command: string, ...given: string[]] | undefined> = {
   'Python (python3-paho-mqtt)': () =>
     has(PYTHON, '-c', 'import paho.mqtt.client') ? [PYTHON, join(FOLDER, 'device.py')] : undefined,
@@ -63,7 +69,7 @@ const RUNTIMES: Record<string, () => [command: string, ...given: string[]] | und
 
 interface Running {
   child: ChildProcess;
-  /** What it said so far. */
+  /** The device's output so far. */
   said: () => { event: string; [name: string]: unknown }[];
 }
 
@@ -97,14 +103,14 @@ async function until(device: Running, event: string, most = 20_000): Promise<voi
   await eventually(() => device.said().some((one) => one.event === event), most);
 }
 
-/** A gateway, for it may name the plant's sub-devices. */
+/** A gateway, because it may name the plant's sub-devices. */
 async function register(plantId = stack.credentials.plantId): Promise<string> {
   const serialNumber = randomUUID();
   const fields = { name: 'Reference', serialNumber, type: 'GATEWAY', authMethod: 'TOKEN', plantId };
   return (await stack.admin.call<DeviceRecord>('POST', '/devices', fields)).id;
 }
 
-/** Gives a device that is not running another token. */
+/** Gives a stopped device another token. */
 async function giveToken(file: string, token: string): Promise<void> {
   const own = JSON.parse(readFileSync(file, 'utf8')) as ProvisioningPackage;
   own.security.mqttToken = token;
@@ -118,13 +124,13 @@ async function end({ child }: Running): Promise<void> {
   await ended;
 }
 
-/** Whether any process has that in its command. */
+/** Whether any process has the text in its command line. */
 function isRunning(text: string): boolean {
   return readdirSync('/proc').some((entry) => {
     try {
       return /^\d+$/.test(entry) && readFileSync(`/proc/${entry}/cmdline`, 'utf8').includes(text);
     } catch {
-      // It ended while we looked.
+      // The process ended during the check.
       return false;
     }
   });
@@ -136,11 +142,11 @@ for (const { name, command } of FOUND) if (!command) console.warn(`skipped: ${na
 
 describe.concurrent('the reference device in', () => {
   for (const { name, command = [] } of FOUND.filter((one) => one.command)) {
-    it(`${name} provisions itself, is heard, obeys, and lives on the tokens that it is sent`, async () => {
+    it(`${name} provisions itself, sends telemetry, obeys, and uses the tokens that the platform sends`, async () => {
       const id = await register();
       const file = join(folder, `${id}.json`);
 
-      // 1. provisioned by itself, it sends and obeys
+      // 1. The device provisions itself, sends and obeys.
       const first = await run(command, file, id);
       await until(first, 'connected');
       await until(first, 'sent');
@@ -155,7 +161,8 @@ describe.concurrent('the reference device in', () => {
       }, 20_000);
       await end(first);
 
-      // 2. a token that ends soon: it is sent another, and is in by that one when the first is over
+      // 2. Its token ends soon: the platform sends another, and the device uses it once the first has
+      // expired.
       await giveToken(file, await stack.deviceToken(id, LIFE_S));
       const second = await run(command, file, id);
       await until(second, 'refreshed');
@@ -163,18 +170,18 @@ describe.concurrent('the reference device in', () => {
       const own = JSON.parse(readFileSync(file, 'utf8')) as ProvisioningPackage;
       expect(own.security.mqttToken).not.toBe('');
 
-      // 3. nothing of all that was dropped
+      // 3. The platform dropped none of its messages.
       const { drops } = await stack.admin.call<{ drops: object }>('GET', `/devices/${id}/diagnostics`);
       expect(drops).toEqual({});
 
-      // 4. and nothing of it runs on behind its end
+      // 4. No process of the device survives its end.
       await end(second);
       await eventually(() => !isRunning(id));
     }, 60_000);
   }
 
   for (const { name, command = [] } of FOUND.filter((one) => one.command && !one.name.startsWith('bash'))) {
-    it(`${name} asks for a token by its secret when the one that it has is refused`, async () => {
+    it(`${name} requests a token with its secret when the broker refuses its token`, async () => {
       const id = await register();
       const file = join(folder, `${id}.json`);
       const first = await run(command, file, id);
@@ -195,7 +202,7 @@ describe('the reference gateways', () => {
   const bash = FOUND.find(({ name }) => name.startsWith('bash'))?.command;
   const gateways = [...(python ? [[PYTHON, join(FOLDER, 'gateway.py')]] : []), ...(bash ? [bash] : [])];
 
-  it('go on by their schedules when nobody reaches them, slot by slot [C-7.9]', async ({ skip }) => {
+  it('follow their schedules slot by slot while the platform is unreachable [C-7.9]', async ({ skip }) => {
     if (gateways.length === 0) skip('neither python3-paho-mqtt nor mosquitto is on this machine');
     const partner = await stack.partner();
     await partner.consume('event.execution');
@@ -204,7 +211,7 @@ describe('the reference gateways', () => {
       const { id: plantId } = await stack.addPlant();
       const id = await register(plantId);
       const device = await run(command, join(folder, `${id}.json`), id);
-      // It is there, and listens: it has been told what is agreed.
+      // The gateway is online and subscribed: it has its configuration.
       await until(device, 'command', 45_000);
       // The second slot begins in ten seconds.
       const startTime = new Date(Date.now() - 50_000).toISOString();
@@ -213,7 +220,7 @@ describe('the reference gateways', () => {
       const isActive = (one: ReceivedEvent) =>
         one.correlationId === correlationId && one.payload.status === 'EXECUTING';
       await partner.waitFor(isActive, 5_000);
-      // With a load of 12 kW and 6 kW of PV: what the battery makes of 20 kW, then of -5 kW.
+      // The battery's power for targets of 20 kW, then -5 kW, with a load of 12 kW and 6 kW of PV.
       await eventually(() => JSON.stringify(device.said()).match(/"battery(Kw|Watts)":14/) ?? undefined);
       return device;
     });
@@ -231,7 +238,7 @@ describe('the reference gateways', () => {
 });
 
 describe('the reference devices', () => {
-  it('are short, and need nothing of this project [C-3.12]', () => {
+  it('are short, and use no code of this project [C-3.12]', () => {
     for (const name of ['device.py', 'gateway.py', 'device.mjs', 'device.c', 'gateway.sh']) {
       const text = readFileSync(join(FOLDER, name), 'utf8');
       expect([name, text.split('\n').length - 1 <= 230]).toEqual([name, true]);

@@ -1,7 +1,7 @@
 /**
- * Numbers to the last digit: six hours of a plant around midnight and the night in which clocks go back, loaded through
- * MQTT and read back through every endpoint and width, against an independent reckoning in Python (`npm run week` takes
- * the whole week).
+ * Checks telemetry values to the last digit: six hours of a plant around midnight and the night of the clock
+ * change. The test loads them through MQTT, reads them through every endpoint and width, and compares them
+ * with an independent computation in Python (`npm run week` takes the whole week).
  */
 import { afterAll, describe, expect, it } from 'vitest';
 import { missingForWeek, runWeek } from '../../tools/week/stack.ts';
@@ -13,7 +13,7 @@ const skipped = missing.length > 0 ? ` (skipped: install ${missing.join(', ')})`
 describe.skipIf(missing.length > 0)(`a plant's history${skipped}`, () => {
   afterAll(cleanUp);
 
-  it('is what an independent script reckons, after gaps, repeats, late samples and a register reset [C-4.5], [C-4.6]', async () => {
+  it('equals the result of an independent script, after gaps, repeats, late samples and a register reset [C-4.5], [C-4.6]', async () => {
     let output = '';
     const span = { startMs: Date.UTC(2026, 9, 24, 21), hours: 6, seed: 1, others: 0 };
     const code = await runWeek(newFolder(), span, (text) => {
@@ -22,7 +22,7 @@ describe.skipIf(missing.length > 0)(`a plant's history${skipped}`, () => {
     expect(code, output).toBe(0);
     const done = JSON.parse(output.trim().split('\n').at(-1) ?? '{}') as Record<string, number>;
     expect(done).toMatchObject({ event: 'done', differences: 0 });
-    // Nothing that a reading may be said to be was left out.
+    // The data exercised every quality that a reading may have.
     const { GOOD = 0, DEGRADED = 0, ESTIMATED = 0, INTERPOLATED = 0, STALE = 0 } = done;
     expect(Math.min(GOOD, DEGRADED, ESTIMATED, INTERPOLATED, STALE)).toBeGreaterThan(0);
     expect(done.values).toBeGreaterThan(50_000);

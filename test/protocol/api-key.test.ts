@@ -1,4 +1,4 @@
-/** API keys: the checksum catches every typo of one character, so a typo never costs a lookup. */
+/** API keys: the checksum detects every typo of one character, so a typo never costs a lookup. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { apiKeyPrefix, composeApiKey, isWellFormedApiKey } from '../../protocol/api-key.ts';
@@ -20,11 +20,11 @@ describe('composeApiKey', () => {
       Uint8Array.from({ length: 65 }, (_, index) => 255 - index),
       'sw_zyxwvutsrqponmlkjihgfedcbaZYXWVUTSRQPONMLKJ2zW1Ec',
     ],
-  ])('makes of %s the key that another implementation makes [C-5.1]', (_title, bytes, expected) => {
+  ])('makes the same key from %s as another implementation [C-5.1]', (_title, bytes, expected) => {
     expect(composeApiKey(bytes)).toBe(expected);
   });
 
-  it('refuses to make a shorter key of too few bytes [C-5.1]', () => {
+  it('refuses to make a key from too few bytes [C-5.1]', () => {
     expect(() => composeApiKey(new Uint8Array(42))).toThrow(RangeError);
     expect(() => composeApiKey(new Uint8Array(256).fill(248))).toThrow(RangeError);
     expect(isWellFormedApiKey(composeApiKey(new Uint8Array(43)))).toBe(true);
@@ -61,7 +61,7 @@ describe('isWellFormedApiKey', () => {
     );
   });
 
-  it('refuses every other character in every place of one key [C-5.1]', () => {
+  it('refuses every other character in every position of a key [C-5.1]', () => {
     for (let index = 0; index < KEY.length; index++) {
       for (const other of ALPHABET) {
         if (KEY.charAt(index) === other) continue;
@@ -83,7 +83,7 @@ describe('isWellFormedApiKey', () => {
     expect(isWellFormedApiKey(text)).toBe(false);
   });
 
-  it('answers any text with yes or no [C-5.1]', () => {
+  it('answers any text with true or false [C-5.1]', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         expect(isWellFormedApiKey(text)).toBe(false);

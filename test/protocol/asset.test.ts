@@ -1,4 +1,7 @@
-/** The one table of asset kinds: what each may be told, with which parameters, against which limit, known by what. */
+/**
+ * The one table of asset kinds: the commands of each, their parameters, their limit, and the signals that
+ * identify the kind.
+ */
 import { describe, expect, it } from 'vitest';
 import {
   ASSETS,
@@ -18,7 +21,7 @@ import {
 } from '../../protocol/enums.ts';
 import { SITE_SIGNALS } from '../../protocol/telemetry.ts';
 
-/** No kind, all kinds, each alone, and all but each. */
+/** No kind, all kinds, each kind by itself, and all except each. */
 const CHOICES: AssetType[][] = [
   [],
   [...ASSET_TYPES],
@@ -27,13 +30,13 @@ const CHOICES: AssetType[][] = [
 ];
 
 describe('a device command', () => {
-  it.each(DEVICE_COMMAND_TYPES)('%s is told to exactly one kind, which its name says [C-7.4]', (command) => {
+  it.each(DEVICE_COMMAND_TYPES)('%s is for exactly one kind, which its name contains [C-7.4]', (command) => {
     const kinds = ASSET_TYPES.filter((type) => ASSETS[type].commands[command] !== undefined);
     expect(kinds).toEqual([command.split('_')[0]]);
     expect(assetTypeOf(command)).toBe(kinds[0]);
   });
 
-  it('is known to the spec, and each of the spec has a kind (spec: Enumerations)', () => {
+  it('is known to the spec, and each command of the spec has a kind (spec: Enumerations)', () => {
     const told = ASSET_TYPES.flatMap((type) => Object.keys(ASSETS[type].commands));
     expect(told.sort()).toEqual([...DEVICE_COMMAND_TYPES].sort());
     expect(() => assetTypeOf('REBOOT' as 'FVE_STOP')).toThrow('REBOOT');
@@ -47,13 +50,13 @@ describe('a device command', () => {
     },
   );
 
-  it.each(DEVICE_COMMAND_TYPES)('%s needs the parameter that it is about, or none [C-7.4]', (command) => {
+  it.each(DEVICE_COMMAND_TYPES)('%s requires the parameter that it sets, or none [C-7.4]', (command) => {
     const needs = { FVE_REDUCE_PERCENT: 'percent', FVE_REDUCE_POWER: 'powerKw' } as Record<string, string>;
     expect(deviceCommandRule(command).required).toBe(needs[command]);
   });
 
   it.each(DEVICE_COMMAND_TYPES)(
-    '%s counts against the limit of its direction, or none [C-7.4]',
+    '%s is checked against the limit of its direction, or none [C-7.4]',
     (command) => {
       const limits: Record<string, string> = {
         BESS_CHARGE: 'maxChargeKw',
@@ -85,7 +88,7 @@ describe('the commands of a plant', () => {
     ],
     [['BESS', 'METER', 'FVE'], [...DEVICE_COMMAND_TYPES]],
   ] as [AssetType[], string[]][])(
-    "of %j are %j, each once, in the spec's order (spec: Plant summary)",
+    "with %j are %j, each once, in the spec's order (spec: Plant summary)",
     (types, commands) => {
       expect(supportedDeviceCommands(types)).toEqual(commands);
     },
@@ -101,14 +104,14 @@ describe('the commands of a plant', () => {
 });
 
 describe('an asset kind', () => {
-  it.each(ASSET_TYPES)('%s is known by signals that there are, each once [C-3.13]', (type) => {
+  it.each(ASSET_TYPES)('%s is identified by existing signals, each once [C-3.13]', (type) => {
     const { signals } = ASSETS[type];
     expect(SUB_DEVICE_SIGNALS).toEqual(expect.arrayContaining([...signals]));
     expect(new Set(signals).size).toBe(signals.length);
     expect(signals).toEqual(expect.arrayContaining(['powerKw', 'fault']));
   });
 
-  it('may be known by nothing else than the contract lists [C-3.13]', () => {
+  it('is identified only by signals that the contract lists [C-3.13]', () => {
     expect([...SUB_DEVICE_SIGNALS].sort()).toEqual(
       [
         'powerKw',
@@ -127,14 +130,14 @@ describe('an asset kind', () => {
     );
   });
 
-  it.each(ASSET_TYPES)('%s is metered in a role of the spec, if in any [C-2.2]', (type) => {
+  it.each(ASSET_TYPES)('%s has a meter role of the spec, if any [C-2.2]', (type) => {
     const { meterRole } = ASSETS[type];
     expect([null, ...METER_ROLES]).toContain(meterRole);
     const expected = { METER: 'GRID', FVE: 'FVE', BESS: 'BESS' } as Partial<Record<AssetType, string>>;
     if (expected[type]) expect(meterRole).toBe(expected[type]);
   });
 
-  it('is summed into the site value of its own name, batteries and plants alone [C-3.13]', () => {
+  it('is summed into the site value of its own name only for batteries and PV plants [C-3.13]', () => {
     const sums = ASSET_TYPES.flatMap((type) => (ASSETS[type].sumsTo ? [[type, ASSETS[type].sumsTo]] : []));
     expect(sums).toEqual([
       ['BESS', 'batteryPowerKw'],
@@ -145,7 +148,7 @@ describe('an asset kind', () => {
 });
 
 describe('a mode', () => {
-  it.each(OPERATING_MODES)('%s needs what the contract says [C-7.4]', (mode) => {
+  it.each(OPERATING_MODES)('%s requires the fields of the contract [C-7.4]', (mode) => {
     const gives = ['FVE', 'INVERTER', 'BESS'];
     const needs: Record<string, string[]> = {
       ZERO_EXPORT: gives,

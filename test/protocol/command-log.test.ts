@@ -1,4 +1,6 @@
-/** A row of the command log: the fields that partners read, which may be absent, and no others [C-4.3]. */
+/**
+ * A row of the command log has the fields that partners read, some of them optional, and no others [C-4.3].
+ */
 import { describe, expect, it } from 'vitest';
 import { commandLogEntry } from '../../protocol/command-log.ts';
 import { COMMAND_STATUSES, COMMAND_TYPES, PRIORITIES, REJECTION_CODES } from '../../protocol/enums.ts';
@@ -41,7 +43,7 @@ function accepts(changes: Record<string, unknown>): boolean {
 }
 
 describe('a row of the command log', () => {
-  it('has all fields of the contract, as they are [C-4.3]', () => {
+  it('has all fields of the contract, unchanged [C-4.3]', () => {
     const whole = { ...REQUIRED, ...OPTIONAL };
     expect(commandLogEntry.parse(whole)).toEqual(whole);
     expect(commandLogEntry.parse(REQUIRED)).toEqual(REQUIRED);
@@ -52,14 +54,14 @@ describe('a row of the command log', () => {
     expect(accepts({ [field]: 5 })).toBe(false);
   });
 
-  it.each(Object.keys(OPTIONAL))('may be without %s, which is then left out, not null [C-4.3]', (field) => {
+  it.each(Object.keys(OPTIONAL))('may lack %s, which is then absent, not null [C-4.3]', (field) => {
     const { [field as keyof typeof OPTIONAL]: _left, ...rest } = OPTIONAL;
     expect(accepts(rest)).toBe(true);
     expect(accepts({ ...rest, [field]: null })).toBe(false);
     expect(accepts({ ...rest, [field]: {} })).toBe(false);
   });
 
-  it.each(['correlationId', 'target', 'keyPrefix'])('may say null for %s [C-4.3]', (field) => {
+  it.each(['correlationId', 'target', 'keyPrefix'])('may have null for %s [C-4.3]', (field) => {
     expect(accepts({ [field]: null })).toBe(true);
   });
 
@@ -67,7 +69,7 @@ describe('a row of the command log', () => {
     expect(accepts({ [field]: 'x' })).toBe(false);
   });
 
-  it('speaks the words of the lists alone [C-4.3]', () => {
+  it('uses only the values of the closed lists [C-4.3]', () => {
     const lists = {
       commandType: COMMAND_TYPES,
       status: COMMAND_STATUSES,
@@ -89,7 +91,7 @@ describe('a row of the command log', () => {
     ['an array', []],
     ['a text', '{}'],
     ['null', null],
-  ])('has an object for a payload, not %s [C-4.3]', (_what, payload) => {
+  ])('requires an object as payload, not %s [C-4.3]', (_what, payload) => {
     expect(accepts({ payload })).toBe(false);
   });
 });
@@ -110,7 +112,7 @@ describe('a result in the command log', () => {
     ['no index', { index: undefined }],
     ['a negative index', { index: -1 }],
     ['half an index', { index: 0.5 }],
-    ['the status of a whole', { status: 'PARTIAL' }],
+    ['the status of a whole command', { status: 'PARTIAL' }],
     ['an unknown command', { command: 'REBOOT' }],
     ['an unknown code', { rejectionCode: 'OTHER' }],
     ['null for a code', { rejectionCode: null }],

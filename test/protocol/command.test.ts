@@ -1,4 +1,7 @@
-/** Command payloads: every bound from both sides. A refusal here becomes REJECTED INVALID_PAYLOAD. */
+/**
+ * Command payloads: every bound from both sides. A payload that the parser refuses leads to REJECTED
+ * INVALID_PAYLOAD.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -25,7 +28,7 @@ const CHARGE = { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE' }
 const REDUCE_PERCENT = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_REDUCE_PERCENT' };
 const REDUCE_POWER = { ...REDUCE_PERCENT, command: 'FVE_REDUCE_POWER' };
 
-/** The refusal, or undefined where the payload is accepted. `payload` is JSON text or a value to print. */
+/** The rejection, or undefined for an accepted payload. `payload` is JSON text or a value to serialize. */
 const read = (family: CommandFamily, payloadText: string) =>
   parsePublish(family, commandRoutingKey('acme', family), payloadText);
 
@@ -76,7 +79,7 @@ describe('parsePublish', () => {
     expect('reason' in {}).toBe(false);
   });
 
-  it('refuses a payload without its required fields, or with a word outside its list, for every family [C-7.4]', () => {
+  it('refuses a payload without its required fields, or with an unknown enum value, for every family [C-7.4]', () => {
     for (const family of COMMAND_FAMILIES) expect(refusal(family, {})).toBeDefined();
     expect(refusal('emergency', { type: 'stop' })).toMatch(/^type: /);
     expect(refusal('mode', { mode: 'TURBO' })).toMatch(/^mode: /);
@@ -163,7 +166,7 @@ describe('parsePublish', () => {
         'slots.0.setpoint.value: Invalid input: expected number, received string',
         expect.stringMatching(/^slots\.1\.mode: Invalid option/) as string,
         'slots.1.slotIndex: must be 1: slots are contiguous from 0',
-        'endTime: must be startTime and as many slots, or be left out',
+        'endTime: must be startTime plus the duration of all slots, or be omitted',
       ],
     ],
     [
@@ -185,12 +188,12 @@ describe('parsePublish', () => {
         'Unrecognized key: "hardLimits"',
       ],
     ],
-  ])('tells every fault of a %s payload at once [C-7.4]', (family, payload, faults) => {
+  ])('reports every fault of a %s payload at once [C-7.4]', (family, payload, faults) => {
     const parsed = read(family, JSON.stringify(payload));
     expect(parsed).toEqual({ ok: false, refusal: faults });
   });
 
-  it('takes any JSON object to a Result, a deep one included [C-7.4]', () => {
+  it('returns a Result for any JSON object, including a deep one [C-7.4]', () => {
     fc.assert(
       fc.property(fc.constantFrom(...COMMAND_FAMILIES), fc.jsonValue(), (family, value) => {
         expect(typeof read(family, JSON.stringify(value)).ok).toBe('boolean');
@@ -243,7 +246,7 @@ describe('site setpoint', () => {
     },
   );
 
-  it('takes null for an optional field as absent, and for a required one as missing [C-7.1]', () => {
+  it('reads null as absent for an optional field, and as missing for a required one [C-7.1]', () => {
     const read = setpoint({ ...POWER, intervalMinutes: null, validUntil: null });
     expect(Object.keys(read)).not.toContain('validUntil');
     expect(refusal('site-setpoint', { ...ENERGY, intervalMinutes: null })).toMatch(/^intervalMinutes: /);
@@ -272,7 +275,7 @@ describe('site setpoint', () => {
     },
   );
 
-  it('asks for positive power when importing, negative when exporting [C-7.8]', () => {
+  it('requests positive power when importing, negative when exporting [C-7.8]', () => {
     expect(targetSignedKw(setpoint(POWER))).toBe(12.5);
     expect(targetSignedKw(setpoint({ ...POWER, direction: 'EXPORT' }))).toBe(-12.5);
   });
@@ -282,7 +285,7 @@ describe('site setpoint', () => {
     expect(targetSignedKw(setpoint({ ...ENERGY, direction: 'EXPORT', intervalMinutes: 60 }))).toBe(-30);
   });
 
-  it('never asks for infinite power, however much energy in however short a time [C-7.4]', () => {
+  it('never requests infinite power, however much energy in however short a time [C-7.4]', () => {
     const amount = fc.double({ min: 0, max: 1e9, noNaN: true });
     const minutes = fc.oneof(fc.double({ noNaN: true }), fc.double({ min: 0.5, max: 20_000, noNaN: true }));
     fc.assert(
@@ -335,14 +338,14 @@ describe('device command', () => {
   it.each([
     ['percent', REDUCE_PERCENT, { powerKw: 5 }],
     ['powerKw', REDUCE_POWER, { percent: 5 }],
-  ])('requires %s where the command is about it [C-7.4]', (field, item, other) => {
+  ])('requires %s when the command sets it [C-7.4]', (field, item, other) => {
     const reason = `commands.0.params.${field}: required for ${item.command}`;
     expect(refusal('device', batch(item))).toBe(reason);
     expect(refusal('device', batch({ ...item, params: other }))).toBe(reason);
     expect(refusal('device', batch({ ...item, params: { [field]: 5 } }))).toBeUndefined();
   });
 
-  it('leaves powerKw and respectLimits optional for the rest [C-7.4]', () => {
+  it('leaves powerKw and respectLimits optional for the other commands [C-7.4]', () => {
     expect(refusal('device', batch(CHARGE, { ...CHARGE, params: {} }))).toBeUndefined();
     expect(refusal('device', batch({ ...CHARGE, params: { respectLimits: false } }))).toBeUndefined();
     expect(refusal('device', batch({ ...CHARGE, params: { respectLimits: 'no' } }))).toBeDefined();
@@ -367,7 +370,7 @@ describe.each([
     expect(refusal(family, { ...payload, reason: character.repeat(501) })).toMatch(/^reason: .*500/);
   });
 
-  it('counts a combining mark as a character of its own [spec: Limits]', () => {
+  it('counts a combining mark as a separate character [spec: Limits]', () => {
     expect(refusal(family, { ...payload, reason: 'e\u0301'.repeat(250) })).toBeUndefined();
     expect(refusal(family, { ...payload, reason: `${'e\u0301'.repeat(250)}r` })).toMatch(/^reason: /);
   });
@@ -377,7 +380,7 @@ describe.each([
   });
 });
 
-describe('the window of a payload that is wrong elsewhere', () => {
+describe('the window of a payload with other faults', () => {
   const window = { validFrom: '2026-01-15T10:00:00Z', validUntil: '2026-01-15T11:00:00+01:00' };
   const atMs = Date.parse(window.validFrom);
 
@@ -387,7 +390,7 @@ describe('the window of a payload that is wrong elsewhere', () => {
     ['MODE_CHANGE', window, { untilMs: atMs }],
     ['DEVICE_COMMAND', window, {}],
     ['SCHEDULE', window, {}],
-  ] as const)('of %s is what can be read of it [C-7.6]', (commandType, payload, expected) => {
+  ] as const)('of %s is its readable part [C-7.6]', (commandType, payload, expected) => {
     expect(statedWindow(commandType, JSON.stringify(payload))).toEqual(expected);
   });
 });

@@ -1,4 +1,7 @@
-/** Raw slices and compaction: generated JSON is printed with arbitrary whitespace and must come back byte for byte. */
+/**
+ * Raw slices and compaction: the test prints generated JSON with arbitrary whitespace, and compaction must
+ * restore it byte for byte.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compact, signableJson, sliceMembers } from '../../protocol/compact-json.ts';
@@ -56,17 +59,17 @@ describe('compact', () => {
     ['keeps escapes as they were spelled', '{"\\u010d": "\\/"}', '{"\\u010d":"\\/"}'],
     ['keeps the order of integer-like keys', '{"10": 1, "2": 2, "a": 3}', '{"10":1,"2":2,"a":3}'],
     ['keeps integers beyond 2^53', '{"a": 9007199254740993}', '{"a":9007199254740993}'],
-    ['leaves compact text alone', '{"a":[1,{}]}', '{"a":[1,{}]}'],
-    ['leaves empty text alone', '', ''],
+    ['does not change compact text', '{"a":[1,{}]}', '{"a":[1,{}]}'],
+    ['does not change empty text', '', ''],
   ])('%s [C-3.7]', (_title, text, expected) => {
     expect(compact(text)).toBe(expected);
   });
 
-  it('takes ten thousand levels of nesting [C-3.7]', () => {
+  it('accepts ten thousand levels of nesting [C-3.7]', () => {
     expect(compact(DEEP.replaceAll('[', '[ '))).toBe(DEEP);
   });
 
-  it('undoes any whitespace outside strings, and nothing else [C-3.7]', () => {
+  it('removes any whitespace outside strings, and nothing else [C-3.7]', () => {
     fc.assert(
       fc.property(fc.jsonValue(), whitespace, (value, gaps) => {
         const spaced = print(value, gaps);
@@ -80,7 +83,7 @@ describe('compact', () => {
 });
 
 describe('sliceMembers', () => {
-  it('gives every member as it was written [C-3.7]', () => {
+  it('returns every member as it was written [C-3.7]', () => {
     const text =
       ' { "data" : {"10": 5.0, "2": 1e-05,\n"\\u010d": [1 , 2]} , "nonce":"a , }" ,\t"ts": 17 , "x" : null } ';
     expect(slices(text)).toEqual({
@@ -91,7 +94,7 @@ describe('sliceMembers', () => {
     });
   });
 
-  it('gives no members for an empty object [C-3.7]', () => {
+  it('returns no members for an empty object [C-3.7]', () => {
     expect(slices(' { } ')).toEqual({});
   });
 
@@ -114,7 +117,7 @@ describe('sliceMembers', () => {
     expect(refusal(text)).toBe(reason);
   });
 
-  it('names a long repeated key only in part [C-3.7]', () => {
+  it('truncates a long repeated key in its error [C-3.7]', () => {
     const key = 'k'.repeat(5_000);
     expect(refusal(`{"${key}":1,"${key}":2}`)?.length).toBeLessThan(100);
   });
@@ -123,17 +126,17 @@ describe('sliceMembers', () => {
     expect(slices('{"a":{"b":1,"b":2,"\\u0062":3}}')).toEqual({ a: '{"b":1,"b":2,"\\u0062":3}' });
   });
 
-  it('treats __proto__ and constructor as names like any other [C-3.7]', () => {
+  it('treats __proto__ and constructor as ordinary names [C-3.7]', () => {
     const members = sliceMembers('{"__proto__":{"polluted":1},"constructor":2,"toString":3}');
     expect(members.ok && [...members.value.keys()]).toEqual(['__proto__', 'constructor', 'toString']);
     expect('polluted' in {}).toBe(false);
   });
 
-  it('takes ten thousand levels of nesting [C-3.7]', () => {
+  it('accepts ten thousand levels of nesting [C-3.7]', () => {
     expect(slices(`{"a": ${DEEP} }`)).toEqual({ a: DEEP });
   });
 
-  it('slices what JSON.parse reads, with any whitespace [C-3.7]', () => {
+  it('slices the same members that JSON.parse reads, with any whitespace [C-3.7]', () => {
     fc.assert(
       fc.property(fc.dictionary(plainKey, fc.jsonValue()), whitespace, (object, gaps) => {
         const text = print(object, gaps);
@@ -174,7 +177,7 @@ describe('signableJson', () => {
     expect(signableJson(value)).toBe(expected);
   });
 
-  it('is compact ASCII with plain decimals for any value, and parses to it [C-3.7]', () => {
+  it('is compact ASCII with plain decimals for any value, and parses to that value [C-3.7]', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = signableJson(value);

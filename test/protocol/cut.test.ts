@@ -1,17 +1,17 @@
-/** A text that is cut keeps its beginning, whole characters, and says how long it was. */
+/** A truncated text keeps its beginning in whole characters, and states its original length. */
 import { expect, it } from 'vitest';
 import { cut } from '../../protocol/cut.ts';
 
-it('leaves alone what fits', () => {
+it('a text that fits is unchanged', () => {
   expect(cut('x'.repeat(1_024), 1_024)).toBe('x'.repeat(1_024));
   expect(cut('', 0)).toBe('');
 });
 
-it('cuts what does not, and says how long it was', () => {
+it('a text that is too long is truncated, and states its original length', () => {
   expect(cut('x'.repeat(100_000), 1_024)).toBe(`${'x'.repeat(1_024)}… (100000 characters)`);
 });
 
-it('splits no character', () => {
+it('truncation splits no character', () => {
   expect(cut('🔋'.repeat(4), 4)).toBe('🔋🔋… (8 characters)');
   expect(cut('🔋'.repeat(4), 5)).toBe('🔋🔋… (8 characters)');
 });

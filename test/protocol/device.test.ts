@@ -1,4 +1,6 @@
-/** Device messages: what is malformed is dropped in silence, what is merely unusual is kept and signed as sent. */
+/**
+ * Device messages: a malformed one is dropped without an answer; an unusual one is kept and signed as sent.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { commandMessage, parseDeviceMessage } from '../../protocol/device.ts';
@@ -50,7 +52,7 @@ describe('telemetry', () => {
     });
   });
 
-  it('acts on the same text that it signs, whitespace dropped [C-3.7]', () => {
+  it('uses the same text that it verifies, without whitespace [C-3.7]', () => {
     expect(telemetry({ data: '{ "a b" : 1 ,\n"a b" : 2.0 }' })).toMatchObject({
       ok: true,
       value: { dataText: '{"a b":1,"a b":2.0}', data: { 'a b': 2 } },
@@ -73,7 +75,7 @@ describe('telemetry', () => {
     ['130 bytes in 65 characters', 'č'.repeat(65), false],
     ['132 bytes in 44 characters', '€'.repeat(44), false],
     ['129 bytes in 33 characters', `${'😀'.repeat(32)}n`, false],
-  ])('judges a nonce of %s by its bytes [C-3.8]', (_title, nonce, fits) => {
+  ])('measures a nonce of %s in bytes [C-3.8]', (_title, nonce, fits) => {
     expect(telemetry({ nonce: JSON.stringify(nonce) }).ok).toBe(fits);
   });
 
@@ -111,14 +113,14 @@ describe('telemetry', () => {
     expect(telemetry({ data })).toMatchObject(refusedFor('data'));
   });
 
-  it('takes a thousand signals, not one more [C-3.13]', () => {
+  it('accepts a thousand signals, not one more [C-3.13]', () => {
     const data = (count: number) =>
       JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, i) => [`s${i}`, i])));
     expect(telemetry({ data: data(1_000) }).ok).toBe(true);
     expect(telemetry({ data: data(1_001) })).toMatchObject(refusedFor('data'));
   });
 
-  it('lets __proto__ have no effect, and constructor be a signal like any other [C-3.7]', () => {
+  it('lets __proto__ have no effect, and reads constructor as an ordinary signal [C-3.7]', () => {
     const message = telemetry({ data: '{"__proto__":{"polluted":1},"constructor":2}' });
     if (!message.ok || message.value.topic !== 'telemetry') throw new Error('refused');
     expect(Object.entries(message.value.data)).toEqual([['constructor', 2]]);
@@ -181,13 +183,13 @@ describe.each(DEVICE_PUBLISH_TOPICS)('any %s message', (topic) => {
     expect(parseDeviceMessage(DEVICE, topic, text)).toEqual({ ok: false, refusal: reason });
   });
 
-  it('is dropped without its fields, those of a __proto__ included [C-3.7]', () => {
+  it('is dropped without its required fields, even when a __proto__ has them [C-3.7]', () => {
     const inherited = `{"__proto__":{"ts":1,"nonce":"n","data":{},"status":"ONLINE","cmdId":"c","sig":"${SIG}"}}`;
     expect(parseDeviceMessage(DEVICE, topic, '{}').ok).toBe(false);
     expect(parseDeviceMessage(DEVICE, topic, inherited).ok).toBe(false);
   });
 
-  it('gets a Result whatever its text is [C-3.7]', () => {
+  it('is read into a Result whatever its text is [C-3.7]', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
         expect(typeof parseDeviceMessage(DEVICE, topic, text).ok).toBe('boolean');
@@ -197,14 +199,14 @@ describe.each(DEVICE_PUBLISH_TOPICS)('any %s message', (topic) => {
 });
 
 describe('commandMessage', () => {
-  it('sends the very payload text that is signed [C-3.7]', () => {
+  it('sends exactly the payload text that it signs [C-3.7]', () => {
     const payloadText = '{"powerKw":5.0,"10":1,"2":2}';
     const text = commandMessage({ cmdId: 'c-1', ts: 17, action: 'REBOOT', payloadText, sig: SIG });
     expect(text).toBe(`{"cmdId":"c-1","ts":17,"action":"REBOOT","payload":${payloadText},"sig":"${SIG}"}`);
     expect(commandSigningString(DEVICE, 'c-1', 17, 'REBOOT', payloadText)).toContain(payloadText);
   });
 
-  it('escapes what would break out of its strings [C-3.7]', () => {
+  it('escapes characters that would end its strings [C-3.7]', () => {
     const text = commandMessage({ cmdId: '","x":"č', ts: 17, action: 'A"', payloadText: '{}', sig: SIG });
     expect(JSON.parse(text)).toEqual({ cmdId: '","x":"č', ts: 17, action: 'A"', payload: {}, sig: SIG });
     expect(text).toMatch(/^[\x20-\x7e]*$/);

@@ -1,4 +1,7 @@
-/** Envelopes: what is malformed is dead-lettered in silence, so the line between malformed and wrong matters. */
+/**
+ * Envelopes: a malformed one is dead-lettered without an acknowledgement, so the difference between malformed
+ * and wrong matters.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseEnvelope } from '../../protocol/envelope.ts';
@@ -73,7 +76,7 @@ describe('parseEnvelope', () => {
     });
   });
 
-  it('tells of all that is wrong at once [C-7.1]', () => {
+  it('reports all faults at once [C-7.1]', () => {
     const wrong = { version: '2.0', messageId: 'one', timestamp: 'now', payload: [] };
     expect(read(wrong)).toEqual({
       ok: false,
@@ -86,7 +89,7 @@ describe('parseEnvelope', () => {
     expect(parseEnvelope(body).ok).toBe(false);
   });
 
-  it('refuses a repeated payload, since one would be signed and the other obeyed [C-3.7]', () => {
+  it('refuses a repeated payload, because one could be signed and the other executed [C-3.7]', () => {
     const body = `${JSON.stringify(FIELDS).slice(0, -1)},"payload":{"mode":"MAX_EXPORT"}}`;
     expect(parseEnvelope(body)).toEqual({ ok: false, refusal: 'repeated key "payload"' });
   });
@@ -96,13 +99,13 @@ describe('parseEnvelope', () => {
     expect(parseEnvelope(body)).toEqual({ ok: false, refusal: 'escaped top-level key' });
   });
 
-  it('reads an absent and a null correlationId alike [C-7.1]', () => {
+  it('reads an absent and a null correlationId as the same [C-7.1]', () => {
     expect(accepted({ correlationId: undefined }).correlationId).toBeUndefined();
     expect(accepted({ correlationId: null }).correlationId).toBeUndefined();
   });
 
   it.each([[5], [0], [true], [false], [['ab']], [[]], [{}], [{ hex: 'ab' }]])(
-    'reads the signature %j as one that no key makes, not as a malformed envelope [C-7.2]',
+    'reads the signature %j as invalid, not as a malformed envelope [C-7.2]',
     (signature) => {
       expect(accepted({ signature }).signature).toBe('');
     },
@@ -114,11 +117,11 @@ describe('parseEnvelope', () => {
     ['in upper case', 'AB'.repeat(32)],
     ['not hex', 'ž|\n'],
     ['of 100 000 characters', 'a'.repeat(100_000)],
-  ])('leaves a signature that is %s as it was sent, to be verified [C-7.2]', (_title, signature) => {
+  ])('keeps a signature that is %s as it was sent, to be verified [C-7.2]', (_title, signature) => {
     expect(accepted({ signature }).signature).toBe(signature);
   });
 
-  it('tells an absent signature, which null is too, from one that is wrong [C-7.2]', () => {
+  it('distinguishes an absent or null signature from a wrong one [C-7.2]', () => {
     expect(accepted({})).not.toHaveProperty('signature');
     expect(accepted({ signature: null })).not.toHaveProperty('signature');
   });
@@ -136,7 +139,7 @@ describe('parseEnvelope', () => {
     expect(accepted({ siteId: 'plant:7_a.b' }).siteId).toBe('plant:7_a.b');
   });
 
-  it('knows a messageId in either case as one, and keeps the spelling that is signed [C-7.2]', () => {
+  it('reads a messageId in either case as the same, and keeps the signed spelling [C-7.2]', () => {
     const messageId = FIELDS.messageId.toUpperCase();
     const envelope = accepted({ messageId });
     expect(envelope.messageId).toBe(FIELDS.messageId);

@@ -1,4 +1,4 @@
-/** The closed list of error codes, written out once more: a code that is added, lost or moved must show here. */
+/** The closed list of error codes, repeated here so that an added, removed or moved code fails this test. */
 import { STATUS_CODES } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { type ApiErrorCode, ERROR_STATUS, errorBody } from '../../protocol/errors.ts';
@@ -74,7 +74,9 @@ const BY_STATUS: Record<number, readonly ApiErrorCode[]> = {
   503: ['SERVICE_UNAVAILABLE'],
 };
 
-/** Of features that the interface only names: in the list with a status, which one is left open. */
+/**
+ * Codes of features that the interface only names: they are in the list, with an unspecified error status.
+ */
 const RESERVED: readonly ApiErrorCode[] = [
   'ESM_NOT_CONFIGURED',
   'PLANT_NOT_LINKED_TO_ESM',
@@ -126,7 +128,7 @@ describe('errorBody', () => {
   it.each([
     ['BAD_REQUEST', 405, 'Method Not Allowed'],
     ['CONFLICT', 412, 'Precondition Failed'],
-  ] as const)('lets %s travel with %d [C-10]', (code, status, error) => {
+  ] as const)('lets %s have the status %d [C-10]', (code, status, error) => {
     expect(errorBody(code, 'm', undefined, status)).toStrictEqual({
       statusCode: status,
       message: 'm',

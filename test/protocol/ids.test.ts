@@ -1,4 +1,4 @@
-/** Identifiers and instants, from both sides of every rule. */
+/** Identifiers and instants: accepted and rejected values for every rule. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -78,7 +78,7 @@ describe('parseInstant', () => {
     '1900-01-01T00:00:00Z',
     '1969-12-31T23:59:59.999Z',
     '9999-12-31T23:59:59-01:00',
-  ])('refuses %s, a year before 1970, rather than move it into another century [C-7.1]', (text) => {
+  ])('refuses %s, a year before 1970, instead of moving it into another century [C-7.1]', (text) => {
     expect(parseInstant(text)).toBeUndefined();
   });
 
@@ -95,9 +95,9 @@ describe('parseInstant', () => {
     );
   });
 
-  it('reads one instant alike in every offset [C-7.1]', () => {
+  it('reads the same instant from every offset [C-7.1]', () => {
     const MAX_OFFSET = 14 * 60 + 59;
-    /** From the second day of 1970, so that no offset takes the local year below it. */
+    /** From the second day of 1970, so that no offset moves the local year below it. */
     const epoch = fc.integer({ min: 86_400_000, max: 4e12 });
     fc.assert(
       fc.property(epoch, fc.integer({ min: -MAX_OFFSET, max: MAX_OFFSET }), (epochMs, offsetMinutes) => {
@@ -145,7 +145,7 @@ it.each(['a', '7', 'acme', 'acme-2', 'a--b', 'a'.repeat(40)])('%j is a slug [C-1
 });
 
 it.each(['', '-acme', 'acme-', 'Acme', 'acme.x', 'acme*', 'acme#', 'a|b', 'ačme', 'acme\n', 'a'.repeat(41)])(
-  '%j is no slug [C-1.1]',
+  '%j is not a slug [C-1.1]',
   (text) => {
     expect(SLUG.test(text)).toBe(false);
   },
@@ -160,11 +160,11 @@ it.each([
   ['+59182400000000001', false],
   [' 59182400000000001', false],
   ['', false],
-])('%j as an EAN: %s [C-2.1]', (text, expected) => {
+])('%j is an EAN: %s [C-2.1]', (text, expected) => {
   expect(EAN.test(text)).toBe(expected);
 });
 
-it('external identifiers know their characters and lengths [C-2.1] [C-2.2]', () => {
+it('external identifiers have limited characters and lengths [C-2.1] [C-2.2]', () => {
   for (const text of ['a', 'A.b_c-9', 'x'.repeat(64)]) {
     expect(EXTERNAL_PLANT_ID.test(text)).toBe(true);
     expect(SUB_DEVICE_EXTERNAL_ID.test(text)).toBe(true);

@@ -1,4 +1,7 @@
-/** What a schema found wrong, as its sender is told: each fault with its path, all at once, within bounds. */
+/**
+ * The faults that a schema finds, as the sender sees them: each fault with its path, all at once, within
+ * bounds.
+ */
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ACROSS_FIELDS, allIssues, boundedFaults, faultsText, firstIssue } from '../../protocol/issue.ts';
@@ -10,30 +13,30 @@ function errorOf(schema: z.ZodType, value: unknown): z.ZodError {
 }
 
 describe('firstIssue', () => {
-  it('names the path of what is wrong', () => {
+  it('names the path of the fault', () => {
     expect(firstIssue(errorOf(z.object({ a: z.array(z.number()) }), { a: [1, 'x'] }))).toMatch(/^a\.1: /);
   });
 
-  it('says what is wrong with the whole where there is no path', () => {
+  it('describes a fault of the whole value without a path', () => {
     expect(firstIssue(errorOf(z.number('must be a number'), 'x'))).toBe('must be a number');
     expect(firstIssue(new z.ZodError([]))).toBe('invalid');
   });
 });
 
 describe('faultsText', () => {
-  it('tells of all, each with its path', () => {
+  it('lists all faults, each with its path', () => {
     const schema = z.strictObject({ a: z.number('no number'), b: z.array(z.boolean('neither')) });
     const text = faultsText(allIssues(errorOf(schema, { a: 'x', b: [true, 1], c: 1 })));
     expect(text).toBe('a: no number; b.1: neither; Unrecognized key: "c"');
   });
 
-  it('tells of twenty, and how many more there are', () => {
+  it('lists twenty faults, and the number of further ones', () => {
     const faults = Array.from({ length: 700 }, (_none, n) => `slots.${n}: wrong`);
     expect(boundedFaults(faults.slice(0, 20))).toEqual(faults.slice(0, 20));
     expect(boundedFaults(faults)).toEqual([...faults.slice(0, 20), 'and 680 more']);
   });
 
-  it('is short, whatever the names that a sender chose', () => {
+  it('is short, whatever names the sender chose', () => {
     const names = Object.fromEntries(Array.from({ length: 20_000 }, (_none, n) => [`a name ${n}`, n]));
     expect(faultsText(allIssues(errorOf(z.strictObject({}), names))).length).toBeLessThan(250);
     const values = z.record(z.string(), z.string());
@@ -46,12 +49,12 @@ describe('a check across fields', () => {
     .strictObject({ from: z.number('no number'), to: z.number(), note: z.string('no text').default('') })
     .refine(({ from, to }) => !(to < from), { message: 'to: before from', ...ACROSS_FIELDS });
 
-  it('runs though single fields are wrong', () => {
+  it('runs even when single fields are invalid', () => {
     const faults = allIssues(errorOf(schema, { from: 5, to: 1, note: 7 }));
     expect(faults).toEqual(['note: no text', 'to: before from']);
   });
 
-  it.each([null, 'x', 5, [[]]])('does not look at %j, which has no fields', (value) => {
+  it.each([null, 'x', 5, [[]]])('is skipped for %j, which has no fields', (value) => {
     expect(allIssues(errorOf(schema, value))).toHaveLength(1);
   });
 });

@@ -1,10 +1,10 @@
-/** JSON of which parts are text already: what comes out is one JSON value, and those parts are as they were. */
+/** JSON with parts that are already text: the result is one JSON value with those parts unchanged. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { JsonText, jsonArray, jsonObject } from '../../protocol/json-text.ts';
 
 describe('an object of values and texts', () => {
-  it('parses to what its members are, whatever they are called', () => {
+  it('parses to its members, whatever their names', () => {
     const members = fc.dictionary(fc.string(), fc.tuple(fc.jsonValue(), fc.boolean()), { maxKeys: 8 });
     fc.assert(
       fc.property(members, (all) => {
@@ -20,19 +20,19 @@ describe('an object of values and texts', () => {
     );
   });
 
-  it('keeps a text to the letter: numbers that no double holds, too', () => {
+  it('keeps a text unchanged, including numbers that no double can hold', () => {
     const { text } = jsonObject({ id: 'a', payload: new JsonText('{"n":9007199254740993,"x":1.0}') });
     expect(text).toBe('{"id":"a","payload":{"n":9007199254740993,"x":1.0}}');
   });
 
-  it('leaves out what is undefined, and keeps null', () => {
+  it('omits undefined, and keeps null', () => {
     expect(jsonObject({ a: undefined, b: null }).text).toBe('{"b":null}');
     expect(jsonObject({}).text).toBe('{}');
   });
 });
 
 describe('an array of texts', () => {
-  it('holds each in order', () => {
+  it('has each text in order', () => {
     expect(jsonArray([]).text).toBe('[]');
     expect(jsonArray([new JsonText('1'), new JsonText('[2]'), jsonObject({ a: 3 })]).text).toBe(
       '[1,[2],{"a":3}]',

@@ -1,4 +1,6 @@
-/** The one table of numbers: each with its unit and its clause, and those of the spec as the spec has them. */
+/**
+ * The one table of limits: each with its unit and its clause, and the spec's limits with the spec's values.
+ */
 import { describe, expect, it } from 'vitest';
 import { LIMIT, LIMITS, type LimitName } from '../../protocol/limits.ts';
 import { organizationSettings } from '../../protocol/organization.ts';
@@ -8,7 +10,7 @@ const ENTRIES = Object.entries(LIMITS) as [
   readonly [value: number, unit: string, clause: string, setting?: string],
 ][];
 
-describe('an entry', () => {
+describe('an entry of the limits table', () => {
   it.each(ENTRIES)(
     '%s has a number, a unit and a clause [architecture: layout]',
     (_name, [value, unit, clause]) => {
@@ -35,7 +37,7 @@ describe('an entry', () => {
     expect(others.map(([name]) => name)).toEqual([]);
   });
 
-  it('that an organization may set names a setting whose default it is [C-1.1]', () => {
+  it('that an organization may change names the setting that it is the default of [C-1.1]', () => {
     const defaults: Record<string, unknown> = organizationSettings.parse({});
     const settable = ENTRIES.filter(([, [, , , setting]]) => setting !== undefined);
     expect(settable.length).toBeGreaterThan(0);
@@ -45,8 +47,8 @@ describe('an entry', () => {
   });
 });
 
-describe('the plain numbers', () => {
-  it('are those of the table, all and no other [architecture: layout]', () => {
+describe('the plain limits', () => {
+  it('are all those of the table, and no others [architecture: layout]', () => {
     expect(LIMIT).toEqual(Object.fromEntries(ENTRIES.map(([name, [value]]) => [name, value])));
     expect(Object.keys(LIMIT)).toHaveLength(ENTRIES.length);
   });
@@ -60,7 +62,7 @@ describe('the plain numbers', () => {
   });
 });
 
-/** The rows of the spec's table that code has by now. */
+/** The rows of the spec's table that the code implements. */
 const OF_SPEC = {
   commandsPageSize: 500,
   commandsPageSizeDefault: 50,
@@ -82,22 +84,22 @@ const OF_SPEC = {
   authFailuresMs: 5 * 60_000,
 } as const satisfies Partial<Record<LimitName, number>>;
 
-describe('the numbers of the spec', () => {
+describe('the limits of the spec', () => {
   it.each(Object.entries(OF_SPEC) as [keyof typeof OF_SPEC, number][])(
-    'say %s is %d (spec: Limits)',
+    'say that %s is %d (spec: Limits)',
     (name, value) => {
       expect(LIMITS[name][0]).toBe(value);
       expect(LIMITS[name][2]).toBe('spec: Limits');
     },
   );
 
-  it('are all that call themselves so (spec: Limits)', () => {
+  it("are all entries marked as the spec's (spec: Limits)", () => {
     const called = ENTRIES.filter(([, [, , clause]]) => clause === 'spec: Limits').map(([name]) => name);
     expect(called.sort()).toEqual(Object.keys(OF_SPEC).sort());
   });
 });
 
-describe('the numbers of the contract', () => {
+describe('the limits of the contract', () => {
   it.each<[LimitName, number, string]>([
     ['restBodyBytes', 1_048_576, 'C-4.7'],
     ['commandMagnitude', 1e9, 'C-7.4'],
@@ -135,7 +137,7 @@ describe('the numbers of the contract', () => {
     ['sessionGoneMs', 90_000, 'C-2.5'],
     ['subDeviceFreshMs', 5 * 60_000, 'C-2.5'],
     ['subDeviceOfflineMs', 15 * 60_000, 'C-2.5'],
-  ])('say %s is %d [%s]', (name, value, clause) => {
+  ])('say that %s is %d [%s]', (name, value, clause) => {
     expect([LIMITS[name][0], LIMITS[name][2]]).toEqual([value, clause]);
   });
 });

@@ -1,4 +1,4 @@
-/** Batches of the link: closed at either cap, and read back whole and in order. */
+/** Batches of the link: closed at either limit, and read back whole and in order. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -31,7 +31,7 @@ function readBack(messages: readonly string[]): unknown[] {
 }
 
 describe('packFrames', () => {
-  it('packs what parseFrames reads back, in order', () => {
+  it('packs frames that parseFrames reads back in order', () => {
     fc.assert(
       fc.property(fc.array(deviceFrame, { maxLength: 600, size: 'large' }), (frames) => {
         expect(readBack(packFrames(frames))).toEqual(frames);
@@ -40,13 +40,13 @@ describe('packFrames', () => {
     );
   });
 
-  it('makes no message of no frames, and as few as the count allows of many', () => {
+  it('makes no message from no frames, and as few messages as the count limit allows', () => {
     expect(packFrames([])).toEqual([]);
     const messages = packFrames(Array(MAX_BATCH_FRAMES * 2 + 1).fill(SUBSCRIBED));
     expect(messages.map((message) => JSON.parse(message).length)).toEqual([256, 256, 1]);
   });
 
-  it('closes a message before its frames exceed the length, and lets a longer frame travel alone', () => {
+  it('closes a message before its frames exceed the length limit, and sends a longer frame by itself', () => {
     const frame = (length: number) => ({
       kind: 'publish',
       seq: 1,
@@ -61,14 +61,14 @@ describe('packFrames', () => {
     ];
     const messages = packFrames(frames);
     expect(messages.map((message) => JSON.parse(message).length)).toEqual([1, 4, 4, 1, 1, 1]);
-    // The cap counts frames and the commas between them, not the two brackets.
+    // The limit counts frames and the commas between them, not the two brackets.
     for (const message of messages) {
       if (JSON.parse(message).length > 1) expect(message.length - 2).toBeLessThanOrEqual(MAX_BATCH_CHARS);
     }
     expect(readBack(messages)).toEqual(frames);
   });
 
-  it('fits the largest body in its worst escaping into what is read', () => {
+  it('makes a readable message of the largest body in its worst escaping', () => {
     const [message = ''] = packFrames([
       { kind: 'publish', seq: 1, topic: 'ack', payload: '\0'.repeat(256 * 1024) },
     ]);

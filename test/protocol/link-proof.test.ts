@@ -1,4 +1,4 @@
-/** The proof of a bridge: without one that reads, the link's path does not exist. */
+/** The bridge proof: without a readable one, the link's path answers as unknown. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type BridgeProof, formatProof, parseProof, proofSigningString } from '../../protocol/link/proof.ts';
@@ -14,7 +14,7 @@ const PROOF: BridgeProof = {
 };
 const MAC = 'cd'.repeat(32);
 
-describe('bridge proof', () => {
+describe('the bridge proof', () => {
   it.each([PROOF, { ...PROOF, address: '192.0.2.7', fingerprint: '' }, { ...PROOF, probe: '0f'.repeat(16) }])(
     'is read back from its header: %j [rule 1]',
     (proof) => {
@@ -22,7 +22,7 @@ describe('bridge proof', () => {
     },
   );
 
-  it('is seven fields joined by semicolons, the MAC last, and a probe’s nonce in front of it [rule 1]', () => {
+  it("is seven fields joined by semicolons, the MAC last, with a probe's nonce before it [rule 1]", () => {
     expect(formatProof({ ...PROOF, fingerprint: '' }, MAC)).toBe(
       `bridge-1.eu_a;boot-7;6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11;2001:db8::7;;1768471200000;${MAC}`,
     );
@@ -31,7 +31,7 @@ describe('bridge proof', () => {
   it.each([
     ['nothing', ''],
     ['no MAC', formatProof(PROOF, MAC).replace(`;${MAC}`, '')],
-    ['an eighth field that is no probe', `${formatProof(PROOF, 'x')};${MAC}`],
+    ['an eighth field that is not a probe', `${formatProof(PROOF, 'x')};${MAC}`],
     ['a ninth field', `${formatProof({ ...PROOF, probe: '0f'.repeat(16) }, 'x')};${MAC}`],
     ['half a probe', formatProof({ ...PROOF, probe: '0f' }, MAC)],
     ['a separator in a field', formatProof({ ...PROOF, bridge: 'a;b' }, MAC)],
@@ -48,7 +48,7 @@ describe('bridge proof', () => {
     ['a negative time', formatProof({ ...PROOF, timeMs: -1 }, MAC)],
     ['half a millisecond', formatProof({ ...PROOF, timeMs: 1.5 }, MAC)],
     ['an endless time', formatProof({ ...PROOF, timeMs: Number.POSITIVE_INFINITY }, MAC)],
-    ['a time that is no number', formatProof({ ...PROOF, timeMs: Number.NaN }, MAC)],
+    ['a time that is not a number', formatProof({ ...PROOF, timeMs: Number.NaN }, MAC)],
   ])('is refused with %s [rule 1]', (_title, header) => {
     expect(parseProof(header)).toBeUndefined();
   });
@@ -69,13 +69,13 @@ describe('bridge proof', () => {
     '1000000000000000',
     '9'.repeat(20),
   ])(
-    'is refused with the time %j, since only plain digits are read back as they were signed [rule 1]',
+    'is refused with the time %j, because only plain digits are read back as they were signed [rule 1]',
     (time) => {
       expect(parseProof(formatProof(PROOF, MAC).replace('1768471200000', time))).toBeUndefined();
     },
   );
 
-  it.each(['1', '999999999999999'])('is read with the time %s [rule 1]', (time) => {
+  it.each(['1', '999999999999999'])('is accepted with the time %s [rule 1]', (time) => {
     const header = formatProof(PROOF, MAC).replace('1768471200000', time);
     expect(parseProof(header)?.proof.timeMs).toBe(Number(time));
   });
@@ -90,12 +90,12 @@ describe('bridge proof', () => {
     ['a MAC that is not hex', MAC.replace('c', 'g')],
     ['a MAC in Base64', 'zc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc3Nzc0='],
     ['a blank before the MAC', ` ${MAC}`],
-    ['a line break behind the MAC', `${MAC}\n`],
+    ['a line break after the MAC', `${MAC}\n`],
   ])('is refused with %s [rule 1]', (_title, mac) => {
     expect(parseProof(formatProof(PROOF, mac))).toBeUndefined();
   });
 
-  it('is read back from the very text it was printed as, for any time and MAC [rule 1]', () => {
+  it('is read back from its printed text, for any time and MAC [rule 1]', () => {
     const hex = fc.stringMatching(/^[0-9a-f]{64}$/);
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 999_999_999_999_999 }), hex, (timeMs, mac) => {
@@ -106,7 +106,7 @@ describe('bridge proof', () => {
     );
   });
 
-  it('is never taken from arbitrary text, and never throws [rule 1]', () => {
+  it('is never read from arbitrary text, and never throws [rule 1]', () => {
     fc.assert(
       fc.property(fc.array(fc.string(), { maxLength: 9 }), (fields) => {
         const parsed = parseProof(fields.join(';'));
@@ -117,7 +117,7 @@ describe('bridge proof', () => {
 
   it('covers every field, the path and the credential [rule 1]', () => {
     const text = proofSigningString(PROOF, '/link/mqtt', 'Basic eDp5');
-    // Without a probe there is none in it: an edge of before reckons so.
+    // Without a probe the nonce is absent, as older edges expect.
     expect(text.split('\n')).toEqual([
       'sitewire-bridge',
       ...Object.entries(PROOF).flatMap(([field, value]) => (field === 'probe' ? [] : [String(value)])),

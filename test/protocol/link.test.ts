@@ -1,4 +1,4 @@
-/** Frames of the link, read and hostile. Nothing a peer sends may throw, grow or reach a prototype. */
+/** Frames of the link, valid and hostile. No input of a peer may throw, grow memory or reach a prototype. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MAX_MESSAGE_CHARS, packFrames, parseFrames } from '../../protocol/link/batch.ts';
@@ -83,12 +83,12 @@ describe('parseFrames', () => {
     ['vhostLinkDown', { kind: 'ok', seq: 1, messageCount: 2 }],
     ['vhostLinkDown', { kind: 'deliver', channel: 1, tag: 't', delivery }],
     ['vhostLinkDown', { kind: 'got', seq: 1, messageCount: 0, delivery: null }],
-  ] as const)('reads of %s what was packed: %j', (schema, frame) => {
+  ] as const)('reads from %s the packed frame: %j', (schema, frame) => {
     const [message] = packFrames([frame]);
     expect(parseFrames<unknown>(SCHEMAS[schema], message)).toEqual({ ok: true, value: [frame] });
   });
 
-  it('reads an empty batch, and ignores fields that a later deploy may add', () => {
+  it('reads an empty batch, and ignores unknown fields of later versions', () => {
     expect(parseFrames(deviceLinkUp, '[]')).toEqual({ ok: true, value: [] });
     expect(parseFrames(deviceLinkUp, JSON.stringify([{ ...SUBSCRIBED, since: 1 }]))).toEqual({
       ok: true,
@@ -110,7 +110,7 @@ describe('parseFrames', () => {
     expect(refusal('deviceLinkUp', message)).toBe(reason);
   });
 
-  it('reads 256 frames, and a message of exactly the greatest length', () => {
+  it('reads 256 frames, and a message of exactly the maximum length', () => {
     expect(refusal('deviceLinkUp', JSON.stringify(Array(256).fill(SUBSCRIBED)))).toBeUndefined();
     expect(refusal('deviceLinkUp', `[${' '.repeat(MAX_MESSAGE_CHARS - 2)}]`)).toBeUndefined();
   });

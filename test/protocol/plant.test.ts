@@ -1,4 +1,4 @@
-/** A plant as partners list it: the fields of the spec, no others, and the commands that it supports. */
+/** A plant as partners list it: the fields of the spec, no others, and its supported commands. */
 import { describe, expect, it } from 'vitest';
 import {
   ASSET_TYPES,
@@ -25,7 +25,7 @@ function accepts(changes: Record<string, unknown>): boolean {
 }
 
 describe('a plant summary', () => {
-  it('has the fields of the spec, as they are (spec: Plant summary)', () => {
+  it('has the fields of the spec, unchanged (spec: Plant summary)', () => {
     expect(plantSummary.parse(PLANT)).toEqual(PLANT);
     expect(accepts({ subDevices: [], supportedCommands: [] })).toBe(true);
   });
@@ -37,7 +37,7 @@ describe('a plant summary', () => {
     },
   );
 
-  it.each(Object.keys(PLANT))('has %s, of its own type (spec: Plant summary)', (field) => {
+  it.each(Object.keys(PLANT))('has %s with its own type (spec: Plant summary)', (field) => {
     expect(accepts({ [field]: undefined })).toBe(false);
     expect(accepts({ [field]: 5 })).toBe(false);
   });
@@ -61,7 +61,7 @@ describe('a plant summary', () => {
     ' 59182400100000001',
     '',
     '８59182400100000001',
-  ])('has no EAN like %j: it is 18 digits (spec: Plant summary)', (ean) => {
+  ])('has no EAN like %j, because an EAN has 18 digits (spec: Plant summary)', (ean) => {
     expect(accepts({ eanCons: ean })).toBe(false);
     expect(accepts({ eanProd: ean })).toBe(false);
   });
@@ -84,14 +84,14 @@ describe('a sub-device of a plant', () => {
     expect(acceptsDevice({ [field]: null })).toBe(false);
   });
 
-  it('is of a kind and in a status of the spec (spec: Enumerations)', () => {
+  it('has a kind and a status of the spec (spec: Enumerations)', () => {
     for (const assetType of ASSET_TYPES) expect(acceptsDevice({ assetType })).toBe(true);
     for (const status of SUB_DEVICE_STATUSES) expect(acceptsDevice({ status })).toBe(true);
     expect(acceptsDevice({ assetType: 'WIND' })).toBe(false);
     expect(acceptsDevice({ status: 'PENDING' })).toBe(false);
   });
 
-  it('shows no other field: not its UUID, nor the device that it is linked to (spec: Plant summary)', () => {
+  it('shows no other field: neither its UUID nor its linked device (spec: Plant summary)', () => {
     expect(acceptsDevice({ id: 'x' })).toBe(false);
     expect(acceptsDevice({ linkedDeviceId: 'x' })).toBe(false);
   });
@@ -109,7 +109,7 @@ describe('the supported commands of a plant', () => {
     },
   );
 
-  it('of all kinds are all, each once; without any the three alone (spec: Plant summary)', () => {
+  it('with all kinds are all commands, each once; without any only the three (spec: Plant summary)', () => {
     expect(supportedCommands(['BESS', 'FVE', 'FVE', 'BESS'])).toEqual([...always, ...DEVICE_COMMAND_TYPES]);
     expect(supportedCommands([])).toEqual(always);
   });

@@ -1,4 +1,7 @@
-/** Who may publish what: the first word is the tenant boundary, so every trick on it is listed. */
+/**
+ * The rights to publish: the first part of a routing key is the tenant boundary, so the tests list every
+ * known trick on it.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -49,11 +52,11 @@ describe('commandFamily', () => {
     'command.mode',
     'acme',
     '',
-  ])('does not let acme own %j [C-6.2]', (routingKey) => {
+  ])('does not accept %j as a key of acme [C-6.2]', (routingKey) => {
     expect(commandFamily('acme', routingKey)).toEqual({ ok: false, refusal: 'slug' });
   });
 
-  it('does not let a longer slug own the keys of a shorter one [C-6.2]', () => {
+  it('does not accept the keys of a shorter slug for a longer one [C-6.2]', () => {
     expect(commandFamily('acme2', 'acme.command.mode')).toEqual({ ok: false, refusal: 'slug' });
     expect(commandFamily('acme-cz', 'acme.command.mode')).toEqual({ ok: false, refusal: 'slug' });
   });
@@ -92,7 +95,7 @@ describe('commandFamily', () => {
     expect(commandFamily('acme', routingKey)).toEqual({ ok: false, refusal: 'unknown' });
   });
 
-  it('accepts a key only when it begins with the slug and a dot [C-6.2]', () => {
+  it('accepts a routing key only when it begins with the slug and a dot [C-6.2]', () => {
     const slug = fc.stringMatching(/^[a-z0-9-]{1,6}$/);
     const word = fc.constantFrom(
       'acme',
@@ -125,31 +128,31 @@ describe('publish rights', () => {
     ['mode', 'vcp:write:mode'],
     ['schedule', 'vcp:write:schedule'],
     ['config', 'vcp:write:config'],
-  ] as const)('%s needs exactly %s [spec: Partner message-broker operations]', (family, scope) => {
+  ] as const)('%s requires exactly %s [spec: Partner message-broker operations]', (family, scope) => {
     expect(mayPublish(family, new Set([scope]))).toBe(true);
     const others = API_KEY_SCOPES.filter((other) => other !== scope);
     expect(mayPublish(family, new Set(others))).toBe(false);
   });
 
-  it.each(VCP_WRITE_SCOPES)('emergency needs no more than %s [C-6.2]', (scope) => {
+  it.each(VCP_WRITE_SCOPES)('emergency requires no more than %s [C-6.2]', (scope) => {
     expect(mayPublish('emergency', new Set([scope]))).toBe(true);
   });
 
-  it('emergency needs a vcp:write scope all the same [C-6.2]', () => {
+  it('emergency requires some vcp:write scope [C-6.2]', () => {
     const others = API_KEY_SCOPES.filter((scope) => !scope.startsWith('vcp:write:'));
     expect(mayPublish('emergency', new Set(others))).toBe(false);
   });
 
-  it.each(COMMAND_FAMILIES)('%s needs some scope [C-6.2]', (family) => {
+  it.each(COMMAND_FAMILIES)('%s requires any one scope [C-6.2]', (family) => {
     expect(mayPublish(family, new Set<ApiKeyScope>())).toBe(false);
   });
 
-  it('device commands, modes and schedules are signed whatever the settings say [C-7.2]', () => {
+  it('device commands, modes and schedules require a signature whatever the settings are [C-7.2]', () => {
     const signed = COMMAND_FAMILIES.filter((family) => FAMILY_RULES[family].signed);
     expect(signed).toEqual(['device', 'mode', 'schedule']);
   });
 
-  it('each family has the command type of the log and the events [C-7.5]', () => {
+  it('each family has its command type of the log and the events [C-7.5]', () => {
     expect(COMMAND_FAMILIES.map((family) => FAMILY_RULES[family].commandType)).toEqual([
       'SITE_SETPOINT',
       'DEVICE_COMMAND',
@@ -167,7 +170,7 @@ describe('events and queues', () => {
     ['alarm', 'acme.event.alarm', 'vcp.acme.event.alarm'],
     ['ack', 'acme.event.command.ack', 'vcp.acme.event.status'],
     ['execution', 'acme.event.execution', 'vcp.acme.event.execution'],
-  ] as const)('%s goes by %s into %s [C-8.1]', (kind, routingKey, queue) => {
+  ] as const)('%s has the routing key %s and the queue %s [C-8.1]', (kind, routingKey, queue) => {
     expect(eventRoutingKey('acme', kind)).toBe(routingKey);
     expect(fullQueueName('acme', EVENT_QUEUES[kind])).toBe(queue);
   });
@@ -177,7 +180,7 @@ describe('events and queues', () => {
       expect(commandFamily('acme', eventRoutingKey('acme', kind)).ok).toBe(false);
   });
 
-  it('finds each queue by its full name [C-6.1]', () => {
+  it('each queue is found by its full name [C-6.1]', () => {
     for (const queue of QUEUE_NAMES)
       expect(queueByFullName('acme', fullQueueName('acme', queue))).toBe(queue);
     expect(queueByFullName('acme', 'vcp.acme.dead-letter')).toBe('dead-letter');

@@ -1,4 +1,4 @@
-/** Scopes: only a connect scope that stands alone expands. */
+/** Scopes: a connect scope expands only when it is the only scope. */
 import { describe, expect, it } from 'vitest';
 import {
   API_KEY_SCOPES,
@@ -36,7 +36,7 @@ it('the closed list of scopes is the published one [spec: Scopes]', () => {
 
 describe('effectiveScopes', () => {
   it.each(['vcp:connect', 'trading:connect'] as const)(
-    'expands %s that stands alone to every write scope [C-5.3]',
+    'expands %s to every write scope when it is the only scope [C-5.3]',
     (scope) => {
       expect(effectiveScopes([scope])).toEqual(new Set([scope, ...VCP_WRITE_SCOPES]));
     },
@@ -55,19 +55,19 @@ describe('effectiveScopes', () => {
   });
 
   it.each(['vcp:connect', 'trading:connect'] as const)(
-    'expands %s that was given twice as if it were given once [C-5.3]',
+    'expands %s given twice as if given once [C-5.3]',
     (scope) => {
       expect(effectiveScopes([scope, scope])).toEqual(new Set([scope, ...VCP_WRITE_SCOPES]));
     },
   );
 
-  it('does not expand a connect scope that is repeated beside another scope [C-5.3]', () => {
+  it('does not expand a repeated connect scope next to another scope [C-5.3]', () => {
     const scopes: ApiKeyScope[] = ['vcp:connect', 'vcp:read', 'vcp:connect'];
     expect(effectiveScopes(scopes)).toEqual(new Set(['vcp:connect', 'vcp:read']));
   });
 });
 
-it('a connect scope and nothing else lets a key connect [spec: Scopes]', () => {
+it('only a connect scope lets a key connect [spec: Scopes]', () => {
   const connecting = API_KEY_SCOPES.filter((scope) => mayConnect(new Set([scope])));
   expect(connecting).toEqual(['trading:connect', 'vcp:connect']);
   expect(mayConnect(new Set<ApiKeyScope>())).toBe(false);

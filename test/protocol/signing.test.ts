@@ -1,4 +1,7 @@
-/** Signing strings against MACs that another implementation computed, so both the text and the key form are pinned. */
+/**
+ * Compares signatures with MACs that another implementation computed, which fixes both the signed text and
+ * the form of the key.
+ */
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { parseDeviceMessage } from '../../protocol/device.ts';
@@ -99,7 +102,7 @@ describe('device signatures', () => {
   const nonce = '5f0c1a8e-9d2b-4c55-8a7e-1b2c3d4e5f60';
   const ts = 1768471200000;
 
-  it('cover telemetry as Python prints it: floats, exponent, escapes and key order [C-3.7]', () => {
+  it('cover telemetry as Python prints it: floats, exponents, escapes and key order [C-3.7]', () => {
     const text = telemetrySigningString(DEVICE, ts, nonce, dataText);
     expect(text).toBe(`${DEVICE}|1768471200000|${nonce}|${dataText}`);
     expect(mac(text)).toBe('073a35fa60284d3cb030bf6cb6d2500d683363eb0617184ffb0ac735b3acef9f');

@@ -1,4 +1,4 @@
-/** Topics: a device reaches its own, and no spelling of another's. */
+/** Topics: a device reaches its own topics, and no spelling reaches another device's. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
@@ -49,7 +49,7 @@ it('no topic of one device is a topic of another [spec: Device MQTT]', () => {
   );
 });
 
-it('a token opens three topics to publish and one to listen to [spec: Device MQTT]', () => {
+it('a token allows three topics to publish and one to subscribe [spec: Device MQTT]', () => {
   expect(topicPermissions(DEVICE)).toEqual({
     publish: [`cpi/${DEVICE}/telemetry`, `cpi/${DEVICE}/status`, `cpi/${DEVICE}/ack`],
     subscribe: [`cpi/${DEVICE}/commands`],

@@ -1,9 +1,9 @@
-/** Texts as UTF-8 has them, without making their bytes. */
+/** Comparison and length of texts in UTF-8, without encoding them. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compareUtf8, utf8Length } from '../../protocol/utf8.ts';
 
-/** Whole characters, those around the surrogates among them. */
+/** Whole characters, including those next to the surrogates. */
 const text = fc
   .array(
     fc.oneof(
@@ -45,7 +45,7 @@ describe('compareUtf8', () => {
     ['豈', '😀'],
     ['\uffff', '𐀀'],
     ['😀a', '😀b'],
-  ])('has %j before %j', (left, right) => {
+  ])('orders %j before %j', (left, right) => {
     expect(compareUtf8(left, right)).toBeLessThan(0);
     expect(compareUtf8(right, left)).toBeGreaterThan(0);
     expect(compareUtf8(left, left)).toBe(0);
@@ -53,7 +53,7 @@ describe('compareUtf8', () => {
 });
 
 describe('utf8Length', () => {
-  it('is how many bytes a text is', () => {
+  it('is the number of bytes of a text', () => {
     fc.assert(
       fc.property(text, (one) => {
         expect(utf8Length(one)).toBe(Buffer.byteLength(one));

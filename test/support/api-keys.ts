@@ -1,4 +1,4 @@
-/** API keys as an admin makes them over REST, and what the platform tells of them. */
+/** API keys created over REST by an admin, and their audit rows. */
 import { type ChannelModel, connect } from 'amqplib';
 import type { ApiKeyRecord, CreatedApiKey } from '../../protocol/api-key-record.ts';
 import type { AuditEvent } from '../../protocol/audit.ts';
@@ -9,7 +9,7 @@ import type { TestStack } from './stack.ts';
 
 export const KEYS = '/partner/api-keys';
 
-/** A request for a key, of a name that no other has. */
+/** A request for a key with a unique name. */
 export function wanted(scopes: ApiKeyScope[], more: object = {}) {
   return { name: `Desk ${crypto.randomUUID()}`, partnerId: 'acme-trader', scopes, ...more };
 }
@@ -18,18 +18,18 @@ export async function recordOf(stack: TestStack, id: string): Promise<ApiKeyReco
   return await stack.admin.call('GET', `${KEYS}/${id}`);
 }
 
-/** Audit rows of an event that say this somewhere, the newest first. */
+/** Audit rows of an event that contain the text, newest first. */
 export async function audited(stack: TestStack, event: string, text: string): Promise<AuditEvent[]> {
   const page = await stack.admin.call<Page<AuditEvent>>('GET', `/audit-events?event=${event}&limit=100`);
   return page.data.filter((row) => JSON.stringify(row).includes(text));
 }
 
-/** How a client of a key connects, with a vhost of its own or without. */
+/** Connection options for a client of a key, with or without its own vhost. */
 export function optionsOf(stack: TestStack, { apiKey, key, signingKey }: CreatedApiKey): PartnerOptions {
   return { ...stack.partnerOptions(), key, signingKey, vhost: apiKey.vhost ?? '/' };
 }
 
-/** Stock amqplib with the URI of the bundle as it is. */
+/** Connects stock amqplib with the unchanged URI of the bundle. */
 export async function connectAsPasted(
   stack: TestStack,
   { connectionBundle }: CreatedApiKey,
@@ -37,7 +37,7 @@ export async function connectAsPasted(
   return await connect(connectionBundle?.amqps.uri ?? '', { ca: [stack.ca] });
 }
 
-/** What is done while no bridge runs. */
+/** Runs work while no bridge runs. */
 export async function withoutBridge<Value>(stack: TestStack, work: () => Promise<Value>): Promise<Value> {
   await stack.bridge.stop();
   try {

@@ -1,4 +1,4 @@
-/** AMQP frames as a test writes them, right or wrong, by amqplib's own tables. */
+/** AMQP frames, valid or not, encoded by amqplib's tables. */
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
@@ -25,10 +25,13 @@ export const definitions: Definitions = require(
 ) as Definitions;
 
 export const PROTOCOL_HEADER = Buffer.from([0x41, 0x4d, 0x51, 0x50, 0, 0, 9, 1]);
-/** The content class, under which amqplib keeps its properties. */
+/** The class id of content, under which amqplib keeps the properties. */
 export const BASIC = 60;
 
-/** A frame of any type around any payload. */
+/** The fields of a client's close, of a channel or a connection. */
+export const BYE = { replyCode: 200, replyText: 'bye', classId: 0, methodId: 0 };
+
+/** A frame of any type with any payload. */
 export function frame(type: number, channel: number, payload: Buffer, end = 0xce): Buffer {
   const bytes = Buffer.alloc(payload.length + 8);
   bytes.writeUInt8(type, 0);
@@ -43,7 +46,9 @@ export function methodFrame(method: number, fields: Fields = {}, channel = 0): B
   return definitions.encodeMethod(method, channel, fields);
 }
 
-/** A method frame with these bytes for arguments, whatever they are. */
+export const HEARTBEAT = frame(8, 0, Buffer.alloc(0));
+
+/** A method frame with any bytes as arguments. */
 export function rawMethodFrame(method: number, args: Buffer, channel = 1): Buffer {
   const payload = Buffer.alloc(4 + args.length);
   payload.writeUInt32BE(method, 0);
@@ -55,7 +60,7 @@ export function headerFrame(size: number, properties: Fields = {}, channel = 1):
   return definitions.encodeProperties(BASIC, channel, size, properties);
 }
 
-/** Method, header and bodies of one publish. */
+/** The method, header and body frames of one publish. */
 export function publishFrames(
   body: Buffer | string,
   { channel = 1, properties = {}, ...method }: Fields & { channel?: number; properties?: Fields } = {},
@@ -69,7 +74,7 @@ export function publishFrames(
   return Buffer.concat(parts);
 }
 
-/** A field table as bytes, with its length: for what an encoder would not write. */
+/** A field table with its length, also one that no encoder would write. */
 export function tableBytes(...entries: Buffer[]): Buffer {
   const whole = Buffer.concat(entries);
   const length = Buffer.alloc(4);
@@ -82,10 +87,14 @@ export function tableEntry(key: string, tag: string, value: Buffer): Buffer {
   return Buffer.concat([Buffer.from([name.length]), name, Buffer.from(tag), value]);
 }
 
-/** Tables within tables, `depth` of them. */
+export function longString(text: string): Buffer {
+  return tableBytes(Buffer.from(text));
+}
+
+/** Nested tables, `depth` levels. */
 export function deepTable(depth: number): Buffer {
   const levels: Buffer[] = [];
-  // An entry around a table is its key and tag, three bytes, and the table's own length is four.
+  // An entry adds a key and a tag (three bytes) and the inner table's length (four bytes).
   for (let inside = depth - 1; inside > 0; inside--) {
     const length = Buffer.alloc(4);
     length.writeUInt32BE(7 * inside);

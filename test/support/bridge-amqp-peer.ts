@@ -1,11 +1,15 @@
 /**
- * An AMQP client of a test, frame by frame: it sends what it is told, right or wrong, and keeps what it receives.
- * Its own reader and amqplib's own tables, so that it agrees with the bridge by the protocol alone.
+ * A test's AMQP client: it sends any frames, valid or not, and keeps those that it receives. It has its own frame reader
+ * and uses amqplib's tables, so that it shares no code with the bridge's codec.
  */
 import type { Duplex } from 'node:stream';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { BASIC, definitions, type Fields, methodFrame, PROTOCOL_HEADER } from './bridge-amqp-frames.ts';
 import { Signal } from './bridge-signal.ts';
+
+/** The close of a rejected PLAIN login. */
+export const LOGIN_REFUSED =
+  '403 ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the broker logfile. [0/0]';
 
 export type PeerFrame =
   | { type: 'method'; channel: number; method: number; fields: Fields }
@@ -18,7 +22,7 @@ export class AmqpPeer {
   heartbeats = 0;
   bytes = 0;
   ended = false;
-  /** What came before any frame: the answer to another protocol. */
+  /** Bytes that are not a whole frame, such as the answer to a client of another protocol. */
   #rest = Buffer.alloc(0);
   #taken = 0;
   readonly #signal = new Signal();
@@ -43,7 +47,7 @@ export class AmqpPeer {
     this.write(methodFrame(method, fields, channel));
   }
 
-  /** The next frame; heartbeats are counted, not queued. */
+  /** Resolves with the next frame; heartbeats are only counted. */
   take(): Promise<PeerFrame> {
     return this.#signal.until(() => {
       const next = this.frames[this.#taken];
@@ -56,7 +60,7 @@ export class AmqpPeer {
     });
   }
 
-  /** The fields of the next frame, which is this method. */
+  /** Resolves with the fields of the next frame, which must be this method. */
   async takeMethod(method: number): Promise<Fields & { channel: number }> {
     const next = await this.take();
     if (next.type === 'method' && next.method === method) return { ...next.fields, channel: next.channel };
@@ -64,7 +68,17 @@ export class AmqpPeer {
     throw new Error(`expected ${definitions.info(method).name}, got ${got}`);
   }
 
-  /** The next frame, which closes the connection, as `code text [class/method]`. */
+  /** Takes a frame of each of these methods, in this order. */
+  async takeMethods(...methods: number[]): Promise<void> {
+    for (const method of methods) await this.takeMethod(method);
+  }
+
+  /** The number of received frames with this method. */
+  countOf(method: number): number {
+    return this.frames.filter((one) => one.type === 'method' && one.method === method).length;
+  }
+
+  /** The next frame, which must close the connection, as `code text [class/method]`. */
   async takeConnectionClose(): Promise<string> {
     return describeClose(await this.takeMethod(METHOD.connectionClose));
   }
@@ -73,7 +87,7 @@ export class AmqpPeer {
     return describeClose(await this.takeMethod(METHOD.channelClose));
   }
 
-  /** A delivery: its method's fields, its properties and its whole body. */
+  /** Takes a message: its method's fields, its properties and its whole body. */
   async takeContent(method: number): Promise<{ fields: Fields; properties: Fields; body: Buffer }> {
     const fields = await this.takeMethod(method);
     const header = await this.take();
@@ -88,15 +102,25 @@ export class AmqpPeer {
     return { fields, properties: header.properties, body: Buffer.concat(parts) };
   }
 
-  /** The client's half of the handshake. */
+  /** The whole handshake. */
   async handshake(options: HandshakeOptions = {}): Promise<void> {
+    await this.logIn(options);
+    await this.openVhost(options.vhost, options.tune);
+    await this.takeMethod(METHOD.connectionOpenOk);
+  }
+
+  /** The handshake up to start-ok. */
+  async logIn(options: HandshakeOptions = {}): Promise<void> {
     this.write(PROTOCOL_HEADER);
     await this.takeMethod(METHOD.connectionStart);
     this.startOk(options);
+  }
+
+  /** Takes the tune, accepts it with these changes, and sends connection.open. */
+  async openVhost(virtualHost = 'partner-k1', tune: HandshakeOptions['tune'] = {}): Promise<void> {
     const offer = await this.takeMethod(METHOD.connectionTune);
-    this.send(METHOD.connectionTuneOk, { ...offer, ...options.tune });
-    this.send(METHOD.connectionOpen, { virtualHost: options.vhost ?? 'partner-k1' });
-    await this.takeMethod(METHOD.connectionOpenOk);
+    this.send(METHOD.connectionTuneOk, { ...offer, ...tune });
+    this.send(METHOD.connectionOpen, { virtualHost });
   }
 
   startOk({ username = 'acme', password = 'key', ...options }: HandshakeOptions = {}): void {
@@ -106,6 +130,12 @@ export class AmqpPeer {
       response: options.response ?? Buffer.from(`\0${username}\0${password}`),
       locale: 'en_US',
     });
+  }
+
+  /** Answers the bridge's close, and waits for the end of the connection. */
+  async acceptClose(): Promise<void> {
+    this.send(METHOD.connectionCloseOk);
+    await this.untilEnded();
   }
 
   async openChannel(channel = 1): Promise<void> {
@@ -125,12 +155,12 @@ export class AmqpPeer {
     return this.#signal.until(() => (this.heartbeats >= count ? true : undefined));
   }
 
-  /** The first value that `look` finds, now or after a change of what was received. */
+  /** Resolves with the first defined value of `look`, now or after a frame. */
   until<Value>(look: () => Value | undefined): Promise<Value> {
     return this.#signal.until(look);
   }
 
-  /** Everything that was received and is no whole frame. */
+  /** All received bytes that are not a whole frame. */
   get unframed(): Buffer {
     return this.#rest;
   }

@@ -8,7 +8,7 @@ export interface Method {
   args: { name: string; type: string }[];
 }
 
-/** Every method that amqplib knows, of both directions. */
+/** Every method that amqplib knows, in both directions. */
 export const METHODS: Method[] = Object.entries(definitions)
   .filter(([name]) => name.startsWith('methodInfo'))
   .map(([, info]) => info as Method)
@@ -20,7 +20,7 @@ export const shortString = fc
 
 const bytes = fc.uint8Array({ maxLength: 40 }).map((array) => Buffer.from(array));
 
-/** A key `__proto__` is a case of its own, and `!` tells amqplib a type. */
+/** Excludes `__proto__`, which has its own tests, and `!`, which amqplib reads as a type. */
 const tableKey = shortString.filter((key) => key !== '__proto__' && key !== '!');
 
 const { table } = fc.letrec<{ table: Fields; value: unknown }>((tie) => ({
@@ -64,7 +64,7 @@ export function argumentsOf(method: Method): fc.Arbitrary<Fields> {
   return fc.record(Object.fromEntries(entries), { noNullPrototype: true });
 }
 
-/** Any of the basic properties, each there or not. */
+/** Any subset of the basic properties. */
 export const properties: fc.Arbitrary<Fields> = fc.record(
   {
     contentType: shortString,

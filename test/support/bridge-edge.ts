@@ -1,6 +1,6 @@
 /**
- * An edge for tests of the bridge: a real HTTP and WebSocket server on 127.0.0.1 that stands for the Worker and the
- * objects behind it. It checks the bridge's proof as the Worker does, and reads every frame with the link's schema.
+ * A test's edge: a real HTTP and WebSocket server on 127.0.0.1 in place of the Worker and its objects. It checks the
+ * bridge's proof as the Worker does, and validates every frame with the link's schema.
  */
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
@@ -12,7 +12,7 @@ import type { Edge } from '../../bridge/proof.ts';
 import { type ApiErrorCode, errorBody } from '../../protocol/errors.ts';
 import { parseFrames } from '../../protocol/link/batch.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkUp } from '../../protocol/link/device.ts';
-import { PING, PONG } from '../../protocol/link/live.ts';
+import { CLOSE_CODES, PING, PONG } from '../../protocol/link/live.ts';
 import {
   type BridgeProof,
   LINK_PATHS,
@@ -29,16 +29,16 @@ import { Signal } from './bridge-signal.ts';
 
 export const SECRET = 'a-bridge-secret-of-thirty-two-characters';
 export const VHOST = 'partner-k1';
-/** What answers every path that does not exist. */
+/** The answer for every path that does not exist. */
 const NOT_FOUND = JSON.stringify(errorBody('NOT_FOUND', 'not found'));
 
-/** One upgrade as it arrived. */
+/** One dial as it arrived. */
 export interface Dialed {
   path: string;
   username: string;
   password: string;
   proof: BridgeProof;
-  /** The version of the frames that the bridge speaks, as it was sent. */
+  /** The link version that the bridge announced. */
   link: string | undefined;
 }
 
@@ -47,7 +47,7 @@ export type Answer =
   | { status: number; body: string; contentType: string }
   | 'never';
 
-/** A refusal in our envelope, as the Worker answers it. */
+/** A rejection in the Worker's error envelope. */
 export function envelope(code: ApiErrorCode, message = 'refused', status?: number): Answer {
   const body = errorBody(code, message, undefined, status);
   return { status: body.statusCode, body: JSON.stringify(body), contentType: 'application/json' };
@@ -60,9 +60,9 @@ function accepted(): Answer {
 /** The object's end of one link. */
 export class EdgeLink<Up extends { kind: string }, Down> {
   readonly socket: WebSocket;
-  /** One entry per message, without what only tells that a connection was opened. */
+  /** One entry per message, without its `open` frames. */
   readonly batches: Up[][] = [];
-  /** What told of connection.open. */
+  /** All `open` frames. */
   readonly opened: Up[] = [];
   pings = 0;
   /** Whether pings are answered. */
@@ -95,17 +95,17 @@ export class EdgeLink<Up extends { kind: string }, Down> {
     });
   }
 
-  /** All frames so far. */
+  /** All frames so far, without `open`. */
   get received(): Up[] {
     return this.batches.flat();
   }
 
-  /** One message with these frames. */
+  /** Sends one message with these frames. */
   send(...frames: Down[]): void {
     this.socket.send(JSON.stringify(frames));
   }
 
-  /** The oldest frame of a kind that was not taken before, now or when it comes. */
+  /** Resolves with the oldest frame of a kind that was not yet taken. */
   take<Kind extends Up['kind']>(kind: Kind): Promise<Extract<Up, { kind: Kind }>> {
     return this.#signal.until(() => {
       const index = this.#untaken.findIndex((frame) => frame.kind === kind);
@@ -113,6 +113,14 @@ export class EdgeLink<Up extends { kind: string }, Down> {
       if (this.closedWith) throw new Error(`the link closed before a ${kind}`);
       return undefined;
     });
+  }
+
+  /** Takes the next publish and answers that it is stored. */
+  async store(): Promise<Extract<Up, { kind: 'publish' }>> {
+    const publish = (await this.take<Up['kind']>('publish')) as Extract<Up, { kind: 'publish' }>;
+    const { seq } = publish as unknown as { seq: number };
+    this.socket.send(JSON.stringify([{ kind: 'stored', seqs: [seq] }]));
+    return publish;
   }
 
   untilBatches(count: number): Promise<Up[][]> {
@@ -127,6 +135,18 @@ export class EdgeLink<Up extends { kind: string }, Down> {
     this.socket.close(code, reason);
   }
 
+  /** Says goodbye and stops reading, so that the object never answers a close of the WebSocket. */
+  sayGoodbye(code: number = CLOSE_CODES.revoked, reason = 'revoked'): void {
+    this.socket.send(JSON.stringify([{ kind: 'goodbye', code, reason }]));
+    this.socket.pause();
+  }
+
+  /** Reads again and resolves with the close code; 1006 is a socket that went without a close handshake. */
+  async closeCode(): Promise<number> {
+    this.socket.resume();
+    return (await this.untilClosed()).code;
+  }
+
   untilClosed(): Promise<{ code: number; reason: string }> {
     return this.#signal.until(() => this.closedWith);
   }
@@ -137,7 +157,7 @@ export type DeviceEdgeLink = EdgeLink<DeviceLinkUp, DeviceLinkDown>;
 
 export class TestEdge {
   readonly dialed: Dialed[] = [];
-  /** What the next upgrades are answered. */
+  /** The answer to the next dials. */
   answer: (dial: Dialed) => Answer | Promise<Answer> = accepted;
   readonly #server: Server;
   readonly #sockets = new WebSocketServer({ noServer: true });
@@ -170,17 +190,17 @@ export class TestEdge {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** How a bridge of the test names itself. */
+  /** The edge as a bridge's configuration describes it. */
   get forBridge(): Edge {
     return { url: this.url, secret: SECRET, bridge: 'bridge-test', boot: 'boot-1' };
   }
 
-  /** The next link that a vhost accepted. */
+  /** Resolves with the next link of a partner. */
   vhostLink(): Promise<VhostEdgeLink> {
     return this.#signal.until(() => this.#vhostLinks.shift());
   }
 
-  /** The next link that a site accepted. */
+  /** Resolves with the next link of a device. */
   deviceLink(): Promise<DeviceEdgeLink> {
     return this.#signal.until(() => this.#deviceLinks.shift());
   }
@@ -189,7 +209,7 @@ export class TestEdge {
     return this.#signal.until(() => (this.dialed.length >= count ? true : undefined));
   }
 
-  /** Accepts again, and forgets what nobody took. */
+  /** Accepts every dial again, and forgets all earlier dials and links. */
   reset(): void {
     this.answer = accepted;
     this.dialed.length = 0;
@@ -227,7 +247,7 @@ export class TestEdge {
   }
 }
 
-/** Undefined without a valid proof: then the path does not exist (rule 1). */
+/** Returns undefined without a valid proof: the path then does not exist (rule 1). */
 function readDial(
   request: IncomingMessage,
   paths: readonly string[] = Object.values(LINK_PATHS),

@@ -1,17 +1,17 @@
-/** The log of a bridge in a test: each line as it was written, held against the list of what lines there are. */
+/** The log of a bridge in a test. A line with a field that is not in the bridge's list of lines fails the test. */
 import { type Logger, pino } from 'pino';
 import { LINES, type Message } from '../../bridge/log.ts';
 import { Signal } from './bridge-signal.ts';
 
 export type LoggedLine = { msg: Message; level: number; [field: string]: unknown };
 
-/** What pino adds to every line. */
+/** Fields that pino adds to every line. */
 const OF_EACH = ['msg', 'level', 'time', 'pid', 'hostname'];
 
 export class BridgeLines {
   readonly all: LoggedLine[] = [];
   readonly log: Logger;
-  /** All that was written, to the letter. */
+  /** The whole log as text. */
   text = '';
   readonly #signal = new Signal();
 
@@ -32,7 +32,7 @@ export class BridgeLines {
     return this.all.filter(({ msg }) => msg === message);
   }
 
-  /** The line of that message and number, from 1, now or when it comes. */
+  /** Resolves with the nth line of that message, counted from 1. */
   until(message: Message, number = 1): Promise<LoggedLine> {
     return this.#signal.until(() => this.of(message)[number - 1]);
   }

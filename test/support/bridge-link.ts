@@ -1,4 +1,4 @@
-/** A device's link between the bridge and an edge of a test, and what the bridge hears on it. */
+/** A device's link between the bridge and a test's edge, with everything that the bridge receives on it. */
 import { type DialResult, dial, type Link } from '../../bridge/link.ts';
 import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../protocol/link/device.ts';
 import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
@@ -13,7 +13,7 @@ export function dialDevice(url: string, edge: TestEdge['forBridge']): Promise<De
   return dial<DeviceLinkUp, DeviceLinkDown>({ ...edge, url }, 'mqtt', CREDENTIAL, deviceLinkDown);
 }
 
-/** What a link's owner is told. */
+/** The owner of a link: keeps the frames and the end that the link reports. */
 export class Heard {
   readonly frames: DeviceLinkDown[] = [];
   closedWith: { code: number; reason: string } | undefined;
@@ -43,17 +43,30 @@ export class Heard {
   }
 }
 
+/** Both ends of a link, and its owner. */
 export interface OpenLink {
   link: Link<DeviceLinkUp, DeviceLinkDown>;
   object: DeviceEdgeLink;
   heard: Heard;
+  /** Sends a frame that expects an answer. Returns its sequence. */
+  publish(payload?: string): number;
 }
 
-/** Both ends of a link, attached. */
+/** The sequence of each publish in each message; 0 for other frames. */
+export function seqsOf(batches: DeviceLinkUp[][]): number[][] {
+  return batches.map((batch) => batch.map((one) => (one.kind === 'publish' ? one.seq : 0)));
+}
+
 export async function openLink(edge: TestEdge): Promise<OpenLink> {
   const [dialed, object] = await Promise.all([dialDevice(edge.url, edge.forBridge), edge.deviceLink()]);
   if (dialed.outcome !== 'accepted') throw new Error(`not accepted: ${dialed.outcome}`);
+  const { link } = dialed;
   const heard = new Heard();
-  heard.attachTo(dialed.link);
-  return { link: dialed.link, object, heard };
+  heard.attachTo(link);
+  const publish = (payload = 'x') => {
+    const seq = link.nextSeq();
+    link.send({ kind: 'publish', seq, topic: 'telemetry', payload }, seq);
+    return seq;
+  };
+  return { link, object, heard, publish };
 }

@@ -1,4 +1,4 @@
-/** An MQTT 3.1.1 client of a test, packet by packet: it sends what it is told, right or wrong. */
+/** A test's MQTT 3.1.1 client: it sends any packets, valid or not, and keeps those that it receives. */
 import type { Duplex } from 'node:stream';
 import { Signal } from './bridge-signal.ts';
 
@@ -19,7 +19,7 @@ export const PACKET = {
   disconnect: 14,
 } as const;
 
-/** The length of what follows, seven bits a byte. */
+/** The remaining length of a packet, seven bits a byte. */
 export function lengthBytes(length: number): Buffer {
   const bytes: number[] = [];
   let rest = length;
@@ -35,7 +35,10 @@ export function packet(type: number, flags: number, ...parts: Buffer[]): Buffer 
   return Buffer.concat([Buffer.from([(type << 4) | flags]), lengthBytes(body.length), body]);
 }
 
-/** Two bytes of length, then the bytes. */
+export const PINGREQ = packet(PACKET.pingreq, 0);
+export const DISCONNECT = packet(PACKET.disconnect, 0);
+
+/** The bytes after their two-byte length. */
 export function prefixed(content: string | Buffer): Buffer {
   const bytes = Buffer.from(content);
   const length = Buffer.alloc(2);
@@ -107,7 +110,7 @@ export function unsubscribePacket(id: number, ...filters: string[]): Buffer {
   return packet(PACKET.unsubscribe, 2, twoBytes(id), ...filters.map(prefixed));
 }
 
-/** An acknowledgement of the client's: puback, pubrel, … */
+/** A client's acknowledgement: PUBACK, PUBREL and so on. */
 export function acknowledgement(type: number, id: number): Buffer {
   return packet(type, type === PACKET.pubrel ? 2 : 0, twoBytes(id));
 }
@@ -142,7 +145,7 @@ export class MqttPeer {
     this.stream.write(Buffer.concat(bytes));
   }
 
-  /** The next packet, which is of this type; its body. */
+  /** Resolves with the body of the next packet, which must be of this type. */
   async take(type: number): Promise<Buffer> {
     const next = await this.#signal.until(() => {
       const found = this.packets[this.#taken];
@@ -157,7 +160,7 @@ export class MqttPeer {
     return next.body;
   }
 
-  /** The next packet, a PUBLISH: topic, quality of service, retained flag, id and payload. */
+  /** Resolves with the next packet, which must be a PUBLISH. */
   async takePublish(): Promise<{ topic: string; qos: number; retain: boolean; id: number; payload: string }> {
     const body = await this.take(PACKET.publish);
     const flags = this.packets[this.#taken - 1]?.flags ?? 0;
@@ -173,19 +176,32 @@ export class MqttPeer {
     };
   }
 
-  /** The return code of the next packet, a CONNACK. */
+  /** The return code of the next packet, which must be a CONNACK. */
   async takeConnack(): Promise<number> {
     return (await this.take(PACKET.connack)).readUInt8(1);
   }
 
-  /** The id of the next packet, an acknowledgement of this type. */
+  /** The return code of the CONNACK with which the bridge ends the connection. */
+  async takeRefusal(): Promise<number> {
+    const code = await this.takeConnack();
+    await this.untilEnded();
+    return code;
+  }
+
+  /** The bytes of the SUBACK for these filters. */
+  async subscribe(id: number, ...filters: (string | Buffer)[]): Promise<number[]> {
+    this.write(subscribePacket(id, ...filters));
+    return [...(await this.take(PACKET.suback))];
+  }
+
+  /** The id of the next packet, which must be an acknowledgement of this type. */
   async takeId(type: number): Promise<number> {
     return (await this.take(type)).readUInt16BE(0);
   }
 
-  /** Resolves when the answer to a ping is there: all that was sent before it has been read by then. */
+  /** Resolves with the answer to a ping: the bridge has then read everything that was sent before. */
   async ping(): Promise<void> {
-    this.write(packet(PACKET.pingreq, 0));
+    this.write(PINGREQ);
     await this.take(PACKET.pingresp);
   }
 
@@ -203,7 +219,7 @@ export class MqttPeer {
     this.#signal.changed();
   }
 
-  /** Where the first packet ends; 0 while it is not whole. */
+  /** Keeps the first packet and returns where it ends; 0 if it is not whole. */
   #keepOne(): number {
     let length = 0;
     let at = 1;

@@ -1,4 +1,4 @@
-/** The bridge's MQTT engine with clients of a test before it and an edge of a test behind it. */
+/** The bridge's MQTT engine between a test's clients and a test's edge. */
 import { type Duplex, duplexPair } from 'node:stream';
 import { dial } from '../../bridge/link.ts';
 import { MqttEngine, type MqttEvents } from '../../bridge/mqtt/engine.ts';
@@ -8,14 +8,15 @@ import { type DeviceLinkDown, type DeviceLinkUp, deviceLinkDown } from '../../pr
 import { deviceTopic } from '../../protocol/topics.ts';
 import type { DeviceEdgeLink, TestEdge } from './bridge-edge.ts';
 import { DEVICE_ID } from './bridge-link.ts';
-import { type ConnectOptions, connectPacket, MqttPeer, publishPacket } from './bridge-mqtt-peer.ts';
+import { type ConnectOptions, connectPacket, MqttPeer, PACKET, publishPacket } from './bridge-mqtt-peer.ts';
 import { Signal } from './bridge-signal.ts';
+import { edgeTest } from './bridge-test.ts';
 
 export const OTHER_ID = '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10';
 export const COMMANDS = deviceTopic(DEVICE_ID, 'commands');
 export const TELEMETRY = deviceTopic(DEVICE_ID, 'telemetry');
 
-/** What the process was told of its devices. */
+/** The events that the engine reported of its clients. */
 export class SeenDevices implements MqttEvents {
   readonly openedIds: string[] = [];
   readonly closedWhy: string[] = [];
@@ -68,6 +69,8 @@ export interface OpenMqttClient extends MqttClient {
   link: DeviceEdgeLink;
 }
 
+type Ends = Pick<OpenMqttClient, 'peer' | 'link'>;
+
 export class TestBroker {
   readonly events = new SeenDevices();
   readonly engine: MqttEngine;
@@ -100,7 +103,7 @@ export class TestBroker {
     return { peer: new MqttPeer(clientStream), stream };
   }
 
-  /** A client that has sent a CONNECT, by default one that is right. */
+  /** A client that has sent a CONNECT, by default a valid one. */
   send(options: ConnectOptions = {}): MqttClient {
     const client = this.connect();
     client.peer.write(connectPacket({ username: DEVICE_ID, password: 'token', ...options }));
@@ -116,13 +119,38 @@ export class TestBroker {
   }
 }
 
-/** All that the object has been sent so far: a last publish, not among them, comes after it. */
+/** All frames that the object has received so far; a last publish, which is left out, follows them. */
 export async function sentToObject(
-  { peer, link }: OpenMqttClient,
+  { peer, link }: Ends,
   deviceId: string = DEVICE_ID,
 ): Promise<DeviceLinkUp[]> {
   peer.write(publishPacket(deviceTopic(deviceId, 'telemetry'), 'the last', { qos: 0 }));
-  let frame = await link.take('publish');
-  while (frame.payload !== 'the last') frame = await link.take('publish');
+  await takePayload(link, 'the last');
   return link.received.slice(0, -1);
 }
+
+/** A round trip to the object: fails if the client receives anything else before the acknowledgement. */
+export async function throughLink({ peer, link }: Ends): Promise<void> {
+  peer.write(publishPacket(TELEMETRY, 'barrier', { id: 999 }));
+  link.send({ kind: 'stored', seqs: [await takePayload(link, 'barrier')] });
+  const id = await peer.takeId(PACKET.puback);
+  if (id !== 999) throw new Error(`expected the acknowledgement of 999, got ${id}`);
+}
+
+/** The sequence of the publish with this payload. */
+async function takePayload(link: DeviceEdgeLink, payload: string): Promise<number> {
+  let frame = await link.take('publish');
+  while (frame.payload !== payload) frame = await link.take('publish');
+  return frame.seq;
+}
+
+/** `device` has a session; `peer` and `link` are its two ends. */
+export const mqttTest = edgeTest
+  .extend('mqtt', async ({ edge }, { onCleanup }) => {
+    const broker = await TestBroker.start(edge);
+    onCleanup(() => broker.engine.stop());
+    return broker;
+  })
+  .extend('device', ({ mqtt }) => mqtt.open())
+  .extend('peer', ({ device }) => device.peer)
+  .extend('link', ({ device }) => device.link);

@@ -1,4 +1,4 @@
-/** An object of a test that takes publishes at a rate and lets the others wait, none before one that waits already. */
+/** A test's object with a publish rate: it stores publishes in order and holds those over the rate. */
 
 import type { DeviceLinkUp } from '../../protocol/link/device.ts';
 import type { VhostLinkUp } from '../../protocol/link/vhost.ts';
@@ -6,14 +6,14 @@ import type { DeviceEdgeLink, VhostEdgeLink } from './bridge-edge.ts';
 
 type Publish<Up> = Extract<Up, { kind: 'publish' }>;
 
-/** So many at first, so many more with each message of the link. */
+/** The tokens at the beginning, and those added with each message of the link. */
 export interface Rate {
   burst: number;
   perMessage: number;
   ms: number;
 }
 
-/** The first `total` publishes that were taken, in the order in which they were. */
+/** Stores `total` publishes and returns them in the order in which they were stored. */
 export async function takeAtRate(
   link: VhostEdgeLink,
   total: number,

@@ -1,4 +1,4 @@
-/** Clients whose end is what a test waits for: a partner's connection and a device's session, idle or busy. */
+/** Clients whose end a test waits for: a partner's connection and a device's session, idle or busy. */
 import { createHmac, randomUUID } from 'node:crypto';
 import type { ChannelModel } from 'amqplib';
 import type { MqttClient } from 'mqtt';
@@ -10,14 +10,14 @@ import { envelopeOf, openConnection, setpointOrder } from './returning-partner.t
 import type { TestStack } from './stack.ts';
 
 export interface Closable {
-  /** What it was told, or 'closed' where its protocol has no word for it; undefined while it lives. */
+  /** The received close reason, or 'closed' when the protocol has none; undefined while the client lives. */
   readonly end: number | string | undefined;
-  /** How much it has had taken so far. */
+  /** The number of accepted messages so far. */
   readonly taken: number;
   stop(): void;
 }
 
-/** How it spends its time: publishing one after the other, or not at all. */
+/** Idle, or publishing one message after another. */
 export type Pace = 'idle' | 'busy';
 
 export async function openPartner(options: PartnerOptions, siteId: string, pace: Pace): Promise<Closable> {
@@ -50,7 +50,7 @@ async function publishOn(
       partner.taken += 1;
     }
   } catch {
-    // Closed among it.
+    // The connection closed during the publish.
   }
 }
 
@@ -97,6 +97,6 @@ async function publishFrom(
       session.taken += 1;
     }
   } catch {
-    // Closed among it.
+    // The session closed during the publish.
   }
 }

@@ -1,4 +1,4 @@
-/** What became of commands: their rows in the log, and the chains of events that their partner was sent. */
+/** The outcome of commands: their rows in the log, and the event chains that their partner received. */
 import { expect } from 'vitest';
 import type { Device } from './device.ts';
 import type { Order, PartnerEvent, ReturningPartner } from './returning-partner.ts';
@@ -23,7 +23,7 @@ export interface LogRow {
 }
 
 const PAGE_SIZE = 500;
-/** A command that a dying stack lost on its way to the device goes out again when the device is back. */
+/** A command that a killed stack lost on its way to the device is sent again when the device reconnects. */
 const WHOLE_WITHIN_MS = 20_000;
 const ENDS = ['COMPLETED', 'FAILED', 'DEVIATED'];
 
@@ -38,13 +38,13 @@ export async function readLog(stack: TestStack, siteId: string, key?: string): P
     rows.push(...items);
     if (items.length < PAGE_SIZE) {
       expect(rows).toHaveLength(total);
-      // The plant's configuration was put when it was seeded.
+      // The seed set the plant's configuration.
       return rows.filter(({ commandType }) => commandType !== 'CONFIG');
     }
   }
 }
 
-/** One command's events, each once, in the order of their first arrival. */
+/** The events of one command, each once, in the order of their first arrival. */
 export interface Chain {
   acknowledgements: string[];
   executions: string[];
@@ -64,7 +64,7 @@ export function chainsOf(events: readonly PartnerEvent[]): Map<string, Chain> {
   return chains;
 }
 
-/** Whether the events of these commands are all there, from the acknowledgement to the end. */
+/** Whether all events of these commands have arrived, from the acknowledgement to the end. */
 export function areWhole(
   commands: readonly { correlationId: string }[],
   events: readonly PartnerEvent[],
@@ -76,7 +76,10 @@ export function areWhole(
   });
 }
 
-/** One acknowledgement; EXECUTING at most once, then one end [C-7.8]. Nothing is COMPLETED that never began. */
+/**
+ * One acknowledgement, at most one EXECUTING, then one end [C-7.8]. No command is COMPLETED without having
+ * started.
+ */
 export function expectOneChain(chain: Chain | undefined): void {
   expect(chain?.acknowledgements).toHaveLength(1);
   const executions = chain?.executions ?? [];
@@ -87,8 +90,8 @@ export function expectOneChain(chain: Chain | undefined): void {
 }
 
 /**
- * What a kill must leave: each messageId in the log at most once, all that was confirmed among them, and each that is
- * there told to its end, in one chain. The partner has sent nothing again. Returns the rows.
+ * The required state after a kill: the log has each messageId at most once and every confirmed one, and each
+ * logged command has one event chain to its end. The partner has sent nothing again. Returns the rows.
  */
 export async function expectNothingLost(
   scene: Scene,
@@ -106,7 +109,10 @@ export async function expectNothingLost(
   return rows;
 }
 
-/** What sending all unconfirmed again must leave: each command in the log once, told once, and done once. */
+/**
+ * The required state after the partner sent every unconfirmed command again: each is in the log once,
+ * reported once, and executed once.
+ */
 export async function expectNoSecondEffect(
   scene: Scene,
   orders: readonly (Order & { powerKw: number })[],

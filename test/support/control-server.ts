@@ -1,6 +1,6 @@
 /**
- * Where the faulty Worker asks at each named step whether it may go on. A held step gets no answer, so what called
- * goes no further until the test releases it, or kills it.
+ * The faulty Worker asks this server at each named step whether it may continue. A held step gets no answer,
+ * so its caller stops there until the test releases or kills it.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -8,9 +8,9 @@ import type { AddressInfo } from 'node:net';
 import type { Step } from './step.ts';
 
 export interface Hold {
-  /** Resolves when something stands at the step. */
+  /** Resolves when a caller waits at the step. */
   reached: Promise<void>;
-  /** Lets it go on; if nothing has come yet, nothing will be held. */
+  /** Releases the step; if no caller has arrived yet, none will be held. */
   release(): void;
 }
 
@@ -37,12 +37,12 @@ export class ControlServer {
     return control;
   }
 
-  /** The bindings that the faulty Worker wants. */
+  /** The bindings that the faulty Worker needs. */
   get bindings(): Record<string, string> {
     return { CONTROL_URL: `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` };
   }
 
-  /** Holds who comes to a step next. `subject`: only for that site. */
+  /** Holds the next caller at a step. `subject`: only a caller for that site. */
   hold(step: Step, options: { subject?: string } = {}): Hold {
     let waiting: ServerResponse | undefined;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -63,7 +63,7 @@ export class ControlServer {
     return held;
   }
 
-  /** Makes the step fail for who comes there next. */
+  /** Makes the step fail for its next caller. */
   failOnce(step: Step): void {
     const failing: Held = {
       step,

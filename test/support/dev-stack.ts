@@ -1,4 +1,7 @@
-/** `npm start` and its tools as processes, each stack in a folder of its own; `cleanUp` ends what a test left. */
+/**
+ * `npm start` and its tools as processes, each stack in its own folder; `cleanUp` ends the processes that a
+ * test left.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
@@ -34,7 +37,7 @@ export function newFolder(): string {
   return folder;
 }
 
-/** A script of tools/ under Node. */
+/** Runs a script of tools/ under Node. */
 export function run(
   script: string,
   folder: string,
@@ -44,12 +47,12 @@ export function run(
   return follow(process.execPath, [join(ROOT, 'tools', script), ...given], folder, env);
 }
 
-/** `npm start` itself, in a process group of its own, as a terminal gives it one. */
+/** Runs `npm start` in its own process group, as a terminal does. */
 export function runNpmStart(folder: string): Run {
   return follow('npm', ['start'], folder, {}, true);
 }
 
-/** Any program, which is told the folder. */
+/** Runs any program, with the folder in its environment. */
 export function follow(
   command: string,
   given: readonly string[],
@@ -77,20 +80,20 @@ export async function start(folder: string, env: Record<string, string> = {}): P
 
 export async function untilReady(stack: Run, folder: string): Promise<StartedStack> {
   const isDecided = () => stack.output().includes('Sitewire is ready') || stack.process.exitCode !== null;
-  // What it said tells why, also when it goes on trying.
+  // The output contains the reason, also when the program keeps retrying.
   await eventually(isDecided, START_TIMEOUT_MS).catch(() => {});
   expect(stack.output()).toContain('Sitewire is ready');
   return { stack, described: JSON.parse(readFileSync(join(folder, 'stack.json'), 'utf8')) };
 }
 
-/** A partner of a running stack that consumes what its commands become. */
+/** A partner of a running stack that consumes the events of its commands. */
 export async function partnerOf({ amqp, apiKey, organization }: Stack): Promise<Partner> {
   const partner = await Partner.connect({ ...amqp, ...apiKey, slug: organization.slug });
   for (const queue of ['event.status', 'event.execution']) await partner.consume(queue);
   return partner;
 }
 
-/** What REST answers of the stack's plant. */
+/** The REST state of the stack's plant. */
 export async function readSite<Answer>(stack: Stack, path: string): Promise<Answer> {
   const response = await fetch(`${stack.baseUrl}/api/v1/vcp/sites/${stack.plants[0]?.id}/${path}`, {
     headers: { 'x-api-key': stack.apiKey.key },
@@ -121,7 +124,7 @@ export function commandOf(pid: number): string {
   return told(pid, 'cmdline');
 }
 
-/** What the system tells of a process; nothing of one that ended while we looked. */
+/** The system's record of a process; empty for one that ended during the check. */
 function told(pid: number, what: 'stat' | 'cmdline'): string {
   try {
     return readFileSync(`/proc/${pid}/${what}`, 'utf8');
@@ -143,7 +146,7 @@ function hasOpen(pid: number, folder: string): boolean {
     const files = readdirSync(`/proc/${pid}/fd`).map((name) => readlinkSync(`/proc/${pid}/fd/${name}`));
     return files.some((file) => file.startsWith(`${folder}/`));
   } catch {
-    // It ended while we looked, or closed a file: the next look tells.
+    // The process ended during the check, or closed a file; the next check decides.
     return false;
   }
 }

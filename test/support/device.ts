@@ -1,6 +1,6 @@
 /**
- * A gateway on stock mqtt that comes back whenever it is closed, also after "server unavailable", and does each
- * command once, however often it comes. It remembers all that it did.
+ * A gateway on stock mqtt that reconnects whenever it is closed, also after "server unavailable", and
+ * executes each command once, however often it arrives. It records all executions.
  */
 import { createHmac } from 'node:crypto';
 import { connect, ErrorWithReasonCode, type IClientOptions, type MqttClient } from 'mqtt';
@@ -11,7 +11,7 @@ import type { TestStack } from './stack.ts';
 
 export interface DeviceOptions {
   port?: number;
-  /** False: its first connection is its only one. */
+  /** False: it does not reconnect after its first connection. */
   comesBack?: boolean;
 }
 
@@ -21,11 +21,11 @@ interface DeviceCommand {
 }
 
 export class Device {
-  /** The ids of the commands that arrived, repeats included. */
+  /** The ids of the received commands, including repeats. */
   readonly told: string[] = [];
   /** Sessions opened, and ended, so far. */
   readonly sessions = { opened: 0, ended: 0 };
-  /** The return codes of the CONNACKs that refused it. */
+  /** The return codes of refusing CONNACKs. */
   readonly refusals: number[] = [];
   readonly #client: MqttClient;
   readonly #identity: { id: string; hmacSecret: string };
@@ -66,17 +66,17 @@ export class Device {
     return new Device(options, identity);
   }
 
-  /** Whether it is connected and its subscription stands. */
+  /** Whether the gateway is connected and subscribed. */
   get listening(): boolean {
     return this.#listening;
   }
 
-  /** How often a charge of that power was done. */
+  /** How often a charge of that power was executed. */
   times(powerKw: number): number {
     return this.#timesByPower.get(powerKw) ?? 0;
   }
 
-  /** Drops its connection without a word. */
+  /** Drops its connection without a DISCONNECT. */
   vanish(): void {
     this.#client.stream.destroy();
   }
@@ -112,7 +112,7 @@ export class Device {
     const sig = createHmac('sha256', hmacSecret)
       .update(ackSigningString(id, cmdId, ts, status))
       .digest('hex');
-    // One that is cut off goes out again with the next session.
+    // An acknowledgement that is cut off is sent again in the next session.
     this.#client.publish(
       deviceTopic(id, 'ack'),
       JSON.stringify({ cmdId, status, ts, sig }),

@@ -1,10 +1,10 @@
-/** Tables of our documents, by the heading that they stand under. */
+/** Tables of our documents, found by their heading. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const DOCS = join(import.meta.dirname, '..', '..', 'docs');
 
-/** The rows of the first table under a heading, without its head: each cell as it is written. */
+/** The rows of the first table under a heading, without its header row: each cell as written. */
 export function readTable(document: string, heading: string): string[][] {
   const lines = readFileSync(join(DOCS, document), 'utf8').split('\n');
   const start = lines.findIndex((line) => line.replace(/^#+ /, '') === heading && line.startsWith('#'));
@@ -24,7 +24,7 @@ export function readTable(document: string, heading: string): string[][] {
   );
 }
 
-/** The words of a cell that are set as code. */
+/** The words of a cell that are formatted as code. */
 export function codeOf(cell: string): string[] {
   return [...cell.matchAll(/`([^`]+)`/g)].map(([, word = '']) => word);
 }

@@ -1,4 +1,7 @@
-/** Prometheus's text format, read as strictly as a scraper does: each family once, its help and type before its samples. */
+/**
+ * Parses Prometheus' text format as strictly as a scraper: each metric once, its help and type before its
+ * samples.
+ */
 export interface Sample {
   name: string;
   labels: Record<string, string>;
@@ -34,7 +37,7 @@ export function readExposition(text: string): Family[] {
   return families;
 }
 
-/** By name. */
+/** Keyed by name. */
 export function parseExposition(text: string): Map<string, Family> {
   return new Map(readExposition(text).map((family) => [family.name, family]));
 }
@@ -51,7 +54,7 @@ function addSample(family: Family | undefined, line: string): void {
   family.samples.push({ name, labels, value });
 }
 
-/** A histogram, and a summary, have samples under names of their own. */
+/** The samples of a histogram or summary have names with suffixes. */
 function isOf({ name, type }: Family, sample: string): boolean {
   if (sample === name) return type !== 'histogram';
   const ends =
@@ -72,7 +75,7 @@ function readLabels(text: string): Record<string, string> {
   return labels;
 }
 
-/** The labels of a family and the values that each has; what is a histogram's own is none. */
+/** The labels of a metric and the values of each, except the labels that only histograms have. */
 export function labelsOf({ samples }: Family): Record<string, string[]> {
   const found: Record<string, Set<string>> = {};
   for (const { labels } of samples) {

@@ -1,4 +1,4 @@
-/** A disk that is full for the edge alone: its process may write no byte to a file until there is room again. */
+/** A disk that is full only for the edge: its process cannot write to a file until there is room again. */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -7,7 +7,9 @@ import { join } from 'node:path';
 
 const WORKERD_PATH = 'MINIFLARE_WORKERD_PATH';
 
-/** From here on the runtime that starts is told of a full disk by its write's answer, not by a signal that ends it. */
+/**
+ * From here on a new runtime gets an error from its write on a full disk, instead of a signal that ends it.
+ */
 export function surviveFullDisks(): { restore(): void } {
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-workerd-'));
   const script = join(folder, 'run');

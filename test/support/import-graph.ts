@@ -1,7 +1,7 @@
 /**
- * Sources as a parser sees them: who imports whom, and by what circles. Comments and strings that look like imports
- * count for nothing. Under verbatimModuleSyntax `import { type X }` still loads its module: only `import type` and
- * `export type` are type-only.
+ * A parser's view of the sources: their imports and import cycles. Comments and strings that look like
+ * imports do not count. Under verbatimModuleSyntax `import { type X }` still loads its module: only `import
+ * type` and `export type` are type-only.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
@@ -10,7 +10,7 @@ import { parseAst } from 'vitest/node';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Stands for a specifier that is made at run time. */
+/** Represents a specifier that is computed at run time. */
 export const COMPUTED = '<computed>';
 
 /** A file by its path from the root, with slashes. */
@@ -19,13 +19,13 @@ export interface Source {
   text: string;
 }
 
-/** One import of a file, in whatever form it is written. */
+/** One import of a file, in any form. */
 export interface Import {
   file: string;
   specifier: string;
   form: 'import' | 're-export' | 'dynamic' | 'type' | 'require';
   typeOnly: boolean;
-  /** The path from the root that a relative specifier means. */
+  /** The path from the root that a relative specifier resolves to. */
   target: string | undefined;
 }
 
@@ -34,7 +34,7 @@ interface Node {
   [field: string]: unknown;
 }
 
-/** The TypeScript sources in these folders of the real tree; a folder that is empty, or not there yet, has none. */
+/** The TypeScript sources in these folders of the real tree; an empty or missing folder has none. */
 export function readSources(folders: string[]): Source[] {
   return folders
     .filter((folder) => existsSync(join(ROOT, folder)))
@@ -47,7 +47,7 @@ export function readSources(folders: string[]): Source[] {
     );
 }
 
-/** All that a source imports, in the order of its text. */
+/** All imports of a source, in the order of its text. */
 export function importsOf(source: Source): Import[] {
   return nodesOf(source).flatMap((node) => {
     const found = importedBy(node);
@@ -58,14 +58,14 @@ export function importsOf(source: Source): Import[] {
   });
 }
 
-/** The path from the root that a specifier means in this file, unless it names a package. */
+/** The path from the root that a specifier in this file resolves to, unless it names a package. */
 export function targetOf(file: string, specifier: string): string | undefined {
   return /^\.{0,2}\//.test(specifier) || /^\.{1,2}$/.test(specifier)
     ? posix.join(specifier.startsWith('/') ? '' : posix.dirname(file), specifier)
     : undefined;
 }
 
-/** Every string of a source, and every piece of text between the holes of a template. */
+/** Every string of a source, and every text part of a template. */
 export function stringsOf(source: Source): string[] {
   return nodesOf(source).flatMap((node) => {
     if (node.type === 'Literal' && typeof node.value === 'string') return [node.value];
@@ -73,23 +73,26 @@ export function stringsOf(source: Source): string[] {
   });
 }
 
-/** The lines, from 1, on which a member expression ends in these names: `this.#storage.sql.exec` in `sql`, `exec`. */
+/**
+ * The lines, from 1, on which a member expression ends in these names: `this.#storage.sql.exec` in `sql`,
+ * `exec`.
+ */
 export function linesOfMember(source: Source, ...names: string[]): number[] {
   return nodesOf(source)
     .filter((node) => node.type === 'MemberExpression' && endsIn(node, names))
     .map(({ start }) => source.text.slice(0, Number(start)).split('\n').length);
 }
 
-/** A line of a log: `console.warn('it failed', { reason })`. */
+/** A log call: `console.warn('it failed', { reason })`. */
 export interface Logged {
-  /** Undefined where it is no string. */
+  /** Undefined when the argument is not a string. */
   message: string | undefined;
   level: string;
-  /** Undefined where they are no object of named fields. */
+  /** Undefined when the argument is not an object of named fields. */
   fields: string[] | undefined;
 }
 
-/** All that a source writes by `console`, in the order of its text. */
+/** All `console` calls of a source, in the order of its text. */
 export function loggedBy(source: Source): Logged[] {
   return nodesOf(source).flatMap((node) => {
     const callee = node.type === 'CallExpression' ? bare(node.callee) : undefined;
@@ -109,8 +112,8 @@ function fieldsOf(object: Node | undefined): string[] | undefined {
 }
 
 /**
- * The circles in which files import each other, types included, each as the files on it with the least one first.
- * Every import that is on a circle is on one of these, though not every circle of a tangle is among them.
+ * The cycles in which files import each other, types included. Each lists its files, the first by name first.
+ * Every import on a cycle is on a returned one, but a tangle may have cycles that are not returned.
  */
 export function circlesOf(sources: Source[]): string[][] {
   const graph = new Map(sources.map((source) => [source.file, importsOf(source)]));
@@ -127,7 +130,7 @@ export function circlesOf(sources: Source[]): string[][] {
   return [...new Map(circles.map((circle) => [circle.join(), circle])).values()];
 }
 
-/** The files from one to another, both included, by as few imports as there can be. */
+/** The files on a shortest import path between two files, both included. */
 function shortestWay(from: string, to: string, next: (file: string) => string[]): string[] | undefined {
   const seen = new Set([from]);
   const ways = [[from]];
@@ -169,7 +172,7 @@ function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
 }
 
-/** The text of a string, or of a template without holes. */
+/** The text of a string, or of a template without expressions. */
 function textOf(node: unknown): string | undefined {
   if (!isNode(node)) return undefined;
   if (node.type === 'Literal' && typeof node.value === 'string') return node.value;
@@ -218,7 +221,10 @@ function isRequire(callee: unknown): boolean {
   return callee.type === 'MemberExpression' && isRequire(callee.object);
 }
 
-/** Whether an expression is a name, or a member of that name, and what stands before it ends in the other names. */
+/**
+ * Whether an expression is a name, or a member of that name, and the expression before it ends in the other
+ * names.
+ */
 function endsIn(expression: unknown, names: string[]): boolean {
   const name = names.at(-1);
   if (name === undefined) return true;

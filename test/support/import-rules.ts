@@ -1,35 +1,38 @@
 /**
- * The kinds of rule of which imports.test.ts makes its table. A rule lists names with spaces between them: folders
- * (`worker/auth/`), files (`worker/env.ts`), the files of one name in any folder (two stars, a slash and `rows.ts`)
- * and, among imports, packages with all their paths (`zod`), all packages (`*`), schemes (`node:`) and COMPUTED.
- * `type:worker/env.ts` is what `import type` takes of that file, `export:worker/env.ts` the values that
- * `export from` passes on.
+ * The kinds of rule that make up the table of imports.test.ts. A rule lists names separated by spaces:
+ * folders (`worker/auth/`), files (`worker/env.ts`), files of one name in any folder (two stars, a slash and
+ * `rows.ts`) and, among imports, packages with all their paths (`zod`), all packages (`*`), schemes (`node:`)
+ * and COMPUTED. `type:worker/env.ts` means the types that `import type` takes from that file,
+ * `export:worker/env.ts` the values that `export from` passes on.
  */
 import { posix } from 'node:path';
 import { circlesOf, type Import, importsOf, linesOfMember, type Source, stringsOf } from './import-graph.ts';
 
 const PACKAGE = /^(@[\w.-]+\/)?[\w][\w.-]*(\/|$)/;
 
-/** A sentence, the paths that it names, and what breaks it among some sources. */
+/** A rule: its sentence, the paths that it names, and the function that finds violations in sources. */
 export interface Rule {
   title: string;
   paths: string[];
   offenders(sources: Source[]): string[];
 }
 
-/** The files to which a rule holds. */
+/** The files to which a rule applies. */
 interface Where {
   in: string;
   but?: string;
 }
 
-/** What the files of each folder may import, and nothing else. A file keeps to the narrowest line that has it. */
+/**
+ * The only permitted imports for the files of each folder. The most specific line that contains a file
+ * applies to it.
+ */
 export function onlyImports(table: Record<string, string>): Rule[] {
   const keys = Object.keys(table);
   return Object.entries(table).map(([key, names]) => {
     const but = keys.filter((other) => other !== key && isAmong(other, key)).join(' ');
     return importRule(
-      `${key} imports only what its line names`,
+      `${key} imports only permitted paths`,
       { in: key, but },
       names,
       (found) => !reaches(found, names),
@@ -37,17 +40,20 @@ export function onlyImports(table: Record<string, string>): Rule[] {
   });
 }
 
-/** What no file may import, not even as a type. */
+/** Imports that are forbidden in these files, types included. */
 export function neverImport(title: string, { names, ...where }: Where & { names: string }): Rule {
   return importRule(title, where, names, (found) => reaches(found, names));
 }
 
-/** That each relative import names its file with its ending, by which alone rules and circles know a file. */
+/**
+ * Requires that each relative import names its file with its extension, because rules and cycles identify
+ * files by it.
+ */
 export function fullNames(title: string, where: Where): Rule {
   return importRule(title, where, '', ({ target }) => target !== undefined && !/\.\w+$/.test(target));
 }
 
-/** That no file which belongs to one side, or imports of it, imports of another side. */
+/** Requires that no file which belongs to one side, or imports from it, imports from another side. */
 export function apart(title: string, { sides, ...where }: Where & { sides: string[] }): Rule {
   return rule(title, where, sides.join(' '), (source) => {
     const own = sides.find((side) => isAmong(source.file, side));
@@ -59,14 +65,17 @@ export function apart(title: string, { sides, ...where }: Where & { sides: strin
   });
 }
 
-/** That no member expression ends in these names, each offender as `file:line`. */
+/** Requires that no member expression ends in these names; reports each violation as `file:line`. */
 export function noMember(title: string, { member, ...where }: Where & { member: string }): Rule {
   return rule(title, where, '', (source) =>
     linesOfMember(source, ...member.split('.')).map((line) => `${source.file}:${line}`),
   );
 }
 
-/** That no string has this word, whether it is imported, resolved or part of a path; comments may speak of it. */
+/**
+ * Requires that no string contains this word, whether imported, resolved or part of a path; comments may
+ * contain it.
+ */
 export function noMention(title: string, { word, ...where }: Where & { word: string }): Rule {
   const pattern = new RegExp(`\\b${word}\\b`);
   return rule(title, where, '', (source) =>
@@ -76,7 +85,7 @@ export function noMention(title: string, { word, ...where }: Where & { word: str
   );
 }
 
-/** That no file is longer than this. */
+/** Requires that no file is longer than this. */
 export function atMost(title: string, { lines: most, ...where }: Where & { lines: number }): Rule {
   return rule(title, where, '', ({ file, text }) => {
     const lines = text.replace(/\n$/, '').split('\n').length;
@@ -84,7 +93,7 @@ export function atMost(title: string, { lines: most, ...where }: Where & { lines
   });
 }
 
-/** That no circle of imports goes through these files, each one as `a -> b -> a`. */
+/** Requires that no import cycle goes through these files; reports each cycle as `a -> b -> a`. */
 export function noCircles(title: string, where: Where): Rule {
   return {
     title,
@@ -94,7 +103,7 @@ export function noCircles(title: string, where: Where): Rule {
   };
 }
 
-/** Whether a path is one of these names. */
+/** Whether a path matches one of these names. */
 export function isAmong(path: string, names: string): boolean {
   return words(names).some((name) => {
     if (name.startsWith('**/')) return posix.basename(path) === name.slice('**/'.length);

@@ -1,9 +1,9 @@
-/** A client of its own process that prints what befalls it, a line each, and goes on when it is told. */
+/** A client in its own process that prints each event as a line, and continues when the test says so. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-/** From one step to the next, with all the others on the same two cores. */
+/** From one step to the next, while all other clients share the same two cores. */
 const PATIENCE_MS = 20_000;
 
 export class OutsideClient {
@@ -31,14 +31,14 @@ export class OutsideClient {
     });
   }
 
-  /** The broker is there: a client that waits for it goes on. */
+  /** Notifies a waiting client that the broker is available. */
   tell(): void {
     if (this.#process.stdin.writable) this.#process.stdin.write('\n');
   }
 
   /**
-   * Resolves when it has printed so many lines that begin with this word, when it has ended, or when that takes too
-   * long: what it printed says the rest, and the others go on.
+   * Resolves when the client has printed the given number of lines that begin with this word, has ended, or
+   * takes too long. The test checks the output afterwards, so one slow client does not stop the others.
    */
   async untilTimes(word: string, times: number): Promise<void> {
     const count = () => this.lines.filter((line) => line.startsWith(`${word} `)).length;
@@ -49,7 +49,7 @@ export class OutsideClient {
     await this.#until(() => false);
   }
 
-  /** Ends it when it did not end by itself. */
+  /** Kills the client when it did not end by itself. */
   async stop(): Promise<void> {
     if (this.exitCode === null) this.#process.kill('SIGKILL');
     await this.#ended;

@@ -1,15 +1,15 @@
-/** What a process takes in RAM, in MiB, from outside, as Linux tells it. */
+/** The memory of a process in RAM, in MiB, as Linux reports it. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { memoryOf } from '../../tools/bench/process-figures.ts';
 
 type Pid = number | undefined;
 
-/** Now. */
+/** The current value. */
 export function residentMib(pid: Pid): number {
   return memoryOf(running(pid)).rss;
 }
 
-/** At most, since it began or `forgetPeak`. */
+/** The peak since the process began or since `forgetPeak`. */
 export function peakMib(pid: Pid): number {
   const status = readFileSync(`/proc/${running(pid)}/status`, 'utf8');
   return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) / 1_024;

@@ -1,4 +1,7 @@
-/** One more bridge, in this process, whose way to the edge leads through a hop that a test can disturb. */
+/**
+ * Another bridge, in this process, whose connections to the edge go through a TCP proxy that a test can
+ * disturb.
+ */
 import { pino } from 'pino';
 import { Bridge } from '../../bridge/bridge.ts';
 import { readConfig } from '../../bridge/config.ts';

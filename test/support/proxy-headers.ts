@@ -1,4 +1,4 @@
-/** PROXY headers as a proxy writes them, right or wrong. */
+/** PROXY headers as a proxy writes them, valid or invalid. */
 import { isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
@@ -17,7 +17,7 @@ interface BinaryFields {
   additions?: Buffer;
 }
 
-/** Version 2; without a client it has no addresses. */
+/** Version 2; without a client the header has no addresses. */
 export function binaryHeader(client: string, fields: BinaryFields = {}): Buffer {
   const { command = 0x21, family = isIPv6(client) ? 0x21 : 0x11, additions = Buffer.alloc(0) } = fields;
   const address = Buffer.from(client === '' ? [] : ipaddr.parse(client).toByteArray());
@@ -27,7 +27,7 @@ export function binaryHeader(client: string, fields: BinaryFields = {}): Buffer 
   return Buffer.concat([SIGNATURE, fixed, variable]);
 }
 
-/** One addition (TLV) of version 2. */
+/** One extension (TLV) of version 2. */
 export function addition(type: number, size: number): Buffer {
   return Buffer.concat([Buffer.from([type, size >>> 8, size & 0xff]), Buffer.alloc(size)]);
 }

@@ -1,11 +1,11 @@
-/** A RabbitMQ that holds what a partner's vhost holds with us, with its users and their rights. */
+/** A RabbitMQ with the same queues as a partner's vhost, and its users with their permissions. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { startRabbitMq } from '../../tools/rabbitmq.ts';
 import type { Broker, Lane, Rights } from '../conformance/amqp/broker.ts';
 
-/** Names as long as ours: a long text is cut. */
+/** Names as long as ours, because long texts are truncated. */
 const USER = 'acme-rabbit';
 const PASSWORD = 'a-password-of-conformance';
 const OTHER_VHOST = `partner-${randomUUID()}`;
@@ -13,9 +13,9 @@ const OUR_QUEUES = [
   ...['event.alarm', 'event.status', 'event.execution', 'event.telemetry', 'dead-letter'],
   ...['command', 'schedule', 'config'],
 ];
-/** What is published lands where a malformed publish does with us. */
+/** Published messages are routed where our malformed publishes go. */
 const DEAD_LETTER_KEYS = ['command.#', 'schedule.#', 'config.#'];
-/** The families of the routing keys that a key may publish under [C-6.2]. */
+/** The families of the routing keys that a key may publish to [C-6.2]. */
 const PUBLISHED =
   '^$U\\.(command\\.(site-setpoint|emergency|mode|device(\\.[^.*#]+)?)|(schedule|config)\\.[^.*#]+)$';
 
@@ -25,12 +25,12 @@ export interface RabbitVhost {
   maxConnections?: number;
 }
 
-/** With the name that it has. */
+/** Keyed by the routing key's own name for the family. */
 type OpenVhost = RabbitVhost & { vhost: string };
 
-/** Its limits are ours, so that what comes of them can be compared [C-6.3]. */
+/** RabbitMQ gets our limits, so that their effects can be compared [C-6.3]. */
 const SETTINGS = { channel_max: 64, max_message_size: 262_144 };
-/** It shares its cores with those who play on it. */
+/** RabbitMQ shares its cores with the clients of the test. */
 const NO_BUSY_WAIT = '+sbwt none +sbwtdcpu none +sbwtdio none';
 
 export async function startRabbit(groups: readonly RabbitVhost[]): Promise<Broker> {

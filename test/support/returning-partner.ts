@@ -1,4 +1,7 @@
-/** A partner on stock amqplib that comes back whenever it is closed and keeps what it was told over all connections. */
+/**
+ * A partner on stock amqplib that reconnects whenever it is closed and keeps the events that it received over
+ * all connections.
+ */
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type ChannelModel, type ConfirmChannel, connect } from 'amqplib';
@@ -25,7 +28,7 @@ export interface PartnerEvent {
   redelivered: boolean;
 }
 
-/** Opens a connection whose end is a 'close' event and never an unhandled 'error'. */
+/** Opens a connection that ends with a 'close' event and never with an unhandled 'error'. */
 export async function openConnection(options: PartnerOptions): Promise<ChannelModel> {
   const { host: hostname, port, slug: username, key: password, vhost } = options;
   const target = { protocol: 'amqps', hostname, port, username, password, vhost };
@@ -34,7 +37,7 @@ export async function openConnection(options: PartnerOptions): Promise<ChannelMo
   return connection;
 }
 
-/** An order's envelope, signed now. */
+/** The envelope of an order, signed now. */
 export function envelopeOf(options: PartnerOptions, order: Order): { routingKey: string; body: Buffer } {
   const routingKey = `${options.slug}.command.${order.family}`;
   const { messageId, correlationId, siteId } = order;
@@ -49,7 +52,7 @@ export function envelopeOf(options: PartnerOptions, order: Order): { routingKey:
 }
 
 export class ReturningPartner {
-  /** In the order of their arrival, repeats included. */
+  /** In the order of their arrival, including repeats. */
   readonly events: PartnerEvent[] = [];
   /** Connections opened so far. */
   connects = 0;
@@ -70,7 +73,7 @@ export class ReturningPartner {
     return this.#channel !== undefined;
   }
 
-  /** Whether the publish was confirmed. Never throws: what is refused, or cut off, is not confirmed. */
+  /** Whether the publish was confirmed. Never throws: a refused or interrupted publish is unconfirmed. */
   async publish(order: Order): Promise<boolean> {
     const channel = this.#channel;
     if (!channel) return false;
@@ -102,7 +105,7 @@ export class ReturningPartner {
     }
   }
 
-  /** One connection from its opening to its end. */
+  /** Runs one connection from its opening to its end. */
   async #session(): Promise<void> {
     const connection = await openConnection(this.#options);
     this.#connection = connection;
@@ -136,7 +139,7 @@ export class ReturningPartner {
   }
 }
 
-/** A charge whose power tells it from every other of this process: what a gateway is told names it again. */
+/** A charge whose power is unique in this process; the command that a gateway receives contains it. */
 let charges = 0;
 export function chargeOrder(siteId: string): Order & { powerKw: number } {
   charges += 1;
@@ -152,7 +155,7 @@ export function chargeOrder(siteId: string): Order & { powerKw: number } {
   };
 }
 
-/** An import of 10 kW from now on, or what `fields` say otherwise. */
+/** An import of 10 kW from now on, with `fields` as overrides. */
 export function setpointOrder(siteId: string, fields: Record<string, unknown> = {}): Order {
   const payload = {
     type: 'POWER',

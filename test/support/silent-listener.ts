@@ -1,4 +1,6 @@
-/** Stands at a port of this machine in another's place: takes connections, and never says a word. */
+/**
+ * Listens at a port of this machine in place of another server: accepts connections, and never sends a byte.
+ */
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 
@@ -21,7 +23,7 @@ export class SilentListener {
     return listener;
   }
 
-  /** Whether anybody has connected. */
+  /** Whether any client has connected. */
   get isDialed(): boolean {
     return this.#held.size > 0;
   }

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 const LISTEN = '0A';
 const TIME_WAIT = '06';
 
-/** Connections that some process still holds an end of at that port: not listening, not merely remembered. */
+/** The connections to that port with an end held by some process: neither listening nor in TIME_WAIT. */
 export function heldConnections(port: number): number {
   const hex = port.toString(16).toUpperCase().padStart(4, '0');
   const lines = ['tcp', 'tcp6'].flatMap((table) => {

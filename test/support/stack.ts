@@ -1,6 +1,7 @@
 /**
- * A whole stack for a test file: edge under workerd with data in a folder of its own, bridge on free TLS ports, one
- * organization with one plant and one key. `bridgeProcess: true` runs the bridge as a process that can be killed.
+ * A whole stack for a test file: edge under workerd with data in its own folder, bridge on free TLS ports,
+ * one organization with one plant and one key. `bridgeProcess: true` runs the bridge as a process that can be
+ * killed.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -44,23 +45,23 @@ export interface RunningBridge {
   /** Only with `bridgeProcess`. */
   process: ChildProcess | undefined;
   stop(): Promise<void>;
-  /** kill -9; only with `bridgeProcess`. */
+  /** Sends kill -9; only with `bridgeProcess`. */
   kill(): Promise<void>;
 }
 
-/** Rates that no test meets unless it sets its own. */
+/** Rates that no test reaches unless it sets its own. */
 const UNMET_RATES = {
   publishRatePerSecond: 10_000,
   deviceRatePerSecond: 1_000,
   restRatePerMinute: 1_000_000,
 };
 
-/** A connection that was kept open may end, with its edge or by its age, just as the next request goes out on it. */
+/** A kept-alive connection may end, with its edge or by its age, just as the next request is sent on it. */
 const NOT_KEPT_OPEN = { connection: 'close' };
 
 const shared = new Map<string, string>();
 
-/** One for all stacks of this process: what Miniflare trusts, it reads once. */
+/** One CA for all stacks of this process, because Miniflare reads its trusted certificates once. */
 function sharedFolder(name: string): string {
   const folder = shared.get(name) ?? mkdtempSync(join(tmpdir(), `sitewire-${name}-`));
   if (!shared.has(name)) process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
@@ -77,7 +78,7 @@ export type StackCredentials = StackSecrets & Omit<Seeded, 'gatewayId'> & { gate
 
 export class TestStack {
   readonly folder: string;
-  /** Of the first organization, in its context. */
+  /** An admin of the first organization, in its context. */
   readonly admin: AdminClient;
   readonly credentials: StackCredentials;
   readonly certificates: CertificateFiles;
@@ -135,7 +136,7 @@ export class TestStack {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** kill -9 of workerd; resolves when Miniflare has another one running and it answers. */
+  /** Sends kill -9 to workerd; resolves when Miniflare's new one answers. */
   async killEdge(): Promise<void> {
     const pid = this.edge.pid();
     if (pid) process.kill(pid, 'SIGKILL');
@@ -147,7 +148,7 @@ export class TestStack {
     throw new Error('the edge did not come back');
   }
 
-  /** A bridge again, on the same ports, after `bridge.kill()` or `bridge.stop()`. */
+  /** Starts a bridge again, on the same ports, after `bridge.kill()` or `bridge.stop()`. */
   async restartBridge(): Promise<void> {
     const { ports } = this.bridge;
     this.bridge = await startBridge(
@@ -159,7 +160,7 @@ export class TestStack {
     );
   }
 
-  /** One more bridge beside the first, on ports of its own. */
+  /** Starts another bridge beside the first, on its own ports. */
   async addBridge(bridgeId: string): Promise<RunningBridge> {
     return await startBridge(this.edge.url, this.credentials, this.certificates, false, undefined, bridgeId);
   }
@@ -190,17 +191,17 @@ export class TestStack {
     return await Partner.connect(this.partnerOptions(key));
   }
 
-  /** One more gateway of a plant. */
+  /** Creates another gateway of a plant. */
   async addDevice(plantId: string | null): Promise<SeededDevice> {
     return await seedDevice(this.admin, plantId, 'CONTROLLER');
   }
 
-  /** The object leaves memory; its sockets hibernate, and the next event wakes it. */
+  /** Evicts the object from memory; its sockets hibernate, and the next event wakes it. */
   async putToSleep(className: 'Site' | 'Vhost', name: string): Promise<void> {
     await this.edge.miniflare.unsafeEvictDurableObject('', className, { name, webSockets: 'hibernate' });
   }
 
-  /** One of any lifetime: what the platform gives is good for a minute at least. */
+  /** A token of any lifetime; the platform itself issues tokens valid for a minute at least. */
   async deviceToken(
     deviceId: string = this.credentials.gateway.id,
     lifetimeSeconds = 3_600,
@@ -208,7 +209,7 @@ export class TestStack {
     return (await signDeviceToken(this.credentials.tokenKeys, deviceId, lifetimeSeconds, Date.now())).token;
   }
 
-  /** A gateway that obeys at once, or as told. */
+  /** A gateway that obeys at once, unless the options say otherwise. */
   async gateway(
     device: { id: string; hmacSecret: string } = this.credentials.gateway,
     obey: Obey = () => true,
@@ -265,7 +266,7 @@ export class TestStack {
   }
 }
 
-/** Polls a condition without a fixed wait; throws what it last saw when it never holds. */
+/** Polls a condition without a fixed wait; throws the last value when the condition never holds. */
 export async function eventually<Value>(
   look: () => Promise<Value | undefined> | Value | undefined,
   timeoutMs = 10_000,

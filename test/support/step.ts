@@ -1,4 +1,7 @@
-/** The steps of a publish at which the faulty Worker asks, in order, and those of what then goes out. */
+/**
+ * The steps of a publish at which the faulty Worker asks, in order, followed by those of its outgoing
+ * messages.
+ */
 export type Step =
   | 'before-rpc'
   | 'after-commit'

@@ -1,6 +1,6 @@
 /**
- * A TCP hop that a test can disturb: held, it takes and passes nothing, so both ends see a half-open peer; cut, both
- * ends see the connection end. What was held back goes on at `resume`.
+ * A TCP proxy that a test can disturb: while held, it accepts and passes nothing, so both ends see a
+ * half-open peer; when cut, both ends see the connection end. Held bytes continue at `resume`.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Server, type Socket } from 'node:net';
@@ -13,7 +13,7 @@ export class TcpProxy {
   readonly #pairs = new Set<{ up: Socket; down: Socket }>();
   readonly #held = new Set<Direction>();
   #refuses = false;
-  /** How many were refused. */
+  /** The number of refused connections. */
   refused = 0;
 
   private constructor(server: Server) {
@@ -33,7 +33,7 @@ export class TcpProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Bytes in these directions stay where they are, of connections there are and those to come. */
+  /** Holds the bytes in these directions, on existing and later connections. */
   hold(...directions: Direction[]): void {
     for (const direction of directions) this.#held.add(direction);
     for (const pair of this.#pairs) this.#apply(pair);
@@ -44,7 +44,7 @@ export class TcpProxy {
     for (const pair of this.#pairs) this.#apply(pair);
   }
 
-  /** Ends every connection at both ends; what was held is lost. */
+  /** Ends every connection at both ends; held bytes are lost. */
   cut(): void {
     for (const { up, down } of this.#pairs) {
       up.destroy();
@@ -52,7 +52,7 @@ export class TcpProxy {
     }
   }
 
-  /** Nobody connects any more, until `accept`. */
+  /** Refuses new connections until `accept`. */
   refuse(): void {
     this.#refuses = true;
   }

@@ -1,4 +1,4 @@
-/** A key's Vhost as Sites and the admin surface call it, for tests that want its events or its end at once. */
+/** A key's Vhost as Sites and the admin API call it, for tests that need its events or its end at once. */
 import { randomUUID } from 'node:crypto';
 import type { PassingEvent, VhostRpc } from '../../durable-objects/rpc.ts';
 import type { EventKind } from '../../protocol/routing-keys.ts';
@@ -19,7 +19,10 @@ export class VhostCaller {
     return new VhostCaller(await vhostOf(stack.edge.miniflare, keyId), stack.credentials.plantId);
   }
 
-  /** Hands over that many events, as a Site's outbox does; each payload of `chars` characters or a few more. */
+  /**
+   * Hands over the given number of events, as a Site's outbox does; each payload has `chars` characters or
+   * slightly more.
+   */
   async events(kind: Exclude<EventKind, 'telemetry'>, count: number, chars: number): Promise<void> {
     const events = passing(kind, count, chars).map((event) => {
       this.#sequence += 1;

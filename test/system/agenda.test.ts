@@ -1,4 +1,6 @@
-/** A site's agenda goes on whatever became of a hand-over: a retry, a crash with events still to be handed over. */
+/**
+ * A site's agenda continues after a failed hand-over and after a crash with events still to be handed over.
+ */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { areWhole } from '../support/command-history.ts';
@@ -24,7 +26,7 @@ describe('the agenda of a site', () => {
     await control.stop();
   });
 
-  /** A plant with its device and its partner, and both there. */
+  /** A plant with its device and its partner, both connected. */
   const populate = async () => {
     const plant = await stack.addPlant();
     const device = await Device.start(stack, plant.gateway);
@@ -32,7 +34,7 @@ describe('the agenda of a site', () => {
     const areThere = () => eventually(() => (device.listening && partner.connected) || undefined);
     await areThere();
     const isWhole = (order: Order) => eventually(() => areWhole([order], partner.events) || undefined, 5_000);
-    /** Nothing but the agenda ends a setpoint. */
+    /** Only the agenda ends this setpoint. */
     const expectAgendaRuns = async () => {
       const validUntil = new Date(Date.now() + HELD_FOR_MS).toISOString();
       const setpoint = setpointOrder(plant.id, { validUntil });
@@ -43,7 +45,7 @@ describe('the agenda of a site', () => {
     return { siteId: plant.id, partner, areThere, isWhole, expectAgendaRuns, stop };
   };
 
-  it('hands events over again, each time that a hand-over failed [C-6.4]', async () => {
+  it('hands events over again after each failed hand-over [C-6.4]', async () => {
     const { siteId, partner, isWhole, expectAgendaRuns, stop } = await populate();
     for (let round = 0; round < ROUNDS; round++) {
       control.failOnce('before-receive');

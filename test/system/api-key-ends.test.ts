@@ -1,4 +1,4 @@
-/** A key that is tried out, and one that ends: by its deletion or its time, dead everywhere with the next request. */
+/** The test and the end of a key: a deleted or expired key is invalid everywhere from the next request on. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { ConnectionTest, CreatedApiKey } from '../../protocol/api-key-record.ts';
 import { vhostOf } from '../../tools/objects.ts';
@@ -43,7 +43,7 @@ async function test({ apiKey }: CreatedApiKey, key: string): Promise<ConnectionT
   return await stack.admin.call('POST', `${KEYS}/${apiKey.id}/test-connection`, { key });
 }
 
-/** Nobody comes in with it, from this moment on, and no event finds its queues. */
+/** From this moment on the key is refused everywhere, and no event goes to its queues. */
 async function expectDead(created: CreatedApiKey): Promise<void> {
   const reads = Array.from({ length: 20 }, () => stack.rest('/vcp/sites', created.key));
   const login = () => openConnection(optionsOf(stack, created)).then(() => 'accepted', String);
@@ -58,7 +58,7 @@ async function expectDead(created: CreatedApiKey): Promise<void> {
 
 describe('the deletion of a key', () => {
   it.each(['idle', 'busy'] as const)(
-    'ends its %s connections, and every way in, at once [C-5.6]',
+    'ends its %s connections, and refuses every new access, at once [C-5.6]',
     async (pace) => {
       const created = await stack.admin.createKey(wanted(VCP_SCOPES));
       const other = await stack.admin.createKey(wanted(VCP_SCOPES));
@@ -80,7 +80,7 @@ describe('the deletion of a key', () => {
     },
   );
 
-  it('stands with the edge restarted before it and after it [C-5.6]', async () => {
+  it('holds when the edge restarts before it and after it [C-5.6]', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
     const before = await clientOf(created, 'idle');
     await stack.killEdge();
@@ -92,7 +92,7 @@ describe('the deletion of a key', () => {
     await expectDead(created);
   });
 
-  it('again, and again, is answered alike and told of once [C-3.2]', async () => {
+  it('gets the same answer when repeated, and is audited once [C-3.2]', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
     const first = await remove(created);
     for (let time = 0; time < 2; time++) expect(await remove(created)).toEqual(first);
@@ -106,14 +106,14 @@ describe('the deletion of a key', () => {
     await expectDead(created);
   });
 
-  it('of one without a vhost is its end for REST as well [C-5.6]', async () => {
+  it('without a vhost ends its REST access as well [C-5.6]', async () => {
     const created = await stack.admin.createKey(wanted(['vcp:read']));
     expect((await stack.rest('/vcp/sites', created.key)).status).toBe(200);
     await remove(created);
     await expectDead(created);
   });
 
-  it('of a legacy one ends its connections at / [C-5.3]', async () => {
+  it('with a legacy vhost ends its connections at / [C-5.3]', async () => {
     const created = await stack.admin.createKey(wanted(['trading:connect']));
     const idle = await clientOf(created, 'idle');
     await remove(created);
@@ -122,8 +122,8 @@ describe('the deletion of a key', () => {
   });
 });
 
-describe('the time of a key', () => {
-  it('ends its connections and every way in, and it is shown as no longer active [C-5.6]', async () => {
+describe('the expiry of a key', () => {
+  it('ends its connections and all access, and the key is listed as no longer active [C-5.6]', async () => {
     const expiresAtMs = Date.now() + LIFE_MS;
     const expiresAt = new Date(expiresAtMs).toISOString();
     const created = await stack.admin.createKey(wanted(VCP_SCOPES, { expiresAt }));
@@ -139,14 +139,14 @@ describe('the time of a key', () => {
 });
 
 describe('the connection test of a key', () => {
-  it('is a real connection, and says how long it took [C-5.5]', async () => {
+  it('opens a real connection, and reports its duration [C-5.5]', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
     const result = await test(created, created.key);
     expect(result).toEqual({ ok: true, durationMs: expect.any(Number) });
     expect(result.durationMs).toBeGreaterThan(0);
   });
 
-  it('says what is wrong: another key, no broker scopes, revoked, no listener [C-5.5]', async () => {
+  it('reports the problem: another key, no broker scopes, revoked, no listener [C-5.5]', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
     const other = await stack.admin.createKey(wanted(['vcp:read']));
     const revoked = await stack.admin.createKey(wanted(VCP_SCOPES));
@@ -172,7 +172,7 @@ describe('the connection test of a key', () => {
     expect(JSON.stringify(rows)).not.toContain(created.key);
   });
 
-  it('leaves no connection behind: ten clients have their places after ten tests [C-6.3]', async () => {
+  it('leaves no connection open: ten clients can connect after ten tests [C-6.3]', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
     for (let time = 0; time < 10; time++)
       expect(await test(created, created.key)).toMatchObject({ ok: true });
@@ -188,7 +188,7 @@ describe('the connection test of a key', () => {
 });
 
 describe('the acknowledgement of a bundle', () => {
-  it('is told of once, however often it is sent, and answers the key (spec: Audit events)', async () => {
+  it('is audited once, however often it is sent, and returns the key (spec: Audit events)', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
     const { id } = created.apiKey;
     const path = `${KEYS}/${id}/acknowledge-bundle`;

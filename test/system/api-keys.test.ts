@@ -1,4 +1,6 @@
-/** A key from its creation on: what is answered runs as it is pasted, and what its probe refuses leaves nothing. */
+/**
+ * A key from its creation on: the returned bundle works as it is pasted, and a refused probe leaves nothing.
+ */
 import { createHash } from 'node:crypto';
 import { connect } from 'amqplib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -41,7 +43,7 @@ async function rowsOf({ name }: { name: string }): Promise<Record<string, unknow
   return rows.results;
 }
 
-/** A partner of a key, which takes what its commands are answered. */
+/** A partner of a key, which receives the events of its commands. */
 async function partnerOf(created: CreatedApiKey): Promise<Partner> {
   const partner = await Partner.connect(optionsOf(stack, created));
   open.push(partner);
@@ -55,7 +57,7 @@ async function ackOf(partner: Partner, siteId: string): Promise<Record<string, u
   return (await partner.waitFor((event) => event.correlationId === correlationId)).payload;
 }
 
-/** Nothing of it is left but that it was tried. */
+/** Only the audit row of the attempt remains. */
 async function expectNoTrace(request: { name: string }): Promise<void> {
   expect(await rowsOf(request)).toEqual([]);
   const [row, ...more] = await audited(stack, 'api_key.created', request.name);
@@ -66,7 +68,7 @@ async function expectNoTrace(request: { name: string }): Promise<void> {
 }
 
 describe('a key with broker scopes', () => {
-  it('is answered with every field of the spec, and its secrets are kept nowhere in D1 [C-5.2]', async () => {
+  it('is returned with every field of the spec, and D1 stores none of its secrets [C-5.2]', async () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const allowedPlantIds = [stack.credentials.plantId];
     const scopes: ApiKeyScope[] = ['vcp:write:mode', 'vcp:connect', 'vcp:read'];
@@ -124,7 +126,7 @@ describe('a key with broker scopes', () => {
     for (const secret of [key, body.signingKey]) expect(stored).not.toContain(secret);
   });
 
-  it('connects as its bundle says, and is used from its first connection on, not from its probe [C-5.4]', async () => {
+  it('connects as its bundle says, and counts as used from its first connection on, not from its probe [C-5.4]', async () => {
     const created = await stack.admin.createKey(wanted(VCP_SCOPES));
     const { apiKey, key, connectionBundle } = created;
     const tested = await stack.admin.call('POST', `${KEYS}/${apiKey.id}/test-connection`, { key });
@@ -138,7 +140,8 @@ describe('a key with broker scopes', () => {
     const channel = await connection.createChannel();
     const { telemetry, alarms, ack } = connectionBundle?.queues ?? { telemetry: '', alarms: '', ack: '' };
     for (const queue of [telemetry, alarms, ack]) expect((await channel.checkQueue(queue)).queue).toBe(queue);
-    // Each is written once, the second time within a minute not at all: a probe's would stand.
+    // Each of the two writes happens once and is skipped within a minute, so a write by the probe would
+    // remain visible.
     const lastUsedAt = await eventually(
       async () => (await recordOf(stack, apiKey.id)).lastUsedAt ?? undefined,
     );
@@ -152,7 +155,7 @@ describe('a key with broker scopes', () => {
     expect(response.status).toBe(200);
   });
 
-  it('sees the plants that it may and no other: REJECTED DEVICE_OFFLINE [C-7.1]', async () => {
+  it('sees its permitted plants and no others: REJECTED DEVICE_OFFLINE [C-7.1]', async () => {
     const [own, other] = [await stack.addPlant(), await stack.addPlant()];
     const created = await stack.admin.createKey(wanted(VCP_SCOPES, { allowedPlantIds: [own.id] }));
     const partner = await partnerOf(created);
@@ -168,7 +171,7 @@ describe('a key with broker scopes', () => {
     expect(JSON.stringify(log.body)).not.toContain('SITE_SETPOINT');
   });
 
-  it('made together with another is a key of its own, with a vhost of its own [C-6.1]', async () => {
+  it('created at the same time as another is separate from it, with its own vhost [C-6.1]', async () => {
     const plant = await stack.addPlant();
     const requests = [wanted(VCP_SCOPES), wanted(['vcp:connect'])];
     const keys = await Promise.all(requests.map((request) => stack.admin.createKey(request)));
@@ -183,7 +186,7 @@ describe('a key with broker scopes', () => {
 });
 
 describe('a key whose probe fails', () => {
-  it('is none without a bridge: 500, told of in the audit log, and nothing is left [C-5.4]', async () => {
+  it('is not created without a bridge: 500, an audit row, and nothing else is left [C-5.4]', async () => {
     const request = wanted(VCP_SCOPES);
     const { status, body } = await withoutBridge(stack, () => stack.admin.ask('POST', KEYS, request));
     expect([status, body]).toMatchObject([500, FAILED]);
@@ -191,7 +194,7 @@ describe('a key whose probe fails', () => {
     await expectNoTrace(request);
   });
 
-  it('is none with vcp:write:* alone, which may not connect: 500, and nothing is left [C-5.3]', async () => {
+  it('is not created with only vcp:write:*, which may not connect: 500, and nothing is left [C-5.3]', async () => {
     const request = wanted(['vcp:write:setpoint']);
     const { status, body } = await stack.admin.ask('POST', KEYS, request);
     expect([status, body]).toMatchObject([500, FAILED]);
@@ -199,7 +202,7 @@ describe('a key whose probe fails', () => {
     expect(await audited(stack, 'partner.connection_refused', 'missing scope')).toEqual([]);
   });
 
-  it('is nobody’s while it is probed, and its vhost is gone with it [C-5.4]', async () => {
+  it('cannot be used during its probe, and its vhost is deleted with it [C-5.4]', async () => {
     const request = wanted(VCP_SCOPES);
     await withoutBridge(stack, async () => {
       const listener = await SilentListener.at(stack.bridge.ports.amqps);
@@ -226,7 +229,7 @@ describe('a key whose probe fails', () => {
 });
 
 describe('a key without a vhost', () => {
-  it('of REST scopes has no bundle and no probe, and reads at once [C-5.3]', async () => {
+  it('with REST scopes has no bundle and no probe, and can read at once [C-5.3]', async () => {
     const created = await withoutBridge(stack, () => stack.admin.createKey(wanted(['vcp:read'])));
     expect([created.apiKey.vhost, created.connectionBundle]).toEqual([null, null]);
     expect(created.signingKey).toMatch(/^[0-9a-f]{64}$/);
@@ -234,7 +237,7 @@ describe('a key without a vhost', () => {
     await expect(partnerOf(created)).rejects.toThrow(/403/);
   });
 
-  it('of trading:connect alone has no bundle and no probe, and has queues of its own at / [C-5.3]', async () => {
+  it('with only trading:connect has no bundle and no probe, and has its own queues at / [C-5.3]', async () => {
     const [first, second] = await withoutBridge(stack, () =>
       Promise.all([1, 2].map(() => stack.admin.createKey(wanted(['trading:connect'])))),
     );

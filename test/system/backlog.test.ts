@@ -1,6 +1,7 @@
 /**
- * 64 MiB of telemetry that waited, read by a consumer without prefetch that acknowledges nothing: it costs the edge
- * no memory to speak of, neither while it is handed out nor when the object wakes with all of it held (rule 9).
+ * Measures 64 MiB of waiting telemetry, read by a consumer without prefetch that acknowledges nothing. It
+ * costs the edge no significant memory, neither during delivery nor when the object wakes with all of it
+ * leased (rule 9).
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SeededKey } from '../../tools/seed.ts';
@@ -25,13 +26,13 @@ describe('a backlog of 64 MiB', () => {
     await stack.stop();
   });
 
-  /** Of the edge's process: what of it is garbage the runtime may keep, so the bound is generous. */
+  /** The memory of the edge's process. The runtime may keep garbage, so the bound is generous. */
   const edgeMib = () => {
     const pid = stack.edge.pid();
     return pid === undefined ? 0 : residentMib(pid);
   };
 
-  /** The most that it is, seen while something goes on. */
+  /** The peak while some work runs. */
   const watch = () => {
     const seen = { mostMib: edgeMib() };
     const timer = setInterval(() => {
@@ -63,7 +64,7 @@ describe('a backlog of 64 MiB', () => {
     ['of 16 KB', 16 * 1024],
     ['of 1 KB', 1_024],
   ])(
-    'in events %s is read in 100 MB, and held over a sleep and a crash in no more',
+    'in events %s is read within 100 MB, and stays leased over a sleep and a crash within the same bound',
     async (_, chars) => {
       const key = await stack.addKey();
       await (await openConnection(stack.partnerOptions(key))).close();
@@ -74,7 +75,8 @@ describe('a backlog of 64 MiB', () => {
         await vhost.telemetry(events, chars);
         sent += events;
       }
-      // A process anew: what it took to fill the queue is not what is measured, and nobody but clients holds the object.
+      // Starts a new process, so that the memory for filling the queue is not measured, and only clients keep
+      // the object awake.
       await stack.killEdge();
       await eventually(async () => (await stack.rest('/vcp/sites')).status === 200 || undefined);
       const before = edgeMib();

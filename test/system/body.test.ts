@@ -1,4 +1,4 @@
-/** A body that is too large is answered, over a real socket: 413 and its envelope, never a reset [C-4.7]. */
+/** A body that is too large gets 413 and its error body over a real socket, never a reset [C-4.7]. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -24,7 +24,7 @@ describe('a body of 5 MB', () => {
     await stack.stop();
   });
 
-  /** A client that sends everything before it reads a word, as simple ones do. */
+  /** A client that sends everything before it reads a byte, as simple clients do. */
   const send = async (head: string[], parts: Iterable<Buffer>): Promise<Answer> => {
     const port = Number(new URL(stack.edge.url).port);
     const socket = connect({ port, host: '127.0.0.1' });
@@ -75,7 +75,7 @@ describe('a body of 5 MB', () => {
     expect(JSON.parse(body)).toMatchObject({ statusCode: 413, code: 'PAYLOAD_TOO_LARGE' });
   };
 
-  it.each(PATHS)('whose length is announced is answered 413 on %s [C-4.7]', async (path) => {
+  it.each(PATHS)('with an announced length is answered 413 on %s [C-4.7]', async (path) => {
     const head = headOf(path, `Content-Length: ${BYTES}`);
     expectTooLarge(
       await send(
@@ -85,14 +85,14 @@ describe('a body of 5 MB', () => {
     );
   });
 
-  it.each(PATHS)('that comes chunked is answered 413 on %s [C-4.7]', async (path) => {
+  it.each(PATHS)('in chunked encoding is answered 413 on %s [C-4.7]', async (path) => {
     const head = headOf(path, 'Transfer-Encoding: chunked');
     const chunk = (part: Buffer) =>
       Buffer.concat([Buffer.from(`${part.length.toString(16)}\r\n`), part, Buffer.from('\r\n')]);
     expectTooLarge(await send(head, inParts(chunk, Buffer.from('0\r\n\r\n'))));
   });
 
-  it('is answered 413 to fetch as well, ten times over, and the next request is served [C-4.7]', async () => {
+  it('is answered 413 to fetch as well, ten times in a row, and the next request is served [C-4.7]', async () => {
     for (let attempt = 0; attempt < 10; attempt++) {
       const response = await fetch(`${stack.edge.url}${PATHS[0]}`, {
         method: 'POST',
@@ -105,8 +105,8 @@ describe('a body of 5 MB', () => {
   });
 });
 
-describe('the header of an address', () => {
-  it('that a client sends itself opens no key whose addresses are restricted [C-4.2]', async () => {
+describe('the client address header', () => {
+  it('does not grant access to a key with restricted addresses when a client sends it itself [C-4.2]', async () => {
     const stack = await TestStack.start();
     try {
       const key = await stack.addKey();

@@ -1,4 +1,7 @@
-/** Closed means closed: whoever an object lets go of is told within a second, idle or busy, its object awake or asleep. */
+/**
+ * A client whose object closes its connection learns it within a second, idle or busy, with its object awake
+ * or asleep.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { siteOf } from '../../tools/objects.ts';
 import { type Closable, openDevice, openPartner, type Pace } from '../support/closable.ts';
@@ -6,7 +9,7 @@ import { eventually, type RunningBridge, TestStack } from '../support/stack.ts';
 import { VhostCaller } from '../support/vhost-caller.ts';
 
 const TOLD_WITHIN_MS = 1_000;
-/** Tokens end at a whole second. */
+/** Tokens expire at a whole second. */
 const LIFE_MS = 3_000;
 
 type State = 'idle' | 'busy' | 'idle with its object asleep';
@@ -17,7 +20,7 @@ interface Want {
   sleeps: boolean;
 }
 
-/** Who is to be closed, and what becomes of it: resolves when the object has closed it. */
+/** The client to be closed, and its end: resolves when the object has closed it. */
 interface Scene {
   client: Closable;
   sleep(): Promise<void>;
@@ -40,7 +43,7 @@ describe('a client that its object closes', () => {
     await stack.stop();
   });
 
-  /** A bridge of a name of its own, and that bridge booted anew while the clients of the first still live. */
+  /** A bridge with its own name, and the same bridge rebooted while the clients of the first still live. */
   const bridgeTwice = async () => {
     const name = `bridge-${crypto.randomUUID()}`;
     const first = await stack.addBridge(name);
@@ -55,7 +58,7 @@ describe('a client that its object closes', () => {
 
   const isOver = (atMs: number) => eventually(() => Date.now() >= atMs || undefined, 2 * LIFE_MS);
 
-  /** What seeded an object still holds it in memory: after a start of the edge anew only its clients do. */
+  /** The seeding code still holds the object in memory; after a restart of the edge only its clients do. */
   const letGo = async ({ sleeps }: Want) => {
     if (sleeps) await stack.killEdge();
   };
@@ -91,7 +94,7 @@ describe('a client that its object closes', () => {
       const scene = await partnerOf(want, { lifeMs: LIFE_MS });
       return { ...scene, close: () => isOver(scene.expiresAtMs).then(() => {}) };
     },
-    'its bridge has booted anew': async (want) => {
+    'its bridge has rebooted': async (want) => {
       const { first, second } = await bridgeTwice();
       const scene = await partnerOf(want, { port: first.ports.amqps });
       const close = async () => {
@@ -129,7 +132,7 @@ describe('a client that its object closes', () => {
       };
       return { ...scene, close };
     },
-    'its bridge has booted anew': async (want) => {
+    'its bridge has rebooted': async (want) => {
       const { first, second } = await bridgeTwice();
       const scene = await deviceOf(want, { port: first.ports.mqtts });
       const close = async () => {
@@ -150,8 +153,8 @@ describe('a client that its object closes', () => {
     return await eventually(() => client.end, TOLD_WITHIN_MS);
   };
 
-  describe.each(Object.keys(PARTNERS))('a partner’s client when %s', (why) => {
-    it.each(STATES)('is told with 320 within a second, %s [C-5.6]', async (state) => {
+  describe.each(Object.keys(PARTNERS))("a partner's client when %s", (why) => {
+    it.each(STATES)('receives 320 within a second, %s [C-5.6]', async (state) => {
       const open = PARTNERS[why] as (typeof PARTNERS)[string];
       expect(await expectTold(open, state)).toBe(320);
     });

@@ -1,4 +1,6 @@
-/** The code samples of a bundle, run as they are pasted: with nothing but the CA of this stack's listener beside them. */
+/**
+ * The code samples of a bundle, run as pasted: with nothing but the CA of this stack's listener next to them.
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +17,7 @@ import { eventually, TestStack } from '../support/stack.ts';
 const PYTHON = '/usr/bin/python3';
 const MODULES = join(import.meta.dirname, '..', '..', 'node_modules');
 const SENDER: ApiKeyScope[] = ['vcp:connect', 'vcp:read', 'vcp:write:device-command'];
-/** [C-8.2] What comes right behind another goes out five seconds later. */
+/** [C-8.2] A telemetry event right after another is sent five seconds later. */
 const TELEMETRY_WITHIN_MS = 20_000;
 
 type Language = 'node' | 'python';
@@ -23,7 +25,7 @@ type Language = 'node' | 'python';
 interface Setting {
   file: string;
   command: string;
-  /** Undefined: it is there. */
+  /** Undefined when the program is installed. */
   missing: string | undefined;
   environment(ca: string): Record<string, string>;
 }
@@ -47,14 +49,14 @@ function isThere(command: string, ...given: string[]): boolean {
   return spawnSync(command, given, { stdio: 'ignore' }).status === 0;
 }
 
-/** A sample that runs. */
+/** A running sample. */
 interface Running {
   child: ChildProcess;
-  /** What it printed so far, line by line. */
+  /** The output so far, line by line. */
   printed: string[];
-  /** What it said of its errors. */
+  /** The error output so far. */
   errors: string[];
-  /** The code that it ended with. */
+  /** The exit code. */
   end: number | undefined;
 }
 
@@ -92,14 +94,17 @@ function run(language: Language, { connectionBundle }: CreatedApiKey): Running {
   return running;
 }
 
-/** The rest of the first line that begins so and says this. Throws what the sample said when it ended without. */
+/**
+ * Returns the rest of the first line that begins with the prefix and contains the text. Throws the error
+ * output when the sample ended without such a line.
+ */
 function find(sample: Running, word: string, text = ''): string | undefined {
   const line = sample.printed.find((one) => one.startsWith(`${word} `) && one.includes(text));
   if (!line && sample.end !== undefined) throw new Error(`it ended: ${sample.errors.join('\n')}`);
   return line?.slice(word.length + 1);
 }
 
-/** What the plant's device reports from now on, again and again, reaches the sample. */
+/** The device reports its values from now on, again and again, until the sample prints them. */
 async function expectTelemetry(sample: Running, plant: SeededPlant): Promise<void> {
   const gateway = await stack.gateway(plant.gateway);
   try {
@@ -114,14 +119,14 @@ async function expectTelemetry(sample: Running, plant: SeededPlant): Promise<voi
   }
 }
 
-/** It is told why its connection ends, says so in a line, and is over. */
+/** The sample receives the reason of the connection's end, prints it in a line, and ends. */
 async function expectEnd(sample: Running, { apiKey }: CreatedApiKey): Promise<void> {
   await stack.admin.call('DELETE', `${KEYS}/${apiKey.id}`);
   expect(await eventually(() => sample.end)).toBe(1);
   expect(sample.errors).toEqual([expect.stringMatching(/connection.*320.*CONNECTION.FORCED/)]);
 }
 
-/** A key that sees a plant of its own alone, and what it connects with. */
+/** A key that sees only its own plant, and its connection data. */
 async function keyOfPlant(scopes: ApiKeyScope[]): Promise<{ plant: SeededPlant; created: CreatedApiKey }> {
   const plant = await stack.addPlant();
   const created = await stack.admin.createKey(wanted(scopes, { allowedPlantIds: [plant.id] }));
@@ -161,7 +166,7 @@ describe.each(Object.keys(SETTINGS) as Language[])('the sample for %s', (languag
   );
 
   it.skipIf(missing)(
-    `of a key that may not send reads all the same (spec: Connection bundle)${skipped}`,
+    `of a key without write scopes still reads (spec: Connection bundle)${skipped}`,
     async () => {
       const { plant, created } = await keyOfPlant(['vcp:connect', 'vcp:read']);
       const sample = run(language, created);
@@ -172,15 +177,12 @@ describe.each(Object.keys(SETTINGS) as Language[])('the sample for %s', (languag
     },
   );
 
-  it.skipIf(missing)(
-    `of a key that may send because it may only connect sends as well [C-5.3]${skipped}`,
-    async () => {
-      const { plant, created } = await keyOfPlant(['vcp:connect']);
-      const sample = run(language, created);
-      expect(JSON.parse(await eventually(() => find(sample, 'ack')))).toMatchObject({ siteId: plant.id });
-      await expectEnd(sample, created);
-    },
-  );
+  it.skipIf(missing)(`of a key with only a connect scope sends as well [C-5.3]${skipped}`, async () => {
+    const { plant, created } = await keyOfPlant(['vcp:connect']);
+    const sample = run(language, created);
+    expect(JSON.parse(await eventually(() => find(sample, 'ack')))).toMatchObject({ siteId: plant.id });
+    await expectEnd(sample, created);
+  });
 });
 
 const hasCurl = isThere('curl', '--version');

@@ -1,4 +1,7 @@
-/** A full disk is trouble: 503 to REST, no confirm and no PUBACK, and all is well again when there is room (rule 7). */
+/**
+ * A full disk is a temporary failure: 503 to REST, no confirm and no PUBACK, and everything works again when
+ * there is room (rule 7).
+ */
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { PlantRecord } from '../../protocol/plant-record.ts';
@@ -9,8 +12,8 @@ import { eventually, TestStack } from '../support/stack.ts';
 
 const ABORTING = join(import.meta.dirname, '..', 'support', 'workerd', 'aborting-worker.ts');
 
-describe('an object that starts over while it is asked', () => {
-  it('is 503 with when to come back, and everything else is answered (spec: 503)', async () => {
+describe('an object that restarts during a request', () => {
+  it('is answered 503 with a Retry-After, and every other request is served (spec: 503)', async () => {
     const stack = await TestStack.start({ entry: ABORTING });
     try {
       const { plantId, apiKey } = stack.credentials;
@@ -50,13 +53,13 @@ describe('a full disk', () => {
       headers: { 'x-api-key': stack.credentials.apiKey.key },
     });
 
-  /** A plant whose object has not been made: to answer for it, something must be written. */
+  /** A plant whose object does not exist yet, so a request for it must write. */
   const newborn = async (): Promise<string> => {
     const { id } = await stack.admin.call<PlantRecord>('POST', '/plants', { name: 'Newborn' });
     return id;
   };
 
-  it('answers what cannot be done without writing with 503, and then as ever (spec: 503)', async () => {
+  it('answers requests that need a write with 503, and works normally afterwards (spec: 503)', async () => {
     const siteId = await newborn();
     const pid = stack.edge.pid();
     fillDisk(pid);
@@ -77,7 +80,7 @@ describe('a full disk', () => {
     expect(stack.edge.pid()).toBe(pid);
   });
 
-  it('is never taken for a bug: each read is answered, or told to come back (rule 7)', async () => {
+  it('never counts as a bug: each read is answered, or refused with a Retry-After (rule 7)', async () => {
     const { plantId } = stack.credentials;
     fillDisk(stack.edge.pid());
     for (const path of ['', `/${plantId}/config`, `/${plantId}/commands`, `/${plantId}/telemetry/latest`]) {
@@ -105,7 +108,7 @@ describe('a full disk', () => {
     expect(stack.edge.pid()).toBe(pid);
   });
 
-  it('takes no reading for stored; the device comes back and goes on [C-3.6]', async () => {
+  it('acknowledges no reading as stored; the device reconnects and continues [C-3.6]', async () => {
     const plant = await stack.addPlant();
     const device = await openDevice(stack, plant.gateway, 'busy');
     await eventually(() => device.taken > 3 || undefined);
@@ -113,7 +116,7 @@ describe('a full disk', () => {
     fillDisk(pid);
     const atTheFill = device.taken;
     expect(await eventually(() => device.end, 15_000)).toBe('closed');
-    // One or two had been stored before.
+    // One or two readings had been stored before.
     expect(device.taken).toBeLessThanOrEqual(atTheFill + 2);
     emptyDisk(pid);
     const again = await eventually(

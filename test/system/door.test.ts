@@ -1,4 +1,7 @@
-/** A revocation is there when it returns: nobody stays, nobody comes in, nothing more is recorded. */
+/**
+ * A revocation is complete when it returns: no client stays connected, none can connect, and nothing more is
+ * recorded.
+ */
 import { join } from 'node:path';
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -35,14 +38,17 @@ describe('the revocation of a key', () => {
     const key = await stack.addKey();
     const options = stack.partnerOptions(key);
     const live = new Set<ChannelModel>();
-    /** What became of each connect that began after the revocation had returned. */
+    /** The outcome of each connect that began after the revocation had returned. */
     const late: string[] = [];
     let confirmed = 0;
     let highWater = 0;
     let revokedAtMs = Number.POSITIVE_INFINITY;
     let isOver = false;
 
-    /** Connects, publishes until it is closed, and comes back, until it has been refused after the revocation. */
+    /**
+     * Connects, publishes until it is closed, and reconnects, until a connect after the revocation is
+     * refused.
+     */
     const client = async () => {
       while (!isOver) {
         const isLate = Date.now() > revokedAtMs;
@@ -67,7 +73,7 @@ describe('the revocation of a key', () => {
           confirmed += 1;
         }
       } catch {
-        // Closed among it.
+        // The connection closed during the publish.
       }
       await closed;
     };
@@ -89,13 +95,13 @@ describe('the revocation of a key', () => {
     for (const outcome of late) expect(outcome).toContain('403 (ACCESS-REFUSED)');
     expect(live.size).toBe(0);
 
-    // Another key of the organization reads what became of the plant.
+    // Another key of the organization reads the plant's command log.
     const rows = await readLog(stack, plant.id);
     expect(rows.length).toBeGreaterThanOrEqual(confirmed);
     for (const row of rows) expect(Date.parse(row.createdAt)).toBeLessThanOrEqual(revokedAtMs);
   }, 60_000);
 
-  it('records nothing that waited behind a call under way, and returns after that call [C-5.6]', async () => {
+  it('records nothing that waited after a call in progress, and returns after that call [C-5.6]', async () => {
     const plant = await stack.addPlant();
     const key = await stack.addKey();
     const partner = new ReturningPartner(stack.partnerOptions(key), []);
@@ -106,7 +112,7 @@ describe('the revocation of a key', () => {
     const publishes = [partner.publish(underWay)];
     await hold.reached;
     publishes.push(...behind.map((order) => partner.publish(order)));
-    // Confirmed by another site, and so behind those that wait.
+    // Another site confirms this publish, so it comes after the waiting ones.
     expect(await partner.publish(setpointOrder(stack.credentials.plantId))).toBe(true);
 
     let hasReturned = false;

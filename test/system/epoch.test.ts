@@ -1,4 +1,7 @@
-/** One device on two bridges, its ways cut and half-opened again and again: the newest session is the only one. */
+/**
+ * One device on two bridges, its connections cut and half-opened again and again: only its newest session
+ * remains.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { areWhole } from '../support/command-history.ts';
 import { Device } from '../support/device.ts';
@@ -9,14 +12,14 @@ import { TcpProxy } from '../support/tcp-proxy.ts';
 
 const CUTS = 20;
 
-/** One session of the device, and the ways that it runs over. */
+/** One session of the device, and the proxied bridge that it runs over. */
 interface Session {
   device: Device;
   client: TcpProxy;
   bridge: ProxiedBridge;
 }
 
-/** What becomes of a session before the device dials anew, over the other bridge. */
+/** The disturbance of a session before the device connects again, over the other bridge. */
 const BREAKS: Record<string, (session: Session) => void> = {
   'the device vanishes': ({ device }) => device.vanish(),
   'its connection is half-open': ({ client }) => client.hold('up', 'down'),
@@ -55,7 +58,7 @@ describe('a device on two bridges', () => {
     return session;
   };
 
-  /** A command comes to its end, and of all sessions only the newest was told of it, once. */
+  /** A command completes, and of all sessions only the newest received it, once. */
   const expectCommandReaches = async ({ device }: Session) => {
     const order = chargeOrder(stack.credentials.plantId);
     expect(await partner.publish(order)).toBe(true);
@@ -64,7 +67,7 @@ describe('a device on two bridges', () => {
       expect(session.device.times(order.powerKw)).toBe(session.device === device ? 1 : 0);
   };
 
-  it('keeps its newest session through twenty cuts, and only that one hears commands [C-3.6]', async () => {
+  it('keeps only its newest session through twenty cuts, and only that one receives commands [C-3.6]', async () => {
     let newest = await dial();
     await expectCommandReaches(newest);
     const breaks = Object.values(BREAKS);
@@ -74,7 +77,7 @@ describe('a device on two bridges', () => {
       newest = await dial();
       await expectCommandReaches(newest);
 
-      // What was held back comes through now; the old session hears that it is over, the newest hears nothing.
+      // The held bytes go through now: the old session learns that it has ended, the newest receives nothing.
       old.client.resume();
       old.bridge.links.resume();
       await eventually(() => !old.device.listening || undefined);

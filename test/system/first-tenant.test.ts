@@ -1,4 +1,4 @@
-/** A deployment without anybody: the admin tool makes the first tenant, and the clock does its turn. */
+/** A deployment without users: the admin tool creates the first tenant, and the cron job runs. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ afterAll(async () => {
   await stack.stop();
 });
 
-/** What the tool says, and how it ends. */
+/** The tool's output and exit code. */
 async function admin(...given: string[]): Promise<{ code: number | null; said: string }> {
   const child = spawn(process.execPath, [TOOL, ...given], { stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
@@ -33,7 +33,7 @@ function create(name: string, email: string, ...more: string[]) {
 }
 
 describe('npm run admin -- create-organization', () => {
-  it('makes an organization whose admin can log in with what it says', async () => {
+  it('creates an organization whose admin can log in with the printed credentials', async () => {
     const { code, said } = await create('Žlutá Energie, s.r.o.', 'Jana@example.com');
     expect([code, said]).toEqual([0, expect.stringContaining('zluta-energie-s-r-o')]);
     const password = /password +(\S+)/.exec(said)?.[1] ?? '';
@@ -43,7 +43,7 @@ describe('npm run admin -- create-organization', () => {
     ]);
   });
 
-  it('says what is taken, and makes nothing', async () => {
+  it('reports names that are taken, and creates nothing', async () => {
     await create('One', 'one@example.com');
     expect(await create('Two', 'one@example.com')).toEqual({
       code: 1,
@@ -54,15 +54,15 @@ describe('npm run admin -- create-organization', () => {
   });
 
   it.each([[[]], [['create-organization']], [['remove-organization', '--name', 'x', '--email', 'y']]])(
-    'says how it is used, asked for %j',
+    'prints its usage for %j',
     async (given) => {
       expect(await admin(...given)).toEqual({ code: 2, said: expect.stringContaining('--email <e-mail>') });
     },
   );
 });
 
-describe('the clock', () => {
-  it('takes its turn in the deployed Worker, too: it discards a key whose creation nobody finished [C-5.4]', async () => {
+describe('the cron job', () => {
+  it('runs in the deployed Worker, too: it discards a key whose creation never finished [C-5.4]', async () => {
     const { apiKey } = await stack.admin.createKey({ name: 'n', partnerId: 'p', scopes: ['vcp:read'] });
     const database = await stack.edge.miniflare.getD1Database('DB');
     const change = `UPDATE api_keys SET state = 'probing', created_at_ms = ? WHERE id = ?`;

@@ -1,4 +1,7 @@
-/** One partner's flood is its own: another key's confirms, a device's PUBACKs and REST reads go on meanwhile [C-6.5]. */
+/**
+ * One partner's flood affects only that partner: another key's confirms, a device's PUBACKs and REST reads
+ * continue meanwhile [C-6.5].
+ */
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LIMIT } from '../../protocol/limits.ts';
@@ -7,7 +10,7 @@ import type { SeededKey, SeededPlant } from '../../tools/seed.ts';
 import { envelopeOf, type Order, openConnection, setpointOrder } from '../support/returning-partner.ts';
 import { eventually, TestStack } from '../support/stack.ts';
 
-/** As much as takes many seconds, whatever the machine. */
+/** Enough for many seconds on any machine. */
 const FLOOD = 30_000;
 const ROUNDS = 20;
 const FLOWING = 200;
@@ -15,16 +18,16 @@ const FLOWING = 200;
 const BURST = 200;
 /** Fewer than the bridge holds before it stops reading. */
 const HELD = 150;
-/** More than any site allows: recorded, rejected, and nothing more. */
+/** More than any site allows: recorded and rejected, without further work. */
 const TOO_MUCH = { targetValueKw: 500 };
 
-/** So many publishes a second are its organization's; the default unless told otherwise. */
+/** The organization's publishes in a second; the default unless given. */
 async function setRate({ admin }: TestStack, publishRatePerSecond: number = LIMIT.publishesPerSecond) {
   const settings = { publishRatePerSecond };
   await admin.call('PATCH', `/organizations/${admin.organizationId}`, { settings });
 }
 
-describe('a key that publishes as fast as it can', () => {
+describe('a key that publishes at full speed', () => {
   let stack: TestStack;
 
   beforeAll(async () => {
@@ -34,7 +37,7 @@ describe('a key that publishes as fast as it can', () => {
     await stack.stop();
   });
 
-  /** All of it is handed to the client at once; `confirmed` counts what comes back. */
+  /** The client gets all publishes at once; `confirmed` counts the confirms. */
   const flood = async (plant: SeededPlant, key: SeededKey) => {
     const options = stack.partnerOptions(key);
     const bodies = Array.from({ length: FLOOD }, () =>
@@ -63,7 +66,7 @@ describe('a key that publishes as fast as it can', () => {
     ['over its rate', LIMIT.publishesPerSecond],
     ['within a rate that its organization has raised', 10_000],
   ])(
-    '%s leaves another key’s confirms, PUBACKs and REST reads flowing [C-6.5]',
+    "%s does not delay another key's confirms, PUBACKs and REST reads [C-6.5]",
     async (_, rate) => {
       await setRate(stack, rate);
       const [own, flooded] = [await stack.addPlant(), await stack.addPlant()];
@@ -82,7 +85,7 @@ describe('a key that publishes as fast as it can', () => {
           ]);
           expect(status).toBe(200);
         }
-        // All that went on while the flood did: most of it is still to come.
+        // All of that happened during the flood: most publishes are still unconfirmed.
         expect(flooding.confirmed).toBeLessThan(FLOOD / 2);
         expect(flooding).toMatchObject({ refused: 0, closed: false });
       } finally {
@@ -94,14 +97,14 @@ describe('a key that publishes as fast as it can', () => {
     60_000,
   );
 
-  it('has an emergency pass all that waits, on another connection of its own [C-6.5]', async () => {
+  it('has an emergency pass all waiting publishes, on another connection of its own [C-6.5]', async () => {
     await setRate(stack);
     const plant = await stack.addPlant();
     const key = await stack.addKey();
     const flooding = await flood(plant, key);
     try {
       await eventually(() => flooding.confirmed >= FLOWING || undefined);
-      // The flooding socket is read no further: a second one is.
+      // The bridge no longer reads the flooding socket, but still reads a second one.
       const other = await stack.partner(key);
       await other.publish('emergency', plant.id, { type: 'STOP' }, { signed: false });
       expect(flooding.confirmed).toBeLessThan(FLOOD / 2);
@@ -122,7 +125,7 @@ describe('a key over its rate', () => {
     await stack.stop();
   });
 
-  it('has all of it recorded, each once and in order, emergencies first, and no connection closed [C-6.5]', async () => {
+  it('has every publish recorded, each once and in order, emergencies first, and no connection closed [C-6.5]', async () => {
     await setRate(stack);
     const plant = await stack.addPlant();
     const key = await stack.addKey();
@@ -144,14 +147,14 @@ describe('a key over its rate', () => {
     const stop: Order = { ...setpointOrder(plant.id), family: 'emergency', payload: { type: 'STOP' } };
     for (const order of [...orders, stop]) publish(order);
     await eventually(() => confirmed.includes(stop.messageId) || undefined);
-    // It was published last, and overtook those that the rate holds back.
+    // It was published last, and overtook the held publishes.
     expect(confirmed.length).toBeLessThan(orders.length);
     await channel.waitForConfirms();
     expect(confirmed).toHaveLength(orders.length + 1);
     expect(isClosed).toBe(false);
     const { body } = await stack.rest(`/vcp/sites/${plant.id}/commands?pageSize=500`);
     const rows = (body as { items: { messageId: string; commandType: string }[] }).items;
-    // The plant's configuration was put when it was seeded.
+    // The seed set the plant's configuration.
     const items = rows.filter(({ commandType }) => commandType !== 'CONFIG').toReversed();
     const ids = items.map(({ messageId }) => messageId).filter((id) => id !== stop.messageId);
     expect(ids).toEqual(orders.map(({ messageId }) => messageId));

@@ -1,4 +1,7 @@
-/** kill -9 while a partner publishes a thousand commands: nothing confirmed is lost, nothing is done twice. */
+/**
+ * kill -9 while a partner publishes a thousand commands: no confirmed command is lost, and none is executed
+ * twice.
+ */
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { expectNoSecondEffect, expectNothingLost, type Scene } from '../support/command-history.ts';
 import { Device } from '../support/device.ts';
@@ -10,7 +13,7 @@ const COMMANDS = 1_000;
 const IN_FLIGHT = 100;
 const CONFIRMED_BEFORE_THE_KILL = 300;
 
-describe('a kill -9 among a thousand publishes', () => {
+describe('a kill -9 during a thousand publishes', () => {
   let stack: TestStack;
 
   beforeAll(async () => {
@@ -29,7 +32,7 @@ describe('a kill -9 among a thousand publishes', () => {
   };
 
   it.each(['bridge', 'edge', 'both'] as const)(
-    'of %s loses nothing confirmed, and a repeat of the rest has no second effect [C-6.4] [C-7.3]',
+    'of %s loses no confirmed publish, and a repeat of the others has no second effect [C-6.4] [C-7.3]',
     async (victim) => {
       const plant = await stack.addPlant();
       const key = await stack.addKey();
@@ -51,7 +54,7 @@ describe('a kill -9 among a thousand publishes', () => {
         };
         const published = Promise.all(Array.from({ length: IN_FLIGHT }, publishAll));
         await isTime;
-        // Its answer comes at no particular moment between two batches.
+        // Its answer arrives at an arbitrary moment between two batches.
         await fetch(`${stack.edge.url}/healthz`);
         await kills[victim]();
         if (victim !== 'edge') await stack.restartBridge();

@@ -1,4 +1,4 @@
-/** kill -9 at each step of a publish, exactly: the object stands still at the step while its process is killed. */
+/** kill -9 at each exact step of a publish: the object stops at the step while its process is killed. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expectNoSecondEffect, expectNothingLost, type Scene } from '../support/command-history.ts';
@@ -9,7 +9,7 @@ import { eventually, TestStack } from '../support/stack.ts';
 import type { Step } from '../support/step.ts';
 
 const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
-/** The first stands still at the step; what is behind it waits, in its batch or in the next. */
+/** The first publish stops at the step; later ones wait, in its batch or in the next. */
 const COMMANDS = 3;
 
 const STEPS: Step[] = [
@@ -21,9 +21,9 @@ const STEPS: Step[] = [
   'before-receive',
   'before-delivery',
 ];
-/** Where one site's lane stands still and others go on. */
+/** The steps where one site's lane stops and others continue. */
 const LANE_STEPS = STEPS.slice(0, STEPS.indexOf('before-confirm'));
-/** Where nothing may be confirmed yet. */
+/** The steps where nothing may be confirmed yet. */
 const UNCONFIRMED_STEPS: Step[] = [...LANE_STEPS, 'before-confirm'];
 const VICTIMS = ['bridge', 'edge', 'both'] as const;
 
@@ -55,7 +55,7 @@ describe('a kill -9 at a step of a publish', () => {
     }
     const edgeIsBack = victim === 'both' ? stack.killEdge() : Promise.resolve();
     await stack.bridge.kill();
-    // Where the edge lives on, what stood still goes on after the bridge's death.
+    // The steps where the edge survives: the stopped work continues after the bridge's death.
     release();
     await edgeIsBack;
     await stack.restartBridge();
@@ -64,7 +64,7 @@ describe('a kill -9 at a step of a publish', () => {
   const cases = STEPS.flatMap((step) => VICTIMS.map((victim) => [step, victim] as const));
 
   it.each(cases)(
-    '%s, of %s, loses nothing confirmed and does nothing twice [C-6.4] [C-7.3]',
+    '%s, of %s, loses no confirmed publish and executes nothing twice [C-6.4] [C-7.3]',
     async (step, victim) => {
       await eventually(() => (scene.device.listening && scene.partner.connected) || undefined);
       const orders = Array.from({ length: COMMANDS }, () => chargeOrder(scene.siteId));
@@ -76,7 +76,7 @@ describe('a kill -9 at a step of a publish', () => {
         }),
       );
       await hold.reached;
-      // Confirmed by another site: a confirm that came too early would have come before it.
+      // Another site confirms this publish; a premature confirm would have arrived before it.
       if (LANE_STEPS.includes(step))
         expect(await scene.partner.publish(setpointOrder(otherSiteId))).toBe(true);
       await kill(victim, hold.release);
@@ -84,7 +84,7 @@ describe('a kill -9 at a step of a publish', () => {
       const logged = await expectNothingLost(scene, orders, confirmed);
       if (UNCONFIRMED_STEPS.includes(step)) {
         expect(confirmed.size).toBe(0);
-        // Where the bridge alone died the edge went on, and recorded what it had been about to.
+        // Where only the bridge died, the edge continued and recorded the publishes in progress.
         if (victim !== 'bridge') expect(logged.length > 0).toBe(step !== 'before-rpc');
       }
       await expectNoSecondEffect(scene, orders, confirmed);

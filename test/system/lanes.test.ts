@@ -1,4 +1,4 @@
-/** A site that does not answer keeps nobody waiting but itself. */
+/** A site that does not answer delays only its own publishes. */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -9,12 +9,12 @@ import { eventually, TestStack } from '../support/stack.ts';
 
 const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 const OTHER_PLANTS = 20;
-/** Below the eight seconds after which the publishes are given back. */
+/** Below the eight seconds after which the publishes are returned unstored. */
 const WAVES = 6;
 const WAVE_MS = 500;
 const CONFIRMED_WITHIN_MS = 1_000;
 
-describe('a site that stands still', () => {
+describe('a site that does not answer', () => {
   let control: ControlServer;
   let stack: TestStack;
   let partner: ReturningPartner;
@@ -37,7 +37,7 @@ describe('a site that stands still', () => {
   });
 
   it.each(['before-rpc', 'after-commit'] as const)(
-    '%s leaves the confirms for twenty other plants flowing [C-6.4]',
+    '%s does not delay the confirms for twenty other plants [C-6.4]',
     async (step) => {
       const siteId = stack.credentials.plantId;
       const hold = control.hold(step, { subject: siteId });

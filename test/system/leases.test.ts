@@ -1,4 +1,7 @@
-/** What was delivered and not acknowledged comes again when the way to its consumer breaks, and only its own lease settles it. */
+/**
+ * Unacknowledged messages are delivered again when the connection to their consumer breaks, and only their
+ * own lease settles them.
+ */
 import type { Channel, ChannelModel, ConsumeMessage } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ProxiedBridge } from '../support/proxied-bridge.ts';
@@ -7,18 +10,18 @@ import { eventually, TestStack } from '../support/stack.ts';
 
 const UNACKED = 1_000;
 const REDELIVERED_WITHIN_MS = 5_000;
-/** More than the plant may import: the order is rejected, and its acknowledgement is all that comes of it. */
+/** More than the plant may import: the order is rejected, and its acknowledgement is its only event. */
 const TOO_MUCH = { targetValueKw: 500 };
 
 interface Consumer {
   connection: ChannelModel;
   channel: Channel;
   deliveries: ConsumeMessage[];
-  /** Resolves with the error that ended the connection, if any did. */
+  /** Resolves with the error that ended the connection, if any. */
   closed: Promise<(Error & { code?: number }) | undefined>;
 }
 
-describe('leases', () => {
+describe('an unacknowledged message', () => {
   let stack: TestStack;
   let publisher: ReturningPartner;
   let queue: string;
@@ -47,7 +50,10 @@ describe('leases', () => {
     return { connection, channel, deliveries, closed };
   };
 
-  /** Resolves with its correlationId once the publish is confirmed: its acknowledgement has been sent by then. */
+  /**
+   * Resolves with its correlationId once the publish is confirmed; its acknowledgement event has been sent by
+   * then.
+   */
   const produce = async (): Promise<string> => {
     const order = setpointOrder(stack.credentials.plantId, TOO_MUCH);
     await eventually(async () => (await publisher.publish(order)) || undefined);
@@ -57,12 +63,13 @@ describe('leases', () => {
   const drain = async ({ connection, channel, deliveries }: Consumer, last: string) => {
     await eventually(() => deliveries.find((message) => correlationOf(message) === last));
     channel.ackAll();
-    // amqplib may send the connection's close before what a channel sent earlier, but not a channel's own.
+    // amqplib may send the connection's close before frames that a channel sent earlier, but not before the
+    // channel's own close.
     await channel.close();
     await connection.close();
   };
 
-  it('sends again what a cut link had not handed over [C-6.4]', async () => {
+  it('that a cut link did not deliver is sent again [C-6.4]', async () => {
     const bridge = await ProxiedBridge.start(stack, 'bridge-cut');
     const first = await consume(bridge.ports.amqps);
     bridge.links.hold('down');
@@ -80,7 +87,7 @@ describe('leases', () => {
     await bridge.stop();
   });
 
-  it('sends a thousand unacknowledged messages again, in order, after a kill -9 of the bridge [C-6.4]', async () => {
+  it('of a thousand is sent again, in order, after a kill -9 of the bridge [C-6.4]', async () => {
     const orders = Array.from({ length: UNACKED }, () => setpointOrder(stack.credentials.plantId, TOO_MUCH));
     const expected = orders.map((order) => order.correlationId);
     const outcomes = await Promise.all(orders.map((order) => publisher.publish(order)));
@@ -105,17 +112,17 @@ describe('leases', () => {
     await third.connection.close();
   });
 
-  it('lets no late acknowledgement settle what was delivered anew [C-6.4]', async () => {
+  it('that is delivered again is not settled by an acknowledgement of the earlier delivery [C-6.4]', async () => {
     const before = await ProxiedBridge.start(stack, 'bridge-twice');
     const stale = await consume(before.ports.amqps);
     const sent = await produce();
     const [message] = await eventually(() => (stale.deliveries.length > 0 ? stale.deliveries : undefined));
     before.links.hold('up');
     stale.channel.ack(message as ConsumeMessage);
-    // Answered by the bridge alone: the acknowledgement before it is on its way, and held.
+    // Only the bridge answers this; the acknowledgement before it is on its way, and held.
     await stale.channel.checkExchange('vcp');
 
-    // A bridge of that name that booted anew frees what the old one held.
+    // A rebooted bridge of that name releases the leases of the old one.
     const after = await ProxiedBridge.start(stack, 'bridge-twice');
     const second = await consume(after.ports.amqps);
     await eventually(() => second.deliveries.length > 0 || undefined);

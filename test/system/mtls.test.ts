@@ -1,4 +1,6 @@
-/** Devices with certificates on the whole stack, as a stock client meets them: mqtt.js on the listener of 8883 [C-3.3]. */
+/**
+ * Devices with certificates on the whole stack, with a stock client: mqtt.js on the listener of 8883 [C-3.3].
+ */
 import { createHmac, randomUUID } from 'node:crypto';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -32,7 +34,7 @@ function identityOf({ security }: ProvisioningPackage): Identity {
   return { certificate: security.certificate ?? '', privateKey: security.privateKey ?? '' };
 }
 
-/** With nothing but what the package says; rejects with the CONNACK's error. */
+/** Connects with nothing but the content of the package; rejects with the CONNACK's error. */
 async function logIn(
   device: ProvisioningPackage,
   identity = identityOf(device),
@@ -66,7 +68,7 @@ async function diagnosticsOf(device: ProvisioningPackage): Promise<DeviceDiagnos
 }
 
 describe('a device with a certificate', () => {
-  it('is let in by it alone, with its own user name or none, and is heard', async () => {
+  it('connects with only the certificate, with its own user name or none, and its messages are accepted', async () => {
     const device = await provision();
     for (const username of [undefined, device.deviceId]) {
       await publish(await logIn(device, identityOf(device), username), device);
@@ -76,19 +78,19 @@ describe('a device with a certificate', () => {
     expect(connects.map(({ outcome }) => outcome)).toEqual(['ACCEPTED', 'ACCEPTED']);
   });
 
-  it('is no other device, whatever its user name says', async () => {
+  it('is identified by its certificate, whatever its user name says', async () => {
     const [device, other] = [await provision(), await provision()];
     await expect(logIn(device, identityOf(device), other.deviceId)).rejects.toMatchObject({ code: 5 });
     expect((await diagnosticsOf(other)).connects).toEqual([]);
   });
 
-  it('has no way in on the listener of tokens', async () => {
+  it('cannot connect on the listener for tokens', async () => {
     const device = await provision();
     const token = await stack.deviceToken(device.deviceId);
     await expect(stack.mqtt(device.deviceId, token)).rejects.toMatchObject({ code: 5 });
   });
 
-  it('is cut at once when it is revoked, and its certificate is good for nothing', async () => {
+  it('is disconnected at once when it is revoked, and its certificate is no longer accepted', async () => {
     const device = await provision();
     const client = await logIn(device);
     const closed = new Promise<void>((resolve) => client.once('close', () => resolve()));
@@ -97,14 +99,14 @@ describe('a device with a certificate', () => {
     await expect(logIn(device)).rejects.toMatchObject({ code: 5 });
   });
 
-  it('changes to another certificate, while the one before is still good', async () => {
+  it('changes to another certificate while the previous one is still valid', async () => {
     const device = await provision();
     const next = await stack.admin.call<Identity>('POST', `/devices/${device.deviceId}/certificate`);
     await publish(await logIn(device, next), device);
     await publish(await logIn(device), device);
   });
 
-  it('comes back by it after a kill -9 of the bridge, and of the edge', async () => {
+  it('reconnects with it after a kill -9 of the bridge, and of the edge', async () => {
     const device = await provision();
     await logIn(device);
     await stack.bridge.kill();

@@ -1,4 +1,4 @@
-/** The edge stopped and started again on the same data: the command log is what it was. */
+/** The edge stopped and started again on the same data: the command log is unchanged. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -30,7 +30,7 @@ describe('a restart of the edge', () => {
     rmSync(stack.folder, { recursive: true, force: true });
   });
 
-  /** On the same folder and port, as the stack's first edge was started. */
+  /** On the same folder and port as the stack's first edge. */
   const startAgain = async (): Promise<Edge> => {
     return await startEdge({
       dataFolder: join(stack.folder, 'edge'),
@@ -39,7 +39,7 @@ describe('a restart of the edge', () => {
     });
   };
 
-  it('keeps the command log and its total, and still knows each messageId [C-7.3]', async () => {
+  it('keeps the command log and its total, and still recognises each messageId [C-7.3]', async () => {
     const { plantId } = stack.credentials;
     await eventually(() => (device.listening && partner.connected) || undefined);
     const orders = Array.from({ length: COMMANDS }, () => chargeOrder(plantId));

@@ -1,4 +1,4 @@
-/** A consumer that never reads its socket costs a window's worth of memory, and nobody else anything. */
+/** A consumer that never reads its socket costs one window of memory, and affects no other client. */
 import type { Duplex } from 'node:stream';
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -10,9 +10,9 @@ import { VhostCaller } from '../support/vhost-caller.ts';
 
 const BATCH = 500;
 const PAYLOAD_CHARS = 250;
-/** As many as a queue holds: dropping is another matter. */
+/** As many as a queue holds, because dropping is not the subject here. */
 const MESSAGES = 100_000;
-/** Consumed before that: objects and processes have grown as they do anyway. */
+/** Messages consumed before the measurement: objects and processes have done their usual growth by then. */
 const WARM_UP = 90_000;
 const GROWTH_MIB = 32;
 /** [C-6.4] */
@@ -45,7 +45,7 @@ describe('a consumer that never reads', () => {
     return consumer;
   };
 
-  /** From before its consume on, the client takes nothing off its TLS socket: not even the consume-ok. */
+  /** From before its consume on, the client reads nothing from its TLS socket, not even the consume-ok. */
   const consumeWithoutReading = async (key: SeededKey, name: string) => {
     const watcher = await open(key, name);
     const slow = { ...(await open(key, name)), received: 0 };
@@ -61,7 +61,7 @@ describe('a consumer that never reads', () => {
     return { slow, watcher };
   };
 
-  it('grows bridge and edge by no more than 32 MB over 100 000 messages, and others receive [C-6.4]', async () => {
+  it('grows bridge and edge by no more than 32 MB over 100 000 messages, while others receive [C-6.4]', async () => {
     const key = await stack.addKey();
     const vhost = await VhostCaller.of(stack, key.id);
     const otherKey = await stack.addKey();
@@ -83,7 +83,7 @@ describe('a consumer that never reads', () => {
     expect(after.edge - before.edge).toBeLessThanOrEqual(GROWTH_MIB);
     expect(slow.received).toBe(0);
 
-    // Another consumer of the same queue gets what the slow one has no room for.
+    // Another consumer of the same queue gets the messages that the slow one has no room for.
     const helper = await consume(key, 'event.alarm');
     await eventually(() => helper.received >= 10 * BATCH || undefined);
     leave(slow, watcher, helper, other);
@@ -92,25 +92,28 @@ describe('a consumer that never reads', () => {
   it.each([
     ['event.alarm', (vhost: VhostCaller) => vhost.events('alarm', LARGE_BATCH, LARGE_PAYLOAD_CHARS)],
     ['event.telemetry', (vhost: VhostCaller) => vhost.telemetry(LARGE_BATCH, LARGE_PAYLOAD_CHARS)],
-  ])('holds up no drop of the oldest in %s by what it has not acknowledged [C-6.4]', async (name, send) => {
-    const key = await stack.addKey();
-    const vhost = await VhostCaller.of(stack, key.id);
-    const { slow, watcher } = await consumeWithoutReading(key, name);
-    const batchChars = LARGE_BATCH * LARGE_PAYLOAD_CHARS;
-    for (let chars = 0; chars < 1.1 * QUEUE_BYTES; chars += batchChars) await send(vhost);
-    const { messageCount } = await watcher.channel.checkQueue(slow.queue);
-    expect(messageCount).toBeGreaterThan((0.9 * QUEUE_BYTES) / LARGE_PAYLOAD_CHARS);
-    expect(messageCount).toBeLessThanOrEqual(QUEUE_BYTES / LARGE_PAYLOAD_CHARS);
-    expect(slow.received).toBe(0);
-    leave(slow, watcher);
-  });
+  ])(
+    'does not prevent drops of the oldest messages in %s with its unacknowledged ones [C-6.4]',
+    async (name, send) => {
+      const key = await stack.addKey();
+      const vhost = await VhostCaller.of(stack, key.id);
+      const { slow, watcher } = await consumeWithoutReading(key, name);
+      const batchChars = LARGE_BATCH * LARGE_PAYLOAD_CHARS;
+      for (let chars = 0; chars < 1.1 * QUEUE_BYTES; chars += batchChars) await send(vhost);
+      const { messageCount } = await watcher.channel.checkQueue(slow.queue);
+      expect(messageCount).toBeGreaterThan((0.9 * QUEUE_BYTES) / LARGE_PAYLOAD_CHARS);
+      expect(messageCount).toBeLessThanOrEqual(QUEUE_BYTES / LARGE_PAYLOAD_CHARS);
+      expect(slow.received).toBe(0);
+      leave(slow, watcher);
+    },
+  );
 });
 
 async function fill(vhost: VhostCaller, messages: number): Promise<void> {
   for (let sent = 0; sent < messages; sent += BATCH) await vhost.events('alarm', BATCH, PAYLOAD_CHARS);
 }
 
-/** Drops the clients' sockets: one that does not read hears no goodbye. */
+/** Drops the clients' sockets, because a client that does not read never sees a close. */
 function leave(...clients: { connection: ChannelModel }[]): void {
   for (const { connection } of clients) streamOf(connection).destroy();
 }

@@ -1,4 +1,4 @@
-/** Two clients that take each other's place over and over leave nothing behind: no session, no link, no socket. */
+/** Two clients that take each other's place repeatedly leave no session, no link and no socket. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Closable, openDevice, openPartner } from '../support/closable.ts';
 import { Device } from '../support/device.ts';
@@ -6,7 +6,7 @@ import { heldConnections } from '../support/sockets.ts';
 import { eventually, type RunningBridge, TestStack } from '../support/stack.ts';
 
 const TAKEOVERS = 40;
-/** What is not needed any more is gone after that. */
+/** Everything that is no longer needed has ended after that time. */
 const GONE_WITHIN_MS = 1_000;
 
 describe('forty mutual take-overs', () => {
@@ -27,12 +27,12 @@ describe('forty mutual take-overs', () => {
     return Number(line.exec(await response.text())?.[1] ?? 0);
   };
 
-  /** HTTP connections that were kept alive count too: only growth tells. */
+  /** Kept-alive HTTP connections count too, so only growth matters. */
   const expectNothingLeft = async (before: number, live: number) => {
     await eventually(() => heldConnections(edgePort) <= before + live || undefined, GONE_WITHIN_MS);
   };
 
-  it('of one device leave its one live session and no connection behind [C-3.6]', async () => {
+  it('of one device leave its one live session and no other connection [C-3.6]', async () => {
     const plant = await stack.addPlant();
     const before = heldConnections(edgePort);
     let newest: Closable | undefined;
@@ -48,7 +48,7 @@ describe('forty mutual take-overs', () => {
     await expectNothingLeft(before, 0);
   });
 
-  it('of two devices that both come back of themselves leave none behind when they stop [C-3.6]', async () => {
+  it('of two devices that both reconnect by themselves leave no connection when they stop [C-3.6]', async () => {
     const plant = await stack.addPlant();
     const before = heldConnections(edgePort);
     const devices = [await Device.start(stack, plant.gateway), await Device.start(stack, plant.gateway)];
@@ -59,7 +59,7 @@ describe('forty mutual take-overs', () => {
     await eventually(async () => (await links('mqtt')) === 0 || undefined, GONE_WITHIN_MS);
   });
 
-  it('of a bridge that boots anew forty times leave no connection of a partner behind (rule 8)', async () => {
+  it('of a bridge that reboots forty times leave no connection of a partner (rule 8)', async () => {
     const plant = await stack.addPlant();
     const key = await stack.addKey();
     const before = heldConnections(edgePort);

@@ -1,11 +1,14 @@
-/** While the edge is away its clients are told to try again, never that they are unwelcome, and they come back. */
+/**
+ * While the edge is unavailable, clients are asked to retry, never refused as unauthorized, and they
+ * reconnect.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Device } from '../support/device.ts';
 import { ProxiedBridge } from '../support/proxied-bridge.ts';
 import { openConnection, ReturningPartner } from '../support/returning-partner.ts';
 import { eventually, TestStack } from '../support/stack.ts';
 
-describe('an edge that is away', () => {
+describe('an edge that is unavailable', () => {
   let stack: TestStack;
   let bridge: ProxiedBridge;
 
@@ -42,7 +45,7 @@ describe('an edge that is away', () => {
     await partner.stop();
   });
 
-  it('answers devices with CONNACK 3, and takes them back [C-3.6]', async () => {
+  it('answers devices with CONNACK 3, and accepts them later [C-3.6]', async () => {
     const device = await Device.start(stack, stack.credentials.gateway, { port: bridge.ports.mqtts });
     await eventually(() => device.listening || undefined);
     edgeGoesAway();
@@ -53,7 +56,7 @@ describe('an edge that is away', () => {
     await device.stop();
   });
 
-  it('does not lose the simulated gateway', async () => {
+  it('does not end the simulated gateway', async () => {
     const { gateway: identity } = stack.credentials;
     const gateway = await stack.gateway(identity, () => true, bridge.ports.mqtts);
     try {

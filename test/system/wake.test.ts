@@ -1,4 +1,7 @@
-/** A Site with a heavy journal wakes within the memory that the platform gives it, and takes its next message [rule 9]. */
+/**
+ * A Site with a heavy journal wakes within the platform's memory limit, and accepts its next message [rule
+ * 9].
+ */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { siteOf } from '../../tools/objects.ts';
@@ -27,7 +30,7 @@ describe('a site with a heavy journal', () => {
     await site.fillJournal({ deviceId: plant.gateway.id, ...filling });
   };
 
-  /** A plant connects, tells one reading, which is stored, and is read. */
+  /** A plant connects, reports one reading, which is stored, and is read. */
   const report = async (plant: SeededPlant, gridPowerKw: number) => {
     const gateway = await stack.gateway(plant.gateway);
     await gateway.publishTelemetry({ gridPowerKw });
@@ -36,11 +39,15 @@ describe('a site with a heavy journal', () => {
     await gateway.stop();
   };
 
-  /** How many MiB the edge's process grew at most while a plant came back, told one reading and was read. */
+  /**
+   * The peak growth of the edge's process, in MiB, while a plant reconnected, reported one reading and was
+   * read.
+   */
   const growthAtWake = async (plant: SeededPlant): Promise<number> => {
-    // Every object has left memory, and its data is what stood.
+    // Every object has left memory, and only stored data remains.
     await stack.killEdge();
-    // A plant without a past first: what any connection costs an edge that has just begun is not the journal's.
+    // A plant without history goes first, so that the cost of a first connection is not attributed to the
+    // journal.
     await report(await stack.addPlant(), 1);
 
     const pid = stack.edge.pid();

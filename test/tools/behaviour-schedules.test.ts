@@ -1,4 +1,7 @@
-/** A schedule on the whole stack: over AMQPS to the simulated plant, through an edge that dies, to its end [C-7.9]. */
+/**
+ * A schedule on the whole stack: over AMQPS to the simulated plant, through a crash of the edge, to its end
+ * [C-7.9].
+ */
 import { randomUUID } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
 import type { ScheduleSummary } from '../../protocol/schedule.ts';
@@ -9,7 +12,7 @@ import { eventually } from '../support/stack.ts';
 
 const open: Partner[] = [];
 afterEach(async () => {
-  // The one whose edge has died is closed already.
+  // The client of the crashed edge is closed already.
   await Promise.allSettled(open.splice(0).map((partner) => partner.close()));
   await cleanUp();
 });
@@ -24,14 +27,14 @@ async function schedules(stack: Stack): Promise<ScheduleSummary[]> {
   return (await readSite<{ schedules: ScheduleSummary[] }>(stack, 'schedules')).schedules;
 }
 
-/** The grid power that the plant told last; undefined while the edge is away. */
+/** The grid power that the plant last reported; undefined while the edge is unavailable. */
 async function gridPowerKw(stack: Stack): Promise<number | null | undefined> {
   type Latest = { payload: { gridPowerKw: number | null } };
   const latest = await readSite<Latest>(stack, 'telemetry/latest').catch(() => undefined);
   return latest?.payload.gridPowerKw;
 }
 
-it('is taken, followed, goes on behind a dead edge, and ends when it is cancelled', async () => {
+it('a schedule is accepted, followed, continues without the edge, and ends when it is cancelled', async () => {
   const { described: stack } = await start(newFolder());
   const [plant] = stack.plants;
   const partner = await connect(stack);

@@ -1,4 +1,7 @@
-/** The simulated plant's switches and the table of docs/simulator.md, each as a partner sees it, on one stack that goes on. */
+/**
+ * The simulated plant's switches and the table of docs/simulator.md, as a partner sees them, on one running
+ * stack.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -27,16 +30,13 @@ afterAll(async () => {
 
 interface Sent {
   correlationId: string;
-  /** What came of it so far, acknowledgement and executions: the status, and why. */
+  /** The results so far, acknowledgement and executions: the status and its reason. */
   outcomes(): string[];
 }
 
 async function behave(word: string): Promise<void> {
   const told = run('simulator.ts', folder, {}, [word]);
-  expect([await told.ended, told.output()]).toEqual([
-    0,
-    expect.stringContaining(`the simulated plant is ${word}`),
-  ]);
+  expect([await told.ended, told.output()]).toEqual([0, expect.stringContaining(`to ${word}.`)]);
 }
 
 async function send(key: string, payload: object | string): Promise<Sent> {
@@ -90,19 +90,19 @@ const setpoint = (lastsSeconds: number) => ({
 });
 
 describe('the simulated plant', () => {
-  it('that is silent is there, and sends neither readings nor acknowledgements', async () => {
+  it('in mode silent is online, and sends neither readings nor acknowledgements', async () => {
     const first = await send('command.site-setpoint', setpoint(1));
     const second = await send('command.device', charge(20));
     expect([...first.outcomes(), ...second.outcomes()]).toEqual(['ACCEPTED', 'ACCEPTED']);
     expect(await batteryPowerKw()).toBeNull();
   });
 
-  it('that is offline is not there: commands wait for it', async () => {
+  it('in mode offline is disconnected: commands wait for it', async () => {
     await behave('offline');
     await expectOutcome(await send('command.site-setpoint', setpoint(2)), 'QUEUED');
   });
 
-  it('that is slow does what it is told, and says so later', async () => {
+  it('in mode slow executes commands, and acknowledges late', async () => {
     await behave('slow');
     const sent = await send('command.device', charge(15));
     await eventually(async () => (await batteryPowerKw()) === 15);
@@ -110,7 +110,7 @@ describe('the simulated plant', () => {
     await expectOutcome(sent, 'COMPLETED');
   });
 
-  it('that is faulty reports a fault until it is not, and fails what it is told all the same', async () => {
+  it('in mode faulty reports a fault until the mode ends, and answers commands with a failure', async () => {
     const sinceMs = performance.now();
     await behave('faulty');
     await expectAlarm('DEVICE_FAULT', 'RAISED', sinceMs);
@@ -120,7 +120,7 @@ describe('the simulated plant', () => {
     await expectAlarm('DEVICE_FAULT', 'CLEARED', sinceMs);
   });
 
-  it('that is short delivers a part of what it is told, and deviates from a setpoint to its end [C-7.8]', async () => {
+  it('in mode short delivers a part of the target, and its setpoint ends as DEVIATED [C-7.8]', async () => {
     await behave('short');
     await expectOutcome(await send('command.device', charge(20)), 'COMPLETED');
     await eventually(async () => (await batteryPowerKw()) === 12);
@@ -134,7 +134,7 @@ describe('the simulated plant', () => {
     expect(verdict?.payload).toMatchObject({ actualValueKw: 12, deviationKw: -8 });
   });
 
-  it('that is taken away leaves its place, and comes back', async () => {
+  it('in mode off disconnects, and its commands wait until it is on again', async () => {
     await behave('off');
     const waiting = await send('command.device', charge(10));
     expect(waiting.outcomes()).toEqual(['QUEUED']);
@@ -142,7 +142,7 @@ describe('the simulated plant', () => {
     await expectOutcome(waiting, 'COMPLETED');
   });
 
-  it('is told by hand, and what becomes of it is shown to its end', async () => {
+  it('executes an order sent by hand, whose events are printed to the end', async () => {
     await behave('on');
     const stop = { commands: [{ deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_STOP' }] };
     const sent = run('send.ts', folder, {}, ['command.device', JSON.stringify(stop)]);
@@ -153,14 +153,14 @@ describe('the simulated plant', () => {
     expect(unsigned.output()).toMatch(/REJECTED.*signature missing/);
   });
 
-  it('stays as it is at a word that it does not know', async () => {
+  it('keeps its mode when the requested one is unknown', async () => {
     const told = run('simulator.ts', folder, {}, ['quick']);
     expect(await told.ended).toBe(1);
-    expect(told.output()).toMatch(/^the simulated plant must be one of off, on, .*, not "quick"\n$/);
+    expect(told.output()).toMatch(/^the behaviour must be one of off, on, .*, not "quick"\n$/);
   });
 });
 
-/** The rows of `To see X, send Y`: outcome, plant, and the orders that are sent. */
+/** The rows of `To see X, send Y`: outcome, plant, and the orders to send. */
 const ROWS = DOCUMENT.split('## To see X, send Y')[1]
   ?.split('What takes longer')[0]
   ?.split('\n')

@@ -1,4 +1,4 @@
-/** `npm start` and `npm run demo` as a stranger runs them, but for the ports. */
+/** `npm start` and `npm run demo` as a new user runs them, except for the ports. */
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -21,14 +21,14 @@ import { eventually } from '../support/stack.ts';
 
 afterEach(cleanUp);
 
-/** A setpoint gives way to one of HIGH priority, and comes back when that has had its time [C-7.7]. */
+/** A HIGH setpoint displaces the setpoint, which returns when the HIGH one ends [C-7.7]. */
 const DISPLACED = /grid at 20.* grid at 5.* verdict +COMPLETED: 5 of 5 kW.* grid at 20/s;
 
 async function modeOf(described: Stack): Promise<string> {
   return (await readSite<{ operatingMode: string }>(described, 'config')).operatingMode;
 }
 
-/** As a partner does; returns when the plant is in it. */
+/** Orders a mode as a partner does; returns when the plant is in it. */
 async function changeMode(described: Stack, mode: string): Promise<void> {
   const partner = await partnerOf(described);
   await partner.publish('mode', described.plants[0]?.id ?? '', { mode });
@@ -37,13 +37,13 @@ async function changeMode(described: Stack, mode: string): Promise<void> {
 }
 
 describe('npm start', () => {
-  it('brings up a stack that the demo holds on and that explains signatures, and takes all of it down at a signal', async () => {
+  it('starts a stack that accepts the demo and explains signatures, and stops all of it on a signal', async () => {
     const folder = newFolder();
     const { stack, described } = await start(folder);
     const demo = run('demo.ts', folder);
     expect(await demo.ended, demo.output()).toBe(0);
     expect(demo.output()).toMatch(DISPLACED);
-    expect(demo.output()).toContain('The main loop holds.');
+    expect(demo.output()).toContain('Demo passed.');
     const admin = await AdminClient.enter(described.baseUrl, described.admin, 'Acme Admin');
     const organization = await admin.call('GET', `/organizations/${described.organization.id}`);
     expect(organization).toMatchObject({ settings: { signatureHints: true } });
@@ -60,7 +60,7 @@ describe('npm start', () => {
     await expectGone(edge, bridge, simulator);
   }, 120_000);
 
-  it('starts again on what it kept when it was killed, what a partner has changed too [C-7.7], and nothing of the killed one runs on', async () => {
+  it('starts again after a kill with its data, including changes by a partner [C-7.7], and no process of the killed stack survives', async () => {
     const folder = newFolder();
     const first = await start(folder);
     expect(await modeOf(first.described)).toBe('STANDARD');
@@ -77,7 +77,7 @@ describe('npm start', () => {
   }, 120_000);
 
   it.each(['SITEWIRE_HTTP_PORT', 'SITEWIRE_MQTTS_PORT'])(
-    'says which port is taken and what to do, and starts nothing (%s)',
+    'names the taken port and the remedy, and starts nothing (%s)',
     async (name) => {
       const server = createServer().listen(0, '127.0.0.1');
       await once(server, 'listening');
@@ -87,7 +87,7 @@ describe('npm start', () => {
       expect(await stack.ended).toBe(1);
       server.close();
       expect(stack.output()).toBe(
-        `Sitewire cannot start: port ${port} is taken: stop what listens there, or choose another with ${name}\n`,
+        `Sitewire cannot start: port ${port} is in use: stop the program that listens on it, or set ${name} to another port\n`,
       );
       expect(existsSync(join(folder, 'edge'))).toBe(false);
     },
@@ -109,7 +109,7 @@ describe('npm start', () => {
       'fast',
       'must be one of off, on, offline, silent, slow, faulty, short, not "fast"',
     ],
-  ])('refuses what %s cannot be', async (name, value, reason) => {
+  ])('refuses an invalid %s', async (name, value, reason) => {
     const stack = run('dev.ts', newFolder(), { [name]: value });
     expect(await stack.ended).toBe(1);
     expect(stack.output()).toBe(`Sitewire cannot start: ${name} ${reason}\n`);
@@ -118,20 +118,20 @@ describe('npm start', () => {
   it.each([
     ['{"bridgeSecret": "8a0f', 'not JSON'],
     ['{"bridgeSecret": 5}', 'bridgeSecret: Invalid input: expected string, received number'],
-  ])('says in a sentence that its credentials are broken: %s', async (text, reason) => {
+  ])('reports broken credentials in one sentence: %s', async (text, reason) => {
     const folder = newFolder();
     const file = join(folder, 'credentials.json');
     writeFileSync(file, text);
     const stack = run('dev.ts', folder);
     expect(await stack.ended).toBe(1);
     expect(stack.output()).toBe(
-      `Sitewire cannot start: ${file} is broken (${reason}): mend it, or remove ${folder} to begin anew\n`,
+      `Sitewire cannot start: ${file} is invalid (${reason}): fix it, or delete ${folder} to start with a new stack\n`,
     );
   });
 });
 
 describe('npm run demo', () => {
-  it('says what to do when there is no stack', async () => {
+  it('prints the remedy when there is no stack', async () => {
     const demo = run('demo.ts', newFolder());
     expect(await demo.ended).toBe(1);
     expect(demo.output()).toContain('npm start');

@@ -1,4 +1,4 @@
-/** docs/amqp.md and docs/mqtt.md say what schemas, examples and limits say, and leave nothing of them out. */
+/** docs/amqp.md and docs/mqtt.md agree with schemas, examples and limits, and omit none of them. */
 import { createHmac } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,7 +18,7 @@ const texts = Object.fromEntries(FILLED.map((name) => [name, readFileSync(join(D
 const all = Object.values(texts).join('\n');
 
 describe.each(FILLED)('docs/%s', (name) => {
-  it('is what `npm run docs` writes', () => {
+  it('equals the output of `npm run docs`', () => {
     expect(fill(texts[name] ?? '')).toBe(texts[name]);
   });
 });
@@ -27,7 +27,7 @@ describe('the links of the documentation', () => {
   const pages = ['README.md', 'CONTRIBUTING.md', ...readdirSync(DOCS).map((name) => `docs/${name}`)];
 
   it.each(pages.filter((page) => page.endsWith('.md')))(
-    'of %s lead to files and headings that are there',
+    'of %s lead to existing files and headings',
     (page) => {
       const text = readFileSync(join(ROOT, page), 'utf8');
       const links = [...text.matchAll(/\]\(\s*([^)\s]*)\)/g)].map(([, link = '']) => link);
@@ -42,7 +42,7 @@ describe('the links of the documentation', () => {
   );
 });
 
-describe('both of them', () => {
+describe('docs/amqp.md and docs/mqtt.md together', () => {
   it('have a table of fields for each schema', () => {
     const shown = [...all.matchAll(/<!-- fields: (\w+) -->/g)].map(([, schema]) => schema);
     expect(shown.sort()).toEqual(Object.keys(SCHEMAS).sort());
@@ -62,15 +62,15 @@ describe('both of them', () => {
 });
 
 describe('docs/mqtt.md', () => {
-  it('spells out what the example of telemetry signs [C-3.7]', () => {
+  it('spells out the text that the example of telemetry signs [C-3.7]', () => {
     const { deviceId, hmacSecret } = vectors();
     const [line] = new RegExp(`^${deviceId}\\|.*$`, 'm').exec(texts['mqtt.md'] ?? '') ?? [''];
     expect(createHmac('sha256', hmacSecret).update(line).digest('hex')).toBe(SAYS.DeviceTelemetry.sig);
   });
 });
 
-describe('filling', () => {
-  it('keeps what a person wrote of a field, adds fields that are new and drops those that are gone', () => {
+describe('the generator of field tables', () => {
+  it("keeps a field's hand-written description, adds new fields and removes old ones", () => {
     const filled = fill(
       '<!-- fields: Emergency -->\n|a|b|c|d|\n|-|-|-|-|\n| `reason` | x | yes | why |\n| `old` | | | |\n',
     );
@@ -79,7 +79,7 @@ describe('filling', () => {
     expect(filled).not.toContain('old');
   });
 
-  it('puts limits in words, with the setting that changes them', () => {
+  it('describes limits in words, with the setting that changes them', () => {
     const names = ['confirmMs', 'queueBytes', 'queueMessages', 'publishesPerSecond'];
     const filled = fill(
       `<!-- limits -->\n|a|b|c|\n|-|-|-|\n${names.map((name) => `| | | \`${name}\` |\n`).join('')}`,
@@ -97,12 +97,12 @@ describe('filling', () => {
     '<!-- example: None -->\n```json\n```',
     '<!-- fields: None -->\n',
     '<!-- limits -->\n||\n||\n| | | `none` |\n',
-  ])('knows no %j', (text) => {
-    expect(() => fill(text)).toThrow(/^no (example|schema|limit)/);
+  ])('rejects the unknown %j', (text) => {
+    expect(() => fill(text)).toThrow(/^unknown (example|schema|limit)/);
   });
 });
 
-/** Headings as links name them. */
+/** Converts headings to their link names. */
 function headingsOf(text: string): string[] {
   return [...text.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
     title

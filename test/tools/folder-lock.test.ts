@@ -1,4 +1,4 @@
-/** One stack per data folder: who has it, who is refused, and what becomes of a holder that ends or hangs. */
+/** One stack per data folder: the lock's holder, the refusal of others, and a holder that ends or hangs. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -12,7 +12,7 @@ afterEach(() => {
   for (const holder of holders.splice(0)) holder.kill('SIGKILL');
 });
 
-/** A process that takes the folder and, when told so, is busy for a while. */
+/** A process that takes the folder and, on request, is busy for a while. */
 async function hold(folder: string): Promise<ChildProcess> {
   const source = `
     const { lockFolder } = await import(${JSON.stringify(LOCK)});
@@ -32,7 +32,7 @@ async function hold(folder: string): Promise<ChildProcess> {
 }
 
 describe('a folder', () => {
-  it('is had by whoever took it, and by nobody before and after', async () => {
+  it('is held by its taker only, from the take to the release', async () => {
     const folder = randomUUID();
     expect(await holderOf(folder)).toBeUndefined();
     const holder = await hold(folder);
@@ -44,17 +44,17 @@ describe('a folder', () => {
     expect(await holderOf(folder)).toBe(process.pid);
   });
 
-  it('is refused to a second one, which is told the first, though that is busy for seconds', async () => {
+  it('is refused to a second process, which learns the first one, though that is busy for seconds', async () => {
     const folder = randomUUID();
     const holder = await hold(folder);
     holder.send(2_000);
     await once(holder, 'message');
     await expect(lockFolder(folder)).rejects.toThrow(
-      `a stack is running on ${folder} (process ${holder.pid}): stop it, or choose another SITEWIRE_DATA_DIR`,
+      `a stack is running on ${folder} (process ${holder.pid}): stop it, or set SITEWIRE_DATA_DIR to another folder`,
     );
   });
 
-  it('is taken once a holder that does not answer has gone', async () => {
+  it('is taken over once an unresponsive holder has ended', async () => {
     const folder = randomUUID();
     const holder = await hold(folder);
     holder.kill('SIGSTOP');
@@ -65,12 +65,12 @@ describe('a folder', () => {
     expect(await holderOf(folder)).toBe(process.pid);
   });
 
-  it('is refused when its holder does not answer at all', async () => {
+  it('is refused while its holder does not answer at all', async () => {
     const folder = randomUUID();
     const holder = await hold(folder);
     holder.kill('SIGSTOP');
     await expect(lockFolder(folder, 500)).rejects.toThrow(
-      `a stack is running on ${folder} (it does not answer): stop it, or choose another SITEWIRE_DATA_DIR`,
+      `a stack is running on ${folder} (it does not answer): stop it, or set SITEWIRE_DATA_DIR to another folder`,
     );
   });
 });

@@ -1,4 +1,7 @@
-/** The simulated gateway before a stock broker: which commands it does, how often, and what it answers. */
+/**
+ * The simulated gateway against a stock broker: which commands it executes, how often, and its
+ * acknowledgements.
+ */
 import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -87,14 +90,14 @@ async function tell(command: object): Promise<void> {
   });
 }
 
-/** What it answered to one command, as soon as that is so many words. */
+/** The acknowledgements of one command, once the given number has arrived. */
 async function answersTo(cmdId: string, count: number): Promise<string[]> {
   const answers = () => acks.filter((ack) => ack.cmdId === cmdId).map(({ status }) => status);
   return await eventually(() => (answers().length >= count ? answers() : undefined));
 }
 
 describe('the simulated gateway', () => {
-  it('does a command, and says so signed', async () => {
+  it('executes a command, and acknowledges it with a signature', async () => {
     const cmdId = randomUUID();
     await tell(signed(cmdId));
     expect(await answersTo(cmdId, 3)).toEqual(['RECEIVED', 'IN_PROGRESS', 'COMPLETED']);
@@ -104,7 +107,7 @@ describe('the simulated gateway', () => {
     }
   });
 
-  it('answers a command that comes twice twice, and does it once', async () => {
+  it('acknowledges a repeated command again, and executes it once', async () => {
     const [cmdId, next] = [randomUUID(), randomUUID()];
     await tell(signed(cmdId));
     await tell(signed(cmdId));
@@ -115,7 +118,7 @@ describe('the simulated gateway', () => {
     expect(done).toHaveLength(2);
   });
 
-  it('says that it failed where it does not obey, each time it is told', async () => {
+  it('acknowledges a command that it does not obey as failed, each time it receives it', async () => {
     const cmdId = randomUUID();
     await tell(signed(cmdId, 'DANCE'));
     await tell(signed(cmdId, 'DANCE'));
@@ -125,10 +128,13 @@ describe('the simulated gateway', () => {
 
   const LONG_AGO = Date.now() - 2 * LIMIT.timestampToleranceMs;
   it.each([
-    ['signed for something else', (cmdId: string) => ({ ...signed(cmdId), payload: { targetSignedKw: 21 } })],
+    [
+      'signed for another payload',
+      (cmdId: string) => ({ ...signed(cmdId), payload: { targetSignedKw: 21 } }),
+    ],
     ['signed long ago', (cmdId: string) => signed(cmdId, 'SITE_SETPOINT', LONG_AGO)],
     ['not signed', (cmdId: string) => ({ ...signed(cmdId), sig: '' })],
-  ])('neither does nor answers what is %s', async (_name, made) => {
+  ])('neither executes nor acknowledges a command that is %s', async (_name, made) => {
     const [cmdId, next] = [randomUUID(), randomUUID()];
     await tell(made(cmdId));
     await tell(signed(next));

@@ -1,4 +1,6 @@
-/** How a stack of `npm start` ends, and what the next one finds: no process and no file of an earlier one is in its way. */
+/**
+ * The end of a stack of `npm start`, and the next start: no process or file of an earlier stack blocks it.
+ */
 import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -29,12 +31,12 @@ async function portsOfItsOwn(): Promise<Record<string, string>> {
 }
 
 describe('a stack that was killed', () => {
-  it('whole, by a kill -9 of everything, is not in the way of the next start on the same ports', async () => {
+  it('entirely, by kill -9 of every process, does not block the next start on the same ports', async () => {
     const folder = newFolder();
     const ports = await portsOfItsOwn();
     const { described } = await start(folder, ports);
     const { stack, edge } = described.pids;
-    // The edge first, and then its successor lives when the stack goes.
+    // The edge first, whose successor survives when the stack ends.
     process.kill(edge ?? 0, 'SIGKILL');
     await eventually(() => runtimesOf(folder).some((pid) => pid !== edge));
     for (const pid of [...childrenOf(stack), stack]) process.kill(pid, 'SIGKILL');
@@ -44,12 +46,12 @@ describe('a stack that was killed', () => {
     expect(runtimesOf(folder)).toEqual([second.pids.edge]);
   }, 120_000);
 
-  it('is cleared without its stack.json and with everything but the runtime gone', async () => {
+  it('is cleaned up without its stack.json when only the runtime is left', async () => {
     const folder = newFolder();
     const ports = await portsOfItsOwn();
     const { described } = await start(folder, ports);
     const { stack, edge } = described.pids;
-    // In one breath: neither does the stack start another watchdog, nor does a watchdog see the stack go.
+    // Both at once: the stack cannot start another watchdog, and the watchdog cannot see the stack end.
     const helpers = childrenOf(stack).filter((pid) => pid !== edge);
     for (const pid of [...helpers, stack]) process.kill(pid, 'SIGKILL');
     rmSync(join(folder, 'stack.json'));
@@ -60,11 +62,11 @@ describe('a stack that was killed', () => {
     expect(runtimesOf(folder)).toEqual([second.pids.edge]);
   }, 120_000);
 
-  it('leaves no runtime behind, killed before it was ready', async () => {
+  it('before it was ready leaves no runtime', async () => {
     const folder = newFolder();
     const stack = run('dev.ts', folder);
     const pid = stack.process.pid ?? 0;
-    // Its runtime has answered by then: it would run on.
+    // Its runtime has answered by then, so it would survive.
     await eventually(
       () => childrenOf(pid).some((child) => commandOf(child).includes('bridge/index.ts')),
       30_000,
@@ -77,9 +79,9 @@ describe('a stack that was killed', () => {
   }, 120_000);
 });
 
-describe('a stack that is told to end', () => {
+describe('a stack that receives an end signal', () => {
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
-    'ends whole when npm alone gets %s, and takes stack.json away',
+    'ends completely when only npm gets %s, and deletes stack.json',
     async (signal) => {
       const folder = newFolder();
       const { stack: npm, described } = await untilReady(runNpmStart(folder), folder);
@@ -92,10 +94,10 @@ describe('a stack that is told to end', () => {
     120_000,
   );
 
-  it('ends whole when its terminal is closed', async () => {
+  it('ends completely when its terminal is closed', async () => {
     const folder = newFolder();
     const { stack: npm, described } = await untilReady(runNpmStart(folder), folder);
-    // What the kernel does when a terminal goes: all of its foreground group is told.
+    // The kernel signals the whole foreground group when a terminal closes.
     process.kill(-(npm.process.pid ?? 0), 'SIGHUP');
     const { stack, edge, bridge, simulator } = described.pids;
     await expectGone(stack, edge, bridge, simulator);
@@ -104,7 +106,7 @@ describe('a stack that is told to end', () => {
 });
 
 describe('a stack that runs', () => {
-  it('has its folder alone: of two starts at once one is refused', async () => {
+  it('holds its folder exclusively: of two simultaneous starts one is refused', async () => {
     const folder = newFolder();
     const both = [run('dev.ts', folder), run('dev.ts', folder)];
     const isRefused = (output: string) => output.includes(`a stack is running on ${folder} (`);
@@ -115,12 +117,12 @@ describe('a stack that runs', () => {
     await eventually(() => other?.output().includes('Sitewire is ready'), 30_000);
   }, 120_000);
 
-  it('goes on when its file cannot be written, and writes it once it can', async () => {
+  it('continues when its file cannot be written, and writes it once it can', async () => {
     const folder = newFolder();
     const inTheWay = join(folder, 'stack.json.new');
     mkdirSync(inTheWay);
     const stack = run('dev.ts', folder);
-    await eventually(() => stack.output().includes('stack.json is not written'), 30_000);
+    await eventually(() => stack.output().includes('cannot write stack.json'), 30_000);
     expect(isAlive(stack.process.pid ?? 0)).toBe(true);
     rmdirSync(inTheWay);
     await eventually(() => existsSync(join(folder, 'stack.json')));

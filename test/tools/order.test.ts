@@ -1,4 +1,4 @@
-/** What a person sends by hand: keys and moments. */
+/** Orders that a person sends by hand: routing keys and times. */
 import { describe, expect, it } from 'vitest';
 import { readOrder } from '../../tools/order.ts';
 
@@ -14,7 +14,7 @@ describe('an order', () => {
     expect(readOrder(key, '{}', NOON_MS)).toEqual({ family, word, payload: {} });
   });
 
-  it('has moments by what lies between them and now, however deep, and other words as they are', () => {
+  it('has times computed from their offset to now, at any depth, and other words unchanged', () => {
     const text =
       '{"validFrom":"now","deep":[{"validUntil":"now+8s","from":"now-30s"}],"reason":"now or never"}';
     expect(readOrder('command.mode', text, NOON_MS).payload).toEqual({
@@ -25,9 +25,9 @@ describe('an order', () => {
   });
 
   it.each([
-    ['event.telemetry', '{}', /is not such as command.device/],
-    ['command', '{}', /is not such as command.device/],
-    ['command.mode', '5', /no JSON object/],
+    ['event.telemetry', '{}', /; for example command.device/],
+    ['command', '{}', /; for example command.device/],
+    ['command.mode', '5', /must be a JSON object/],
     ['command.mode', '{', /JSON/],
   ])('is not %s %s', (key, text, reason) => {
     expect(() => readOrder(key, text, NOON_MS)).toThrow(reason);

@@ -1,4 +1,4 @@
-/** What a start waits for: a plant that listens and is read, through whatever the edge answers meanwhile. */
+/** A start waits for a plant that listens and whose readings arrive, whatever the edge answers meanwhile. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -14,7 +14,7 @@ afterEach(() => {
   server?.close();
 });
 
-/** An edge that gives these answers in turn, and the last for good. */
+/** An edge that gives these answers in turn, and then repeats the last. */
 async function edgeThatAnswers(answers: Answer[]): Promise<{ edgeUrl: string; left: Answer[] }> {
   const left = [...answers];
   server = createServer((_request, response) => {
@@ -33,17 +33,17 @@ function plantOf(edgeUrl: string) {
 describe('the readiness of a stack', () => {
   it.each<[string, Answer]>([
     ['503', { status: 503, body: '{"code":"SERVICE_UNAVAILABLE"}' }],
-    ['nothing but the end of the connection', 'none'],
-    ['what is no JSON', { status: 200, body: 'Bad gateway' }],
+    ['by closing the connection', 'none'],
+    ['invalid JSON', { status: 200, body: 'Bad gateway' }],
     ['null', { status: 200, body: 'null' }],
-    ['values that are no longer true', { status: 200, body: '{"payload":{"dataQuality":"STALE"}}' }],
-  ])('waits on while the edge answers %s', async (_name, answer) => {
+    ['stale values', { status: 200, body: '{"payload":{"dataQuality":"STALE"}}' }],
+  ])('is awaited while the edge answers %s', async (_name, answer) => {
     const { edgeUrl, left } = await edgeThatAnswers([answer, answer, GOOD]);
     await untilOnline(plantOf(edgeUrl), () => {});
     expect(left).toEqual([GOOD]);
   });
 
-  it('waits for the gateway to listen, and for nothing else where it sends no readings', async () => {
+  it('requires only that the gateway listens where it sends no readings', async () => {
     const { edgeUrl, left } = await edgeThatAnswers(['none', GOOD]);
     let asked = 0;
     const isListening = () => ++asked === 3;

@@ -1,4 +1,6 @@
-/** What the simulated plant does by itself, out of contact: by its schedules, and where they have nothing, its fallback. */
+/**
+ * The simulated plant without contact: it follows its schedules, and its fallback where they have no slot.
+ */
 import { describe, expect, it } from 'vitest';
 import { type Alone, alone, obey } from '../../tools/simulator/orders.ts';
 import { initialState, NO_ORDERS, type PlantLimits, type PlantOrders } from '../../tools/simulator/plant.ts';
@@ -49,27 +51,27 @@ const FALLBACK = { mode: 'STANDARD', afterSeconds: 60, action: 'STOP', setpointK
 const at = (orders: PlantOrders, minutes: number, silentMs = 0, before?: Alone): Alone =>
   alone(before, orders, { ...initialState(START), atMs: START + minutes * MINUTE }, silentMs);
 
-/** The power of each of those minutes; null: a mode, undefined: as it was told. */
+/** The power in each of those minutes; null: a mode, undefined: as commanded. */
 const powers = (orders: PlantOrders, ...minutes: number[]) =>
   minutes.map((minute) => {
     const doing = at(orders, minute);
     return doing && (doing.orders.setpoint?.targetKw ?? null);
   });
 
-describe('a plant that nobody reaches', () => {
-  it('follows its schedule slot by slot, and behind it does as it was told [C-7.9]', () => {
+describe('a plant that is out of contact', () => {
+  it('follows its schedule slot by slot, and afterwards its last command [C-7.9]', () => {
     const orders = told(scheduled('a', 1, [5, -3, null]), ['BESS_CHARGE', { targets: [{ deviceId: 'B' }] }]);
     expect(powers(orders, -1, 0, 0.99, 1, 2, 3)).toEqual([undefined, 5, 5, -3, null, undefined]);
     expect(at(orders, 0)?.orders.setpoint?.untilMs).toBe(START + MINUTE);
   });
 
-  it('of two schedules follows the one with the higher sequence, whichever it was told first [C-7.9]', () => {
+  it('with two schedules follows the one with the higher sequence, whichever it received first [C-7.9]', () => {
     const [older, newer] = [scheduled('a', 1, [1, 2, 3]), scheduled('b', 2, [12], 1)];
     for (const orders of [told(older, newer), told(newer, older)])
       expect(powers(orders, 0, 1, 2)).toEqual([1, 12, 3]);
   });
 
-  it('forgets one that is cancelled, and takes a cancel of one that it does not know [C-7.9]', () => {
+  it('deletes a cancelled schedule, and accepts a cancel of an unknown one [C-7.9]', () => {
     const cancel = (scheduleId: string): [string, Record<string, unknown>] => [
       'SCHEDULE_CANCEL',
       { scheduleId },
@@ -79,7 +81,7 @@ describe('a plant that nobody reaches', () => {
     expect(powers(told(...both, cancel('c')), 0)).toEqual([2]);
   });
 
-  it('keeps its schedules through an emergency, and follows none while that holds [C-7.7]', () => {
+  it('keeps its schedules through an emergency, and follows none while it is active [C-7.7]', () => {
     const stopped = told(scheduled('a', 1, [5, 6]), ['EMERGENCY_STOP', { type: 'STOP' }]);
     expect(powers(stopped, 0)).toEqual([undefined]);
     const later = obey(
@@ -94,7 +96,7 @@ describe('a plant that nobody reaches', () => {
     expect(powers(later ?? NO_ORDERS, 1)).toEqual([6]);
   });
 
-  it('goes on with a HIGH setpoint to its end, and leaves a NORMAL one for the slot [C-7.7]', () => {
+  it('continues a HIGH setpoint to its end, and replaces a NORMAL one with the slot [C-7.7]', () => {
     const validUntil = new Date(START + MINUTE).toISOString();
     const setpoint = (priority: string): [string, Record<string, unknown>] => [
       'SITE_SETPOINT',
@@ -105,24 +107,24 @@ describe('a plant that nobody reaches', () => {
     expect(powers(told(plan, setpoint('NORMAL')), 0, 1)).toEqual([5, 6]);
   });
 
-  it('engages its fallback only where no slot is due, and leaves it for one that is [C-2.3]', () => {
+  it('engages its fallback only where no slot is due, and ends it when one is [C-2.3]', () => {
     const orders = told(['CONFIG_SET', { fallback: FALLBACK }], scheduled('a', 1, [5], 2));
     expect(at(orders, 0, 59_999)).toBeUndefined();
     const engaged = at(orders, 1, 60_000);
     expect(engaged).toMatchObject({ isFallback: true, orders: { held: { batteryKw: 0 } } });
-    // What it began it goes on with: it is not engaged anew at each look.
+    // An engaged fallback continues: it does not engage again at each check.
     expect(at(orders, 1.5, 90_000, engaged)).toBe(engaged);
     expect(at(orders, 2, 120_000, engaged)).toMatchObject({ isFallback: false });
     expect(at(orders, 3, 180_000)).toMatchObject({ isFallback: true });
   });
 
-  it('cannot read a schedule that says nothing, and answers FAILED by that', () => {
+  it('cannot read an empty schedule, and answers FAILED', () => {
     const state = initialState(START);
     const nothing = { action: 'SCHEDULE_SET', payload: { scheduleId: 'a' } };
     expect(obey(NO_ORDERS, nothing, { limits: LIMITS, state, share: 1 })).toBeUndefined();
   });
 
-  it('keeps no schedule that is over [rule 9]', () => {
+  it('keeps no schedule that has ended [rule 9]', () => {
     const state = { ...initialState(START), atMs: START + 10 * MINUTE };
     const [action, payload] = scheduled('b', 2, [1], 10);
     const next = obey(told(scheduled('a', 1, [1])), { action, payload }, { limits: LIMITS, state, share: 1 });

@@ -1,4 +1,4 @@
-/** The simulated plant: a day of it within its limits, and what it makes of the commands that it is told. */
+/** The simulated plant: a day within its limits, and its response to commands. */
 import { describe, expect, it } from 'vitest';
 import { fallBack, obey, type ToldPlant } from '../../tools/simulator/orders.ts';
 import {
@@ -29,7 +29,7 @@ const AT_NOON: ToldPlant = {
 const MIDNIGHT = Date.UTC(2026, 5, 21);
 const HOUR = 3_600_000;
 const STEP_MS = 10_000;
-/** What one step moves the state of charge at full power. */
+/** The change of the state of charge in one step at full power. */
 const STEP_PERCENT = ((LIMITS.batteryPowerKw * STEP_MS) / HOUR / LIMITS.batteryCapacityKwh) * 100;
 
 /** Each step from one hour of the day to another. */
@@ -41,7 +41,7 @@ function run(orders: PlantOrders, fromHour: number, toHour: number): PlantState[
   return states.slice(1);
 }
 
-/** What became of these commands, told to a plant that works and stands as it does at noon. */
+/** The result of these commands, sent to a running plant in its state at noon. */
 function told(...actions: [string, Record<string, unknown>][]): PlantOrders | undefined {
   let orders: PlantOrders | undefined = NO_ORDERS;
   for (const [action, payload] of actions) orders = orders && obey(orders, { action, payload }, AT_NOON);
@@ -53,7 +53,7 @@ function toBattery(powerKw: number): Record<string, unknown> {
 }
 
 describe('the simulated plant', () => {
-  it('produces nothing at night and most about noon', () => {
+  it('produces nothing at night and most around noon', () => {
     const powers = run(NO_ORDERS, 0, 24);
     const pvAt = (hour: number) =>
       powers.find((state) => state.atMs >= MIDNIGHT + hour * HOUR)?.pvPowerKw ?? -1;
@@ -67,7 +67,7 @@ describe('the simulated plant', () => {
   it.each([
     ['charging', 500],
     ['discharging', -500],
-  ])('keeps battery and grid within their limits, %s beyond them all day', (_name, batteryKw) => {
+  ])('keeps battery and grid within their limits, with %s beyond them all day', (_name, batteryKw) => {
     for (const state of run({ ...NO_ORDERS, batteryKw }, 0, 24)) {
       expect(Math.abs(state.batteryPowerKw)).toBeLessThanOrEqual(LIMITS.batteryPowerKw);
       expect(state.socPercent).toBeGreaterThanOrEqual(LIMITS.minSocPercent - STEP_PERCENT);
@@ -102,7 +102,7 @@ describe('the simulated plant', () => {
     for (const state of states) expect(state.gridPowerKw).toBeCloseTo(20, 9);
   });
 
-  it('follows it with less PV where the battery cannot take all, and only there', () => {
+  it('curtails PV to follow a target only where the battery cannot take everything', () => {
     const states = run(told(['SITE_SETPOINT', { targetSignedKw: 20 }]) ?? NO_ORDERS, 12, 13);
     const free = run(NO_ORDERS, 12, 13);
     const reduced = states.filter((state, index) => (free[index]?.pvPowerKw ?? 0) - state.pvPowerKw > 1e-9);
@@ -116,7 +116,7 @@ describe('the simulated plant', () => {
   });
 
   it.each([40, -40])(
-    'follows a target of %s kW no further than its grid connection allows',
+    'follows a target of %s kW only as far as its grid connection allows',
     (targetSignedKw) => {
       const orders = told(['SITE_SETPOINT', { targetSignedKw }]) ?? NO_ORDERS;
       const narrow = { ...LIMITS, maxImportKw: 30, maxExportKw: 30 };
@@ -126,26 +126,26 @@ describe('the simulated plant', () => {
   );
 });
 
-describe('what the simulated plant was told', () => {
-  it('becomes the power of its battery', () => {
+describe('a command to the simulated plant', () => {
+  it('sets the power of its battery', () => {
     expect(told(['BESS_CHARGE', toBattery(12.5)])?.batteryKw).toBe(12.5);
     expect(told(['BESS_DISCHARGE', toBattery(12.5)])?.batteryKw).toBe(-12.5);
     expect(told(['BESS_CHARGE', toBattery(12.5)], ['BESS_STOP', toBattery(0)])?.batteryKw).toBe(0);
   });
 
-  it('is not obeyed where it knows no such action, or has no power to hold', () => {
+  it('is not obeyed with an unknown action, or without a target power', () => {
     expect(told(['DANCE', {}])).toBeUndefined();
     expect(told(['SITE_SETPOINT', { type: 'POWER', targetValueKw: 20 }])).toBeUndefined();
   });
 
-  it('is a part of it where the plant falls short', () => {
+  it('is obeyed in part when the plant falls short', () => {
     const short = { ...AT_NOON, share: 0.5 };
     const setpoint = { action: 'SITE_SETPOINT', payload: { targetSignedKw: -8 } };
     expect(obey(NO_ORDERS, setpoint, short)?.setpoint?.targetKw).toBe(-4);
     expect(obey(NO_ORDERS, { action: 'BESS_CHARGE', payload: toBattery(30) }, short)?.batteryKw).toBe(15);
   });
 
-  it('is a setpoint until its validUntil, and from then on what it did without one [C-7.7]', () => {
+  it('that is a setpoint applies until its validUntil, and then the previous command applies again [C-7.7]', () => {
     const validUntil = new Date(MIDNIGHT + HOUR / 2).toISOString();
     const before: [string, Record<string, unknown>] = ['BESS_DISCHARGE', toBattery(12.5)];
     const orders = told(before, ['SITE_SETPOINT', { targetSignedKw: 20, validUntil }]) ?? NO_ORDERS;
@@ -159,7 +159,7 @@ describe('what the simulated plant was told', () => {
     }
   });
 
-  it('is the latest of two setpoints, and nothing of the one before [C-7.7]', () => {
+  it('that is a second setpoint replaces the first one completely [C-7.7]', () => {
     const validUntil = new Date(MIDNIGHT + HOUR / 2).toISOString();
     const before = { targetSignedKw: 20, includeConsumption: false, maxRampKwPerMinute: 1 };
     const replaced = told(['SITE_SETPOINT', before], ['SITE_SETPOINT', { targetSignedKw: 5, validUntil }]);
@@ -167,14 +167,14 @@ describe('what the simulated plant was told', () => {
     expect(replaced?.setpoint?.untilMs).toBe(MIDNIGHT + HOUR / 2);
   });
 
-  it('is the mean power of an energy quantum [C-7.8]', () => {
+  it('with an energy quantum sets its mean power [C-7.8]', () => {
     const quantum = { type: 'ENERGY', targetValueKwh: 5, intervalMinutes: 15, targetSignedKw: 20 };
     const states = run(told(['SITE_SETPOINT', quantum]) ?? NO_ORDERS, 1, 1.25);
     const [first, last] = [states[0], states.at(-1)] as [PlantState, PlantState];
     expect(last.importRegisterKwh - first.importRegisterKwh).toBeCloseTo(5, 6);
   });
 
-  it('is the power of battery, PV and chargers alone where consumption does not count [C-7.8]', () => {
+  it('that excludes consumption sets the total power of battery, PV and chargers [C-7.8]', () => {
     const payload = { targetSignedKw: -15, includeConsumption: false };
     const states = run(told(['SITE_SETPOINT', payload]) ?? NO_ORDERS, 8, 11);
     for (const { batteryPowerKw, evPowerKw, pvPowerKw } of states) {
@@ -184,7 +184,7 @@ describe('what the simulated plant was told', () => {
     expect(new Set(states.map(({ gridPowerKw }) => gridPowerKw.toFixed(1))).size).toBeGreaterThan(10);
   });
 
-  it.each(['STANDARD', 'MAX_EXPORT'])('holds no setpoint once it is a mode (%s) [C-7.7]', (mode) => {
+  it.each(['STANDARD', 'MAX_EXPORT'])('that changes the mode (%s) ends the setpoint [C-7.7]', (mode) => {
     const charge: [string, Record<string, unknown>] = ['BESS_CHARGE', toBattery(5)];
     const validUntil = new Date(MIDNIGHT + HOUR).toISOString();
     for (const payload of [{ targetSignedKw: 20 }, { targetSignedKw: 20, validUntil }]) {
@@ -193,12 +193,12 @@ describe('what the simulated plant was told', () => {
     }
   });
 
-  it('is the setpoint that comes after a mode', () => {
+  it('that is a setpoint applies after a mode change', () => {
     const setpoint: [string, Record<string, unknown>] = ['SITE_SETPOINT', { targetSignedKw: 20 }];
     expect(told(['MODE_CHANGE', { mode: 'STANDARD' }], setpoint)).toEqual(told(setpoint));
   });
 
-  it('is the latest of setpoint and battery command', () => {
+  it('to the battery replaces an earlier setpoint', () => {
     const charge: [string, Record<string, unknown>] = ['BESS_CHARGE', toBattery(5)];
     const orders = told(['SITE_SETPOINT', { targetSignedKw: 20 }], charge) ?? NO_ORDERS;
     for (const state of run(orders, 0, 1)) expect(state.batteryPowerKw).toBe(5);
@@ -209,7 +209,7 @@ describe('a setpoint with a ramp', () => {
   const RAMP = { maxRampKwPerMinute: 6 };
   const STEP_KW = (RAMP.maxRampKwPerMinute * STEP_MS) / 60_000;
 
-  /** The powers that the setpoint holds, from where the plant stood, each step of twelve minutes. */
+  /** The powers of the setpoint, from the plant's current power, in steps of twelve minutes. */
   function ramped(payload: { targetSignedKw: number; includeConsumption: boolean }): number[] {
     const state = run(NO_ORDERS, 1, 1).at(-1) as PlantState;
     const command = { action: 'SITE_SETPOINT', payload: { ...payload, ...RAMP } };
@@ -238,7 +238,7 @@ describe('a setpoint with a ramp', () => {
     },
   );
 
-  it('goes on from where an earlier one had come', () => {
+  it('continues from the power that an earlier one had reached', () => {
     const first = { action: 'SITE_SETPOINT', payload: { targetSignedKw: 30, ...RAMP } };
     const second = { action: 'SITE_SETPOINT', payload: { targetSignedKw: -30, ...RAMP } };
     const begin = run(NO_ORDERS, 1, 1).at(-1) as PlantState;
@@ -250,35 +250,35 @@ describe('a setpoint with a ramp', () => {
     expect(later.gridPowerKw).toBeCloseTo(begin.gridPowerKw + 3, 9);
   });
 
-  it('goes there at once without one', () => {
+  it('takes effect at once when it has no rate', () => {
     const [first] = run(told(['SITE_SETPOINT', { targetSignedKw: 30 }]) ?? NO_ORDERS, 1, 1);
     expect(first?.gridPowerKw).toBeCloseTo(30, 9);
   });
 });
 
 describe('the simulated plant in an emergency', () => {
-  it.each(['EMERGENCY_STOP', 'EMERGENCY_HOLD'])('obeys nothing but a mode after %s [C-7.7]', (action) => {
+  it.each(['EMERGENCY_STOP', 'EMERGENCY_HOLD'])('obeys only a mode after %s [C-7.7]', (action) => {
     expect(told([action, {}], ['BESS_CHARGE', toBattery(5)])).toBeUndefined();
     expect(told([action, {}], ['SITE_SETPOINT', { targetSignedKw: 5, priority: 'HIGH' }])).toBeUndefined();
     const released = told([action, {}], ['MODE_CHANGE', { mode: 'STANDARD' }], ['BESS_CHARGE', toBattery(5)]);
     expect(released).toMatchObject({ held: null, batteryKw: 5 });
   });
 
-  it('is over with a mode, and with it a setpoint of that priority [C-7.7]', () => {
+  it('leaves it with a mode, which also ends a setpoint of that priority [C-7.7]', () => {
     const setpoint = { targetSignedKw: 5, priority: 'EMERGENCY' };
     const mode = { mode: 'STANDARD' };
     const orders = told(['EMERGENCY_STOP', {}], ['SITE_SETPOINT', setpoint], ['MODE_CHANGE', mode]);
     expect(orders).toEqual(NO_ORDERS);
   });
 
-  it('stops all at STOP', () => {
+  it('stops everything at STOP', () => {
     const stopped = told(['BESS_CHARGE', toBattery(12.5)], ['EMERGENCY_STOP', { type: 'STOP' }]);
     for (const state of run(stopped ?? NO_ORDERS, 12, 13)) {
       expect(state).toMatchObject({ batteryPowerKw: 0, pvPowerKw: 0, evPowerKw: 0 });
     }
   });
 
-  it('freezes at HOLD what battery, PV and chargers do', () => {
+  it('freezes battery, PV and chargers at HOLD', () => {
     const before: [string, Record<string, unknown>][] = [
       ['BESS_CHARGE', toBattery(12.5)],
       ['SITE_SETPOINT', { targetSignedKw: 20 }],
@@ -291,7 +291,7 @@ describe('the simulated plant in an emergency', () => {
     }
   });
 
-  it('cannot hold what the sun does not give', () => {
+  it('cannot hold PV power that the sun does not provide', () => {
     const held = told(['EMERGENCY_HOLD', { type: 'HOLD' }]) ?? NO_ORDERS;
     const powers = run(held, 14, 24).map((state) => state.pvPowerKw);
     expect(powers[0]).toBe(31);
@@ -301,16 +301,19 @@ describe('the simulated plant in an emergency', () => {
   it.each([
     ['EMERGENCY_STOP', 0, 0],
     ['EMERGENCY_HOLD', -7, 31],
-  ])('follows a setpoint of that priority after %s, and then goes back to it', (action, batteryKw, pvKw) => {
-    const validUntil = new Date(MIDNIGHT + 12.5 * HOUR).toISOString();
-    const setpoint = { targetSignedKw: 5, priority: 'EMERGENCY', validUntil };
-    const states = run(told([action, {}], ['SITE_SETPOINT', setpoint]) ?? NO_ORDERS, 12, 13);
-    for (const state of states) {
-      expect(state.pvPowerKw).toBe(pvKw);
-      if (state.atMs < Date.parse(validUntil)) expect(state.gridPowerKw).toBeCloseTo(5, 9);
-      else expect(state.batteryPowerKw).toBe(batteryKw);
-    }
-  });
+  ])(
+    'follows a setpoint of that priority after %s, and then returns to the emergency',
+    (action, batteryKw, pvKw) => {
+      const validUntil = new Date(MIDNIGHT + 12.5 * HOUR).toISOString();
+      const setpoint = { targetSignedKw: 5, priority: 'EMERGENCY', validUntil };
+      const states = run(told([action, {}], ['SITE_SETPOINT', setpoint]) ?? NO_ORDERS, 12, 13);
+      for (const state of states) {
+        expect(state.pvPowerKw).toBe(pvKw);
+        if (state.atMs < Date.parse(validUntil)) expect(state.gridPowerKw).toBeCloseTo(5, 9);
+        else expect(state.batteryPowerKw).toBe(batteryKw);
+      }
+    },
+  );
 });
 
 describe('the fallback of the simulated plant', () => {
@@ -319,30 +322,30 @@ describe('the fallback of the simulated plant', () => {
   const engaged = (changes: Partial<Fallback>) =>
     fallBack({ ...(doing ?? NO_ORDERS), fallback: { ...fallback, ...changes } }, AT_NOON.state);
 
-  it('is what CONFIG_SET says last, and a CONFIG_SET that cannot be read fails', () => {
+  it('is the one of the last CONFIG_SET, and an unreadable CONFIG_SET fails', () => {
     expect(doing).toMatchObject({ fallback, setpoint: { targetKw: 9 } });
     expect(told(['CONFIG_SET', { fallback }], ['CONFIG_SET', { fallback: null }])?.fallback).toBeNull();
     expect(told(['CONFIG_SET', { fallback: { action: 'DANCE' } }])).toBeUndefined();
   });
 
-  it('stays through an emergency, in which a CONFIG_SET passes', () => {
+  it('continues through an emergency, in which a CONFIG_SET is accepted', () => {
     expect(told(['CONFIG_SET', { fallback }], ['EMERGENCY_STOP', {}])?.fallback).toEqual(fallback);
     expect(told(['EMERGENCY_HOLD', {}], ['CONFIG_SET', { fallback }])).toMatchObject({ fallback, held: {} });
   });
 
   it.each<[string, Partial<Fallback>, Partial<PlantOrders>]>([
-    ['holds what it does', {}, { setpoint: null, held: { batteryKw: -7, pvKw: 31, evKw: 11 } }],
+    ['holds the current power', {}, { setpoint: null, held: { batteryKw: -7, pvKw: 31, evKw: 11 } }],
     ['stops', { action: 'STOP' }, { setpoint: null, held: { batteryKw: 0, pvKw: 0, evKw: 0 } }],
-    ['runs by its mode', { action: 'MODE' }, { setpoint: null, held: null }],
+    ['follows the mode of the plant', { action: 'MODE' }, { setpoint: null, held: null }],
   ])('%s [C-2.3]', (_what, changes, orders) => {
     expect(engaged(changes)).toMatchObject(orders);
   });
 
-  it('holds the power that was agreed [C-2.3]', () => {
+  it('holds the agreed power [C-2.3]', () => {
     expect(engaged({ setpointKw: -3 })).toMatchObject({ setpoint: { targetKw: -3 }, held: null });
   });
 
-  it('is nothing where none was agreed, and does not end an emergency', () => {
+  it('does nothing when none was agreed, and does not end an emergency', () => {
     expect(fallBack(NO_ORDERS, AT_NOON.state)).toBe(NO_ORDERS);
     const stopped = told(
       ['CONFIG_SET', { fallback: { ...fallback, action: 'MODE' } }],

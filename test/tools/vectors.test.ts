@@ -1,4 +1,7 @@
-/** The signature vectors that device makers and partners test against: what the platform itself reads and signs (spec: Device MQTT; [C-3.7], [C-7.2]). */
+/**
+ * The signature vectors that device makers and partners test against are those that the platform reads and
+ * signs (spec: Device MQTT; [C-3.7], [C-7.2]).
+ */
 import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -22,7 +25,7 @@ const sent = all.filter(({ topic }) => devicePublishTopic(deviceId, topic));
 const told = all.filter(({ topic }) => topic.endsWith('/commands'));
 
 describe('docs/signature-vectors.json', () => {
-  it('is what `npm run vectors` writes', () => {
+  it('equals the output of `npm run vectors`', () => {
     expect({ deviceId, hmacSecret, algorithm: 'HMAC-SHA256', vectors: all, envelopes }).toEqual(vectors());
   });
 
@@ -32,7 +35,7 @@ describe('docs/signature-vectors.json', () => {
   });
 
   it.each(all)(
-    '$name: both signatures are of the bytes that it says are signed',
+    '$name: both signatures match the listed signed bytes',
     ({ signed, signedHex, sigByText, sigByBytes }) => {
       const sign = (key: string | Buffer) =>
         createHmac('sha256', key).update(Buffer.from(signedHex, 'hex')).digest('hex');
@@ -42,7 +45,7 @@ describe('docs/signature-vectors.json', () => {
   );
 
   it.each(sent)(
-    '$name: the platform reads it so, and takes either signature [C-3.7]',
+    '$name: the platform reads the message, and accepts either signature [C-3.7]',
     ({ topic, message, signed, sigByText, sigByBytes }) => {
       const name = devicePublishTopic(deviceId, topic) ?? 'ack';
       const parsed = parseDeviceMessage(deviceId, name, message);
@@ -52,7 +55,7 @@ describe('docs/signature-vectors.json', () => {
     },
   );
 
-  it.each(told)('$name: what is signed is the payload as it travels', ({ message, signed }) => {
+  it.each(told)('$name: the signed payload is the payload as sent', ({ message, signed }) => {
     const members = sliceMembers(message);
     const payload = members.ok ? compact(members.value.get('payload') ?? '') : '';
     const { cmdId, ts, action } = JSON.parse(message) as { cmdId: string; ts: number; action: string };
@@ -60,7 +63,7 @@ describe('docs/signature-vectors.json', () => {
   });
 
   it.each(envelopes.vectors)(
-    'envelope: $name: the platform reads it so, and takes its signature [C-7.2]',
+    'envelope: $name: the platform reads it, and accepts its signature [C-7.2]',
     ({ message, signed, signedHex, signature }) => {
       const envelope = parseEnvelope(message);
       if (!envelope.ok) throw new Error(envelope.refusal);

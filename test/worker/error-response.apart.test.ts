@@ -1,28 +1,21 @@
-/** The error envelope wherever a request goes wrong: paths, methods, bugs (spec: Errors; [C-10]). */
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+/** The error envelope of every failure: unknown paths, wrong methods, bugs (spec: Errors; [C-10]). */
+import { vi } from 'vitest';
 import { Site } from '../../durable-objects/site.ts';
-import { expectError, send } from '../support/workerd/rest.ts';
-import { createKey, createOrganization, createPlant } from '../support/workerd/world.ts';
+import { send } from '../support/workerd/rest.ts';
+import { describe, expect, expectError, test } from '../support/workerd/worker-test.ts';
 
 const REQUEST_ID = 'x-request-id';
+const SITES = '/api/v1/vcp/sites';
 
-let key: string;
-let existing: string[];
-
-beforeAll(async () => {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  key = (await createKey(organization)).key;
-  const site = `/api/v1/vcp/sites/${plant.id}`;
-  existing = ['/api/v1/vcp/sites', `${site}/config`, `${site}/commands`, `${site}/telemetry/latest`];
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+/** The paths of the read surface that exist, for one plant. */
+const it = test
+  .extend('secret', async ({ newKey }) => (await newKey()).key)
+  .extend('existing', ({ plant: { id } }) => {
+    return [SITES, ...['config', 'commands', 'telemetry/latest'].map((name) => `${SITES}/${id}/${name}`)];
+  });
 
 describe('a path that does not exist', () => {
-  it('answers 404 NOT_FOUND to every method, one same body everywhere (spec: Errors)', async () => {
+  it('an unknown path answers every method with one same 404 NOT_FOUND (spec: Errors)', async () => {
     const paths = [
       '/',
       '/favicon.ico',
@@ -52,7 +45,7 @@ describe('a path that does not exist', () => {
     expect(bodies.size).toBe(1);
   });
 
-  it('is what doubled slashes and climbing segments lead to, on either side of the key (bad input: REST)', async () => {
+  it('doubled slashes and climbing segments get 404 (bad input: REST)', async ({ secret }) => {
     const paths = [
       '//',
       '//api/v1/vcp/sites',
@@ -66,11 +59,11 @@ describe('a path that does not exist', () => {
     ];
     for (const path of paths) {
       await expectError(await send(path), 404, 'NOT_FOUND');
-      await expectError(await send(path, { key }), 404, 'NOT_FOUND');
+      await expectError(await send(path, { key: secret }), 404, 'NOT_FOUND');
     }
   });
 
-  it('is 404 below the partner surface too, for who holds a key (spec: Errors)', async () => {
+  it('an unknown partner path is 404 to a client with a key (spec: Errors)', async ({ secret, existing }) => {
     const paths = [
       '/api/v1/vcp',
       '/api/v1/vcp/',
@@ -85,17 +78,17 @@ describe('a path that does not exist', () => {
       `${existing[1]}/x`,
       '/api/v1/vcp/Sites',
     ]) {
-      await expectError(await send(path, { key }), 404, 'NOT_FOUND');
+      await expectError(await send(path, { key: secret }), 404, 'NOT_FOUND');
     }
   });
 });
 
 describe('a method that a path does not have', () => {
-  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'])(
-    '%s answers 405 with the code BAD_REQUEST on every path that exists [C-10]',
-    async (method) => {
+  it.for(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'])(
+    '%s gets 405 with the code BAD_REQUEST on every path that exists [C-10]',
+    async (method, { secret, existing }) => {
       for (const path of existing) {
-        const response = await send(path, { method, key });
+        const response = await send(path, { method, key: secret });
         expect(response.headers.get('allow')).toBe('GET, HEAD');
         const body = await expectError(response, 405, 'BAD_REQUEST');
         expect(body.error).toBe('Method Not Allowed');
@@ -103,21 +96,21 @@ describe('a method that a path does not have', () => {
     },
   );
 
-  it('asks for the key first (spec: REST partner surface)', async () => {
+  it('a wrong method without a key gets 401 (spec: REST partner surface)', async ({ existing }) => {
     for (const path of existing) {
       await expectError(await send(path, { method: 'DELETE' }), 401, 'UNAUTHORIZED');
     }
   });
 
-  it('does not include HEAD, which is GET without its body (spec: Endpoints)', async () => {
+  it('HEAD is answered like GET, without the body (spec: Endpoints)', async ({ secret, existing }) => {
     for (const path of existing) {
-      const response = await send(path, { method: 'HEAD', key });
+      const response = await send(path, { method: 'HEAD', key: secret });
       expect([response.status, await response.text()]).toEqual([200, '']);
     }
   });
 });
 
-describe('a bug on our side', () => {
+describe('a bug of ours', () => {
   const SECRET = 'SQLITE_CONSTRAINT: secret detail at durable-objects/site.ts:42';
 
   function breakSite(method: 'readConfig' | 'readCommands' | 'readLatestTelemetry'): void {
@@ -127,15 +120,15 @@ describe('a bug on our side', () => {
     });
   }
 
-  it.each([
+  it.for([
     [1, 'readConfig'],
     [2, 'readCommands'],
     [3, 'readLatestTelemetry'],
   ] as const)(
-    'answers 500 with an envelope that says nothing more (path %i, %s throws) (spec: 500 INTERNAL_SERVER_ERROR)',
-    async (index, method) => {
+    'an exception gets 500 with an envelope without details (path %i, %s throws) (spec: 500 INTERNAL_SERVER_ERROR)',
+    async ([index, method], { secret, existing }) => {
       breakSite(method);
-      const response = await send(existing[index] ?? '', { key });
+      const response = await send(existing[index] ?? '', { key: secret });
       const text = await response.clone().text();
       const body = await expectError(response, 500, 'INTERNAL_SERVER_ERROR');
       expect(Object.keys(body).sort()).toEqual(['code', 'error', 'message', 'statusCode']);
@@ -144,39 +137,41 @@ describe('a bug on our side', () => {
     },
   );
 
-  it('is told to the log in full, under the request’s id (style: Errors)', async () => {
+  it('an exception is logged in full with the request id (style: Errors)', async ({ secret, existing }) => {
     breakSite('readConfig');
     const log = vi.spyOn(console, 'error').mockImplementation(() => {});
-    await send(existing[1] ?? '', { key });
+    await send(existing[1] ?? '', { key: secret });
     expect(log).toHaveBeenCalledWith(
       expect.any(String),
       expect.objectContaining({ requestId: expect.any(String), method: 'GET', path: existing[1] }),
     );
   });
 
-  it('is over with the request: the next one is answered (bad input: REST)', async () => {
+  it('the request after an exception is answered (bad input: REST)', async ({ secret, existing }) => {
     breakSite('readConfig');
-    await expectError(await send(existing[1] ?? '', { key }), 500, 'INTERNAL_SERVER_ERROR');
+    await expectError(await send(existing[1] ?? '', { key: secret }), 500, 'INTERNAL_SERVER_ERROR');
     vi.restoreAllMocks();
-    expect((await send(existing[1] ?? '', { key })).status).toBe(200);
+    expect((await send(existing[1] ?? '', { key: secret })).status).toBe(200);
   });
 });
 
 describe('the request id', () => {
-  it('is in a header of every success, another each time (style: Errors)', async () => {
-    const ids = await Promise.all([1, 2].map(async () => (await send(existing[0] ?? '', { key })).headers));
+  it('every success has a header with its own request id (style: Errors)', async ({ secret, existing }) => {
+    const ids = await Promise.all(
+      [1, 2].map(async () => (await send(existing[0] ?? '', { key: secret })).headers),
+    );
     expect(new Set(ids.map((headers) => headers.get(REQUEST_ID))).size).toBe(2);
     expect(ids[0]?.get(REQUEST_ID)).toMatch(/\S/);
   });
 
-  it('is in a header of every error as well (style: Errors)', async () => {
+  it('every error has a header with its request id (style: Errors)', async ({ secret, existing }) => {
     vi.spyOn(console, 'error').mockImplementation(() => {});
     vi.spyOn(Site.prototype, 'readConfig').mockRejectedValue(new Error('x'));
     const responses = [
       await send('/api/v1/unknown'),
       await send(existing[0] ?? ''),
-      await send(existing[0] ?? '', { method: 'POST', key }),
-      await send(existing[1] ?? '', { key }),
+      await send(existing[0] ?? '', { method: 'POST', key: secret }),
+      await send(existing[1] ?? '', { key: secret }),
     ];
     expect(responses.map((response) => [response.status, response.headers.has(REQUEST_ID)])).toEqual([
       [404, true],

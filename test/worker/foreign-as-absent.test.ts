@@ -1,50 +1,41 @@
 /**
- * What is another organization's answers as what is nowhere: each route with an id in its path, byte for byte [C-1.3],
- * [C-4.2]. Generated from ROUTES: a new route is in it by itself, a new kind of thing needs a line in `Things`.
+ * A foreign thing is answered like one that does not exist: every route with an id in its path, byte for byte
+ * [C-1.3], [C-4.2]. The cases come from ROUTES; a new kind of thing needs a line in `thingsOf`.
  */
 import { env } from 'cloudflare:workers';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { writeRegistry } from '../../durable-objects/registry/status-lane.ts';
 import { ERROR_STATUS } from '../../protocol/errors.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
 import { ROUTES } from '../../worker/app.ts';
 import type { AnyRoute } from '../../worker/route.ts';
-import { newTokenDevice, operate } from '../support/workerd/devices.ts';
-import { createTeamKey, postPlant, postSubDevice } from '../support/workerd/fleet.ts';
-import { bodyOf, createTeam, type Team } from '../support/workerd/people.ts';
+import { fireAlert } from '../support/workerd/alerts.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '../support/workerd/routes.ts';
+import type { Team } from '../support/workerd/team.ts';
+import { describe, expect, test } from '../support/workerd/worker-test.ts';
+import { randomEan } from '../support/workerd/world.ts';
 
-/** An id of each kind of thing, by the noun in front of it in paths; what hangs together belongs together. */
+/** An id of each kind of thing, by the noun before it in paths; the sub-device belongs to the plant. */
 type Things = Record<string, string>;
 
-/** One that nobody is logged in for answers by its signature: 401 (device-renewal.test.ts). */
 const WITH_IDS = ROUTES.filter((route) => nounsOf(route).length > 0);
-/** Bodies of routes that show none in the document. */
+/** Bodies of routes that have no example in the document. */
 const BODIES: Record<string, unknown> = {
   'POST /api/v1/partner/api-keys/{id}/test-connection': { key: 'sw_x' },
 };
-/** Of the answer itself, and of when it was given. */
+/** Headers that differ between two equal answers. */
 const OWN_HEADERS = ['x-request-id', 'date', 'ratelimit-remaining', 'ratelimit-reset'];
 
-let team: Team;
-let foreign: Team;
-let own: Things;
-let hidden: Things;
-let theirs: Things;
-
-beforeAll(async () => {
-  [team, foreign] = await Promise.all([createTeam(), createTeam()]);
-  [own, hidden, theirs] = await Promise.all([thingsOf(team), thingsOf(team), thingsOf(foreign)]);
-});
+const it = test
+  .extend('own', { scope: 'file' }, ({ team }) => thingsOf(team))
+  .extend('hidden', { scope: 'file' }, ({ team }) => thingsOf(team))
+  .extend('theirs', { scope: 'file' }, ({ other }) => thingsOf(other));
 
 async function thingsOf(owner: Team): Promise<Things> {
-  const ean = String(Math.floor(Math.random() * 1e9)).padStart(18, '8');
-  const { id: plant } = await postPlant(owner.operator, { eanCons: ean });
-  const { id: subDevice } = await postSubDevice(owner.operator, plant);
-  const { id: key } = await createTeamKey(owner, ['plants:read']);
-  const { id: device } = await newTokenDevice(owner, { plantId: plant });
-  const sent = await operate(owner.operator, device, 'commands', { action: 'REBOOT' });
-  const { cmdId } = await bodyOf<{ cmdId: string }>(sent, 202);
+  const ean = randomEan();
+  const { id: plant } = await owner.newPlant({ eanCons: ean });
+  const { id: subDevice } = await owner.newSubDevice(plant);
+  const { id: key } = await owner.newKey(['plants:read']);
+  const { id: device } = await owner.newTokenDevice({ plantId: plant });
+  const { cmdId } = await owner.command(device);
   return {
     organizations: owner.id,
     members: owner.viewer.id,
@@ -55,32 +46,21 @@ async function thingsOf(owner: Team): Promise<Things> {
     'api-keys': key,
     devices: device,
     telemetry: device,
-    alerts: await newAlert(owner.id, plant),
+    alerts: await fireAlert(owner.id, { plantId: plant }),
     commands: cmdId,
     ean,
   };
 }
 
-/** One that fired, as a Site tells of it. */
-async function newAlert(organizationId: string, plantId: string): Promise<string> {
-  const id = crypto.randomUUID();
-  const seen = { firstSeenAtMs: Date.now(), lastSeenAtMs: Date.now(), count: 1 };
-  const about = { ruleId: crypto.randomUUID(), plantId, deviceId: null, value: 9, threshold: 10 };
-  const what = { type: 'THRESHOLD', severity: 'WARNING', message: 'nearly empty' } as const;
-  await writeRegistry(env.DB, [
-    { kind: 'alert-begun', entry: { id, organizationId, ...about, ...what, ...seen } },
-  ]);
-  return id;
-}
-
-/** Who gets furthest: a session of an ORG_ADMIN, and a key with the route's scope; both where the route takes both. */
-async function entrancesOf({ who }: AnyRoute, allowedPlantIds?: string[]): Promise<Record<string, string>[]> {
+/** The strongest credentials: an ORG_ADMIN's session, and a key with the route's scope. */
+async function entrancesOf(team: Team, { who }: AnyRoute, allowedPlantIds?: string[]) {
   const scope: ApiKeyScope | undefined = 'scope' in who ? who.scope : undefined;
   const options = allowedPlantIds ? { allowedPlantIds } : {};
-  const byKey = scope ? [{ 'x-api-key': (await createTeamKey(team, [scope], options)).key }] : [];
+  const byKey: Record<string, string>[] = scope
+    ? [{ 'x-api-key': (await team.newKey([scope], options)).key }]
+    : [];
   if (allowedPlantIds || who.door === 'api-key') return byKey;
-  const session = { authorization: `Bearer ${team.orgAdmin.accessToken}`, 'x-org-id': team.id };
-  return [session, ...byKey];
+  return [{ authorization: `Bearer ${team.orgAdmin.accessToken}`, 'x-org-id': team.id }, ...byKey];
 }
 
 interface Seen {
@@ -90,24 +70,25 @@ interface Seen {
 }
 
 async function look(route: AnyRoute, ids: Things, headers: Record<string, string>): Promise<Seen> {
-  // The document's own example is a body that is right: what follows is about the id.
+  // The document's example is a valid body, so that the answer depends on the id.
   const body = route.examples?.body ?? BODIES[nameOf(route)];
   const response = await callRoute(route, pathWith(route, ids), headers, body);
   const kept = [...response.headers].filter(([name]) => !OWN_HEADERS.includes(name));
   return { status: response.status, text: await response.text(), headers: kept };
 }
 
-/** For each place of an id in the path: ids that are right up to there, theirs there, and absent there. */
-function stepsOf(route: AnyRoute, from: Things): { noun: string; foreign: Things; absent: Things }[] {
+/** For each id in the path: that id foreign, and that id absent; all other ids are the organization's own. */
+function stepsOf(route: AnyRoute, own: Things, from: Things) {
   return nounsOf(route).map((noun) => {
-    const absent = { ...own, [noun]: crypto.randomUUID() };
-    return { noun, foreign: { ...own, [noun]: from[noun] ?? '' }, absent };
+    const absent: Things = { ...own, [noun]: crypto.randomUUID() };
+    const foreign: Things = { ...own, [noun]: from[noun] ?? '' };
+    return { noun, foreign, absent };
   });
 }
 
 function expectAbsent({ who }: AnyRoute, { status, text }: Seen): void {
   const { code } = JSON.parse(text) as { code: keyof typeof ERROR_STATUS };
-  // Where nobody has to be anybody, what is absent answers as one who proves nothing.
+  // A public route answers an absent id like a bad signature (device-renewal.test.ts).
   if (who.door === 'public') {
     expect([status, code]).toEqual([401, 'UNAUTHORIZED']);
     return;
@@ -116,7 +97,7 @@ function expectAbsent({ who }: AnyRoute, { status, text }: Seen): void {
   expect(ERROR_STATUS[code]).toBe(404);
 }
 
-/** What the organization has and who is in it, as rows. */
+/** The rows of an organization: what it has, and who is in it. */
 async function rowsOf({ id }: Team): Promise<unknown[]> {
   const ofPlants =
     'SELECT s.* FROM sub_devices s JOIN plants p ON p.id = s.plant_id WHERE p.organization_id = ?';
@@ -130,19 +111,21 @@ async function rowsOf({ id }: Team): Promise<unknown[]> {
   return results.map((result) => result.results);
 }
 
-it('has a foreign one of each kind of thing that paths name [C-1.3]', () => {
+const named = (routes: readonly AnyRoute[]) => routes.map((route) => [nameOf(route), route] as const);
+
+it('the suite has a foreign thing of each kind that paths name [C-1.3]', ({ own }) => {
   const nouns = new Set(WITH_IDS.flatMap(nounsOf));
   expect([...nouns].filter((noun) => !own[noun])).toEqual([]);
   expect(nouns.size).toBeGreaterThan(5);
 });
 
 describe(`${WITH_IDS.length} routes with an id`, () => {
-  it.each(WITH_IDS.map((route) => [nameOf(route), route] as const))(
-    '%s answers what is another organization’s as what is nowhere [C-1.3]',
-    async (_name, route) => {
-      const before = await rowsOf(foreign);
-      for (const headers of await entrancesOf(route)) {
-        for (const step of stepsOf(route, theirs)) {
+  it.for(named(WITH_IDS))(
+    '%s answers a foreign id like an absent one [C-1.3]',
+    async ([_name, route], { team, other, own, theirs }) => {
+      const before = await rowsOf(other);
+      for (const headers of await entrancesOf(team, route)) {
+        for (const step of stepsOf(route, own, theirs)) {
           const absent = await look(route, step.absent, headers);
           expectAbsent(route, absent);
           const seen = await look(route, step.foreign, headers);
@@ -151,54 +134,53 @@ describe(`${WITH_IDS.length} routes with an id`, () => {
         const whole = await look(route, theirs, headers);
         expectAbsent(route, whole);
       }
-      expect(await rowsOf(foreign)).toEqual(before);
+      expect(await rowsOf(other)).toEqual(before);
     },
   );
 
-  it.each(
-    WITH_IDS.filter(({ who, path }) => 'scope' in who && who.scope && /\/(plants|sites)\//.test(path)).map(
-      (route) => [nameOf(route), route] as const,
-    ),
-  )('%s answers a plant outside a key’s plants as what is nowhere [C-4.2]', async (_name, route) => {
-    const [headers = {}] = await entrancesOf(route, [own.plants ?? '']);
-    const absent = await look(
-      route,
-      { ...own, plants: crypto.randomUUID(), sites: crypto.randomUUID() },
-      headers,
-    );
-    expectAbsent(route, absent);
-    const before = await rowsOf(team);
-    for (const plants of [hidden.plants ?? '', theirs.plants ?? '']) {
-      expect(await look(route, { ...own, plants, sites: plants }, headers)).toEqual(absent);
-    }
-    expect(await rowsOf(team)).toEqual(before);
-  });
+  const ofPlants = WITH_IDS.filter(
+    ({ who, path }) => 'scope' in who && who.scope && /\/(plants|sites)\//.test(path),
+  );
+  it.for(named(ofPlants))(
+    '%s answers a plant outside a key’s plants like an absent one [C-4.2]',
+    async ([_name, route], { team, own, hidden, theirs }) => {
+      const [headers = {}] = await entrancesOf(team, route, [own.plants ?? '']);
+      const nowhere = { ...own, plants: crypto.randomUUID(), sites: crypto.randomUUID() };
+      const absent = await look(route, nowhere, headers);
+      expectAbsent(route, absent);
+      const before = await rowsOf(team);
+      for (const plants of [hidden.plants ?? '', theirs.plants ?? '']) {
+        expect(await look(route, { ...own, plants, sites: plants }, headers)).toEqual(absent);
+      }
+      expect(await rowsOf(team)).toEqual(before);
+    },
+  );
 });
 
 describe('the organization of a request', () => {
-  it.each(ROUTES.filter(({ who }) => who.door === 'member').map((route) => [nameOf(route), route] as const))(
-    '%s answers x-org-id of another as of none [C-1.3]',
-    async (_name, route) => {
+  it.for(named(ROUTES.filter(({ who }) => who.door === 'member')))(
+    '%s answers a foreign x-org-id like an absent one [C-1.3]',
+    async ([_name, route], { team, other, own }) => {
       const session = { authorization: `Bearer ${team.orgAdmin.accessToken}` };
       const absent = await look(route, own, { ...session, 'x-org-id': crypto.randomUUID() });
       expect([absent.status, absent.text]).toEqual([
         403,
         expect.stringContaining('"ORG_MEMBERSHIP_REQUIRED"'),
       ]);
-      for (const id of [foreign.id, foreign.id.toUpperCase(), foreign.slug, 'x']) {
+      for (const id of [other.id, other.id.toUpperCase(), other.slug, 'x']) {
         expect(await look(route, own, { ...session, 'x-org-id': id })).toEqual(absent);
       }
     },
   );
 
-  it('is all that a list tells of: nothing of another is named in any [C-1.3]', async () => {
+  it('no list shows anything of another organization [C-1.3]', async ({ team, other, own, theirs }) => {
     const lists = ROUTES.filter((route) => route.method === 'GET' && nounsOf(route).length === 0);
-    const secrets = [...Object.values(theirs), foreign.slug, foreign.orgAdmin.id, foreign.orgAdmin.email];
+    const secrets = [...Object.values(theirs), other.slug, other.orgAdmin.id, other.orgAdmin.email];
     for (const route of lists.filter(({ who }) => who.door !== 'public')) {
-      for (const headers of await entrancesOf(route)) {
+      for (const headers of await entrancesOf(team, route)) {
         const { status, text } = await look(route, own, headers);
-        const told = secrets.filter((secret) => text.includes(secret));
-        expect([nameOf(route), status, told]).toEqual([nameOf(route), 200, []]);
+        const leaked = secrets.filter((secret) => text.includes(secret));
+        expect([nameOf(route), status, leaked]).toEqual([nameOf(route), 200, []]);
       }
     }
   });

@@ -1,112 +1,116 @@
-/** What the clock clears away each minute, and what it leaves [C-1.1], [C-1.4], [C-8.4]. */
+/** What housekeeping deletes each minute, and what it keeps [C-1.1], [C-1.4], [C-8.4]. */
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { keepHouse } from '../../worker/lifecycle/housekeeping.ts';
 import { countAttempt } from '../../worker/registry/login-failures.ts';
-import { PASSWORD, Person } from '../support/workerd/people.ts';
+import { PASSWORD, Person, uniqueEmail } from '../support/workerd/people.ts';
 import { changeRegistry, changeSettings } from '../support/workerd/registry-changes.ts';
 import { RegistryRows } from '../support/workerd/registry-rows.ts';
+import { describe, expect, test } from '../support/workerd/worker-test.ts';
 
 const DAY_MS = 86_400_000;
 const WINDOW_MS = 15 * 60_000;
 const SESSION_MS = 30 * DAY_MS;
-/** A round takes so many of them. */
+/** How many rows of a kind one round deletes. */
 const EVENTS_PER_ROUND = 90;
 
 const NOW_MS = Date.UTC(2026, 5, 1);
-let rows: RegistryRows;
 
-beforeEach(async () => {
-  rows = await RegistryRows.create();
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+/** `ids` lists what is left of a table for the organization: the events' names, the alerts' ids. */
+class House {
+  readonly rows: RegistryRows;
 
-/** Of those that a test has added. */
-async function eventsOf(organizationId: string): Promise<string[]> {
-  const { results } = await env.DB.prepare(
-    `SELECT event FROM audit_events WHERE organization_id = ? AND event IN ('kept', 'old') ORDER BY event`,
-  )
-    .bind(organizationId)
-    .all<{ event: string }>();
-  return results.map(({ event }) => event);
+  constructor(rows: RegistryRows) {
+    this.rows = rows;
+  }
+
+  async keepFor(days: number): Promise<void> {
+    await changeRegistry(this.rows.organization, changeSettings({ auditRetentionDays: days }));
+  }
+
+  async addEvent(event: string, ageMs: number): Promise<void> {
+    await this.rows.insert('audit_events', {
+      organization_id: this.rows.organization.id,
+      event,
+      created_at_ms: NOW_MS - ageMs,
+    });
+  }
+
+  async addAlert(status: string, resolvedAgeMs: number | null): Promise<string> {
+    const resolvedAtMs = resolvedAgeMs === null ? null : NOW_MS - resolvedAgeMs;
+    return String((await this.rows.insert('alerts', { status, resolved_at_ms: resolvedAtMs })).id);
+  }
+
+  /** The events that the test added. */
+  events(): Promise<unknown[]> {
+    return this.#left(
+      `SELECT event FROM audit_events WHERE event IN ('kept', 'old') AND organization_id = ?`,
+    );
+  }
+
+  alerts(): Promise<unknown[]> {
+    return this.#left('SELECT id FROM alerts WHERE organization_id = ? ORDER BY rowid');
+  }
+
+  async #left(sql: string): Promise<unknown[]> {
+    const rows = await env.DB.prepare(sql).bind(this.rows.organization.id).raw();
+    return rows.flat();
+  }
 }
 
-async function keepFor(days: number): Promise<void> {
-  await changeRegistry(rows.organization, changeSettings({ auditRetentionDays: days }));
-}
-
-async function addEvent(event: string, ageMs: number): Promise<void> {
-  const createdAtMs = NOW_MS - ageMs;
-  await rows.insert('audit_events', {
-    organization_id: rows.organization.id,
-    event,
-    created_at_ms: createdAtMs,
-  });
-}
+const it = test.extend('house', async () => new House(await RegistryRows.create()));
 
 describe('audit events', () => {
-  it('are kept for as many days as the organization says [C-1.1]', async () => {
-    await keepFor(30);
-    await addEvent('kept', 30 * DAY_MS);
-    await addEvent('old', 30 * DAY_MS + 1);
+  it('audit events are kept for the organization’s number of days [C-1.1]', async ({ house }) => {
+    await house.keepFor(30);
+    await house.addEvent('kept', 30 * DAY_MS);
+    await house.addEvent('old', 30 * DAY_MS + 1);
     await keepHouse(env, NOW_MS);
-    expect(await eventsOf(rows.organization.id)).toEqual(['kept']);
+    expect(await house.events()).toEqual(['kept']);
   });
 
-  it('are kept for 400 days where it says nothing [C-1.1]', async () => {
-    await addEvent('kept', 400 * DAY_MS);
-    await addEvent('old', 400 * DAY_MS + 1);
+  it('audit events are kept for 400 days where the organization sets nothing [C-1.1]', async ({ house }) => {
+    await house.addEvent('kept', 400 * DAY_MS);
+    await house.addEvent('old', 400 * DAY_MS + 1);
     await keepHouse(env, NOW_MS);
-    expect(await eventsOf(rows.organization.id)).toEqual(['kept']);
+    expect(await house.events()).toEqual(['kept']);
   });
 
-  it('go in rounds, however many there are (rule 9)', async () => {
-    for (let count = 0; count <= EVENTS_PER_ROUND; count++) await addEvent('old', 500 * DAY_MS);
+  it('old audit events are deleted in rounds, however many there are (rule 9)', async ({ house }) => {
+    for (let count = 0; count <= EVENTS_PER_ROUND; count++) await house.addEvent('old', 500 * DAY_MS);
     await keepHouse(env, NOW_MS);
-    expect(await eventsOf(rows.organization.id)).toHaveLength(1);
+    expect(await house.events()).toHaveLength(1);
     await keepHouse(env, NOW_MS);
-    expect(await eventsOf(rows.organization.id)).toEqual([]);
+    expect(await house.events()).toEqual([]);
   });
 });
 
 describe('alerts', () => {
-  async function addAlert(status: string, resolvedAgeMs: number | null): Promise<string> {
-    const resolvedAtMs = resolvedAgeMs === null ? null : NOW_MS - resolvedAgeMs;
-    const { id } = await rows.insert('alerts', { status, resolved_at_ms: resolvedAtMs });
-    return String(id);
-  }
-
-  async function alertsLeft(): Promise<string[]> {
-    const { results } = await env.DB.prepare('SELECT id FROM alerts WHERE organization_id = ? ORDER BY rowid')
-      .bind(rows.organization.id)
-      .all<{ id: string }>();
-    return results.map(({ id }) => id);
-  }
-
-  it.each([
+  it.for([
     ['as many days as the organization keeps audit events', 30],
     ['400 days where it says nothing', undefined],
-  ])('that are resolved are kept for %s, and open ones for good [C-9]', async (_what, days) => {
-    if (days !== undefined) await keepFor(days);
-    const keptMs = (days ?? 400) * DAY_MS;
-    const kept = [
-      await addAlert('RESOLVED', keptMs),
-      await addAlert('ACTIVE', null),
-      await addAlert('ACKNOWLEDGED', null),
-    ];
-    await addAlert('RESOLVED', keptMs + 1);
-    await keepHouse(env, NOW_MS);
-    expect(await alertsLeft()).toEqual(kept);
-  });
+  ] as const)(
+    'resolved alerts are kept for %s, open ones for ever [C-9]',
+    async ([_what, days], { house }) => {
+      if (days !== undefined) await house.keepFor(days);
+      const keptMs = (days ?? 400) * DAY_MS;
+      const kept = [
+        await house.addAlert('RESOLVED', keptMs),
+        await house.addAlert('ACTIVE', null),
+        await house.addAlert('ACKNOWLEDGED', null),
+      ];
+      await house.addAlert('RESOLVED', keptMs + 1);
+      await keepHouse(env, NOW_MS);
+      expect(await house.alerts()).toEqual(kept);
+    },
+  );
 
-  it('go in rounds, however many there are (rule 9)', async () => {
-    for (let count = 0; count <= EVENTS_PER_ROUND; count++) await addAlert('RESOLVED', 500 * DAY_MS);
+  it('resolved alerts are deleted in rounds, however many there are (rule 9)', async ({ house }) => {
+    for (let count = 0; count <= EVENTS_PER_ROUND; count++) await house.addAlert('RESOLVED', 500 * DAY_MS);
     await keepHouse(env, NOW_MS);
-    expect(await alertsLeft()).toHaveLength(1);
+    expect(await house.alerts()).toHaveLength(1);
     await keepHouse(env, NOW_MS);
-    expect(await alertsLeft()).toEqual([]);
+    expect(await house.alerts()).toEqual([]);
   });
 });
 
@@ -118,7 +122,7 @@ describe('sessions and wrong logins', () => {
     return found ?? 0;
   }
 
-  it('go when their time is over, and not before [C-1.4]', async () => {
+  it('a session is deleted when it has expired, and not before [C-1.4]', async () => {
     const loggedInMs = Date.now();
     const person = await Person.register();
     const sessions = () => count('sessions', 'user_id', person.id);
@@ -128,8 +132,8 @@ describe('sessions and wrong logins', () => {
     expect(await sessions()).toBe(0);
   });
 
-  it('of an e-mail that nobody has go with the window [C-1.4]', async () => {
-    const email = `${crypto.randomUUID()}@example.org`;
+  it('failed logins of an unknown e-mail are deleted when their window has passed [C-1.4]', async () => {
+    const email = uniqueEmail();
     const failures = () => count('login_failures', 'email', email);
     await countAttempt(env.DB, email, NOW_MS);
     await keepHouse(env, NOW_MS + WINDOW_MS);
@@ -138,26 +142,25 @@ describe('sessions and wrong logins', () => {
     expect(await failures()).toBe(0);
   });
 
-  it('take nobody along who is logged in [C-1.4]', async () => {
-    const person = await Person.register();
+  it('a user who is logged in stays logged in [C-1.4]', async ({ person }) => {
     await keepHouse(env, Date.now());
     expect((await person.call('/auth/me')).status).toBe(200);
     expect(await Person.logIn(person.email, PASSWORD)).toMatchObject({ id: person.id });
   });
 });
 
-it('goes on with the others when one of its duties fails (rule 10)', async () => {
-  const said = vi.spyOn(console, 'error').mockReturnValue();
-  await addEvent('old', 500 * DAY_MS);
+it('the other duties go on when one of them fails (rule 10)', async ({ house }) => {
+  const logged = vi.spyOn(console, 'error').mockReturnValue();
+  await house.addEvent('old', 500 * DAY_MS);
   await env.DB.exec('ALTER TABLE registry_changes RENAME TO registry_changes_away');
   try {
     await keepHouse(env, NOW_MS);
   } finally {
     await env.DB.exec('ALTER TABLE registry_changes_away RENAME TO registry_changes');
   }
-  expect(said).toHaveBeenCalledWith('housekeeping failed', {
+  expect(logged).toHaveBeenCalledWith('housekeeping failed', {
     name: 'registry changes',
     reason: expect.any(String),
   });
-  expect(await eventsOf(rows.organization.id)).toEqual([]);
+  expect(await house.events()).toEqual([]);
 });

@@ -1,32 +1,26 @@
-/** Request limits: so many a minute for each key and each user, told in RateLimit-* headers [C-4.7]. */
+/** Requests are limited per minute for each key and each user; RateLimit-* headers show the count [C-4.7]. */
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import type { Role } from '../../protocol/roles.ts';
 import { addMember } from '../../worker/registry/organizations.ts';
+import { anonymous, KeyClient } from '../support/workerd/client.ts';
 import { auditOf } from '../support/workerd/commits.ts';
-import { call, PASSWORD, Person } from '../support/workerd/people.ts';
+import { PASSWORD, Person } from '../support/workerd/people.ts';
 import { changeRegistry, changeSettings } from '../support/workerd/registry-changes.ts';
-import { expectError, restRequest, send, settle } from '../support/workerd/rest.ts';
+import { restRequest, settle } from '../support/workerd/rest.ts';
+import { stopClock } from '../support/workerd/site-clock.ts';
+import { describe, expect, expectError, test } from '../support/workerd/worker-test.ts';
 import { createKey, createOrganization, type Organization } from '../support/workerd/world.ts';
 
-const SITES = '/api/v1/vcp/sites';
+const SITES = '/vcp/sites';
 const LEAST = 10;
 const DEFAULT = 600;
 
-let organization: Organization;
-let now: number;
-
-beforeEach(async () => {
-  organization = await createOrganization({ restRatePerMinute: LEAST });
-  now = Date.now();
-  vi.useFakeTimers({ toFake: ['Date'] });
-  vi.setSystemTime(now);
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
+/** An organization with the lowest limit, and a member of it; the clock is stopped. */
+const it = test
+  .extend('organization', () => createOrganization({ restRatePerMinute: LEAST }))
+  .extend('member', ({ person, organization }) => join(person, organization))
+  .extend('now', { auto: true }, () => stopClock());
 
 async function join(person: Person, to: Organization, role: Role = 'ADMIN'): Promise<Person> {
   const audit = auditOf(to, 'member.added', 'USER')(person.id);
@@ -34,11 +28,12 @@ async function join(person: Person, to: Organization, role: Role = 'ADMIN'): Pro
   return person;
 }
 
-function told({ headers }: Response): (string | null)[] {
+/** The rate headers of an answer: limit, remaining, reset. */
+function rateOf({ headers }: Response): (string | null)[] {
   return ['limit', 'remaining', 'reset'].map((name) => headers.get(`ratelimit-${name}`));
 }
 
-/** So many requests one after the other; their statuses. */
+/** The statuses of that many requests, one after the other. */
 async function statusesOf(times: number, request: () => Promise<Response>): Promise<number[]> {
   const statuses = [];
   for (let time = 0; time < times; time++) statuses.push((await request()).status);
@@ -48,154 +43,139 @@ async function statusesOf(times: number, request: () => Promise<Response>): Prom
 const all = (times: number, status: number) => Array.from({ length: times }, () => status);
 
 describe('the requests of an API key', () => {
-  it('are so many a minute as its organization set, counted down in the headers [C-4.7] [C-1.1]', async () => {
-    const { key } = await createKey(organization);
+  it('the headers count down the organization’s requests a minute [C-4.7] [C-1.1]', async ({ key, now }) => {
     for (let left = LEAST - 1; left >= 0; left--) {
-      const response = await send(SITES, { key });
-      expect([response.status, ...told(response)]).toEqual([200, '10', String(left), '60']);
+      const response = await key.call(SITES);
+      expect([response.status, ...rateOf(response)]).toEqual([200, '10', String(left), '60']);
     }
     vi.setSystemTime(now + 17_500);
-    const response = await send(SITES, { key });
-    expect([...told(response), response.headers.get('retry-after')]).toEqual(['10', '0', '43', '43']);
+    const response = await key.call(SITES);
+    expect([...rateOf(response), response.headers.get('retry-after')]).toEqual(['10', '0', '43', '43']);
     await expectError(response, 429, 'TOO_MANY_REQUESTS');
   });
 
-  it('are free again after the minute, and not before [C-4.7]', async () => {
-    const { key } = await createKey(organization);
-    const request = () => send(SITES, { key });
+  it('a key can send requests again after the minute, and not before [C-4.7]', async ({ key, now }) => {
+    const request = () => key.call(SITES);
     expect(await statusesOf(LEAST + 1, request)).toEqual([...all(LEAST, 200), 429]);
     vi.setSystemTime(now + 59_999);
     const last = await request();
     expect([last.status, last.headers.get('retry-after')]).toEqual([429, '1']);
     vi.setSystemTime(now + 60_000);
-    expect(told(await request())).toEqual(['10', '9', '60']);
+    expect(rateOf(await request())).toEqual(['10', '9', '60']);
     expect(await statusesOf(LEAST, request)).toEqual([...all(LEAST - 1, 200), 429]);
   });
 
-  it('are counted apart from those of any other key [C-4.7]', async () => {
-    const [one, other] = [await createKey(organization), await createKey(organization)];
-    await statusesOf(LEAST + 1, () => send(SITES, { key: one.key }));
-    const response = await send(SITES, { key: other.key });
-    expect([response.status, ...told(response)]).toEqual([200, '10', '9', '60']);
-    await expectError(await send(SITES, { key: one.key }), 429, 'TOO_MANY_REQUESTS');
+  it('each key has its own count [C-4.7]', async ({ newKey, key }) => {
+    const second = await newKey();
+    await statusesOf(LEAST + 1, () => key.call(SITES));
+    const response = await second.call(SITES);
+    expect([response.status, ...rateOf(response)]).toEqual([200, '10', '9', '60']);
+    await expectError(await key.call(SITES), 429, 'TOO_MANY_REQUESTS');
   });
 
-  it('are 600 where nothing is set [C-4.7]', async () => {
-    const { key } = await createKey(await createOrganization());
-    expect(told(await send(SITES, { key }))).toEqual([String(DEFAULT), String(DEFAULT - 1), '60']);
+  it('the limit is 600 where the organization sets none [C-4.7]', async () => {
+    const key = new KeyClient(await createKey(await createOrganization()));
+    expect(rateOf(await key.call(SITES))).toEqual([String(DEFAULT), String(DEFAULT - 1), '60']);
   });
 
-  it('follow the setting from the next request on [C-1.1]', async () => {
-    const { key } = await createKey(organization);
-    await statusesOf(LEAST + 1, () => send(SITES, { key }));
+  it('a changed limit applies to the next request [C-1.1]', async ({ organization, key }) => {
+    await statusesOf(LEAST + 1, () => key.call(SITES));
     await changeRegistry(organization, changeSettings({ restRatePerMinute: 12 }));
-    expect(told(await send(SITES, { key }))).toEqual(['12', '1', '60']);
+    expect(rateOf(await key.call(SITES))).toEqual(['12', '1', '60']);
   });
 
-  it('at once are held to the same number [C-4.7]', async () => {
-    const { key } = await createKey(organization);
-    const answers = await Promise.all(Array.from({ length: 3 * LEAST }, () => send(SITES, { key })));
+  it('concurrent requests share the limit [C-4.7]', async ({ key }) => {
+    const answers = await Promise.all(Array.from({ length: 3 * LEAST }, () => key.call(SITES)));
     expect(answers.map(({ status }) => status).sort()).toEqual([...all(LEAST, 200), ...all(2 * LEAST, 429)]);
   });
 
-  it('count when they are refused for something else, too [C-4.7]', async () => {
-    const weak = await createKey(organization, { scopes: ['plants:read'] });
-    const refused = await send(SITES, { key: weak.key });
-    expect([refused.status, ...told(refused)]).toEqual([403, '10', '9', '60']);
-    for (const path of [
-      `${SITES}/x/config`,
-      `${SITES}/${crypto.randomUUID()}/config`,
-      '/api/v1/vcp/unknown',
-    ]) {
-      await send(path, { key: weak.key });
+  it('requests that are refused for another reason also count [C-4.7]', async ({ newKey }) => {
+    const weak = await newKey({ scopes: ['plants:read'] });
+    const refused = await weak.call(SITES);
+    expect([refused.status, ...rateOf(refused)]).toEqual([403, '10', '9', '60']);
+    for (const path of [`${SITES}/x/config`, `${SITES}/${crypto.randomUUID()}/config`, '/vcp/unknown']) {
+      await weak.call(path);
     }
-    expect(told(await send(SITES, { method: 'DELETE', key: weak.key }))[1]).toBe('5');
+    expect(rateOf(await weak.delete(SITES))[1]).toBe('5');
   });
 
-  it('of nobody count for nobody: an unknown key is told no count [C-4.7]', async () => {
-    const response = await send(SITES, { key: 'x' });
-    expect([response.status, ...told(response)]).toEqual([401, null, null, null]);
+  it('an unknown key gets no count [C-4.7]', async () => {
+    const response = await anonymous.call(SITES, { headers: { 'x-api-key': 'x' } });
+    expect([response.status, ...rateOf(response)]).toEqual([401, null, null, null]);
   });
 });
 
 describe('the requests of a user', () => {
-  it('in an organization are as many as it set, by cookie and bearer together [C-4.7] [C-1.1]', async () => {
-    const person = await join(await Person.register(), organization);
-    expect(told(await person.call('/users'))).toEqual(['10', '9', '60']);
-    expect(told(await person.callWithCookie('/users'))).toEqual(['10', '8', '60']);
-    const elsewhere = await Person.logIn(person.email);
-    expect(told(await elsewhere.call('/users'))).toEqual(['10', '7', '60']);
-    expect(await statusesOf(LEAST - 2, () => person.call('/users'))).toEqual([...all(LEAST - 3, 200), 429]);
+  it('cookie and bearer share the limit of the organization [C-4.7] [C-1.1]', async ({ member, now }) => {
+    expect(rateOf(await member.call('/users'))).toEqual(['10', '9', '60']);
+    expect(rateOf(await member.callWithCookie('/users'))).toEqual(['10', '8', '60']);
+    const elsewhere = await Person.logIn(member.email);
+    expect(rateOf(await elsewhere.call('/users'))).toEqual(['10', '7', '60']);
+    expect(await statusesOf(LEAST - 2, () => member.call('/users'))).toEqual([...all(LEAST - 3, 200), 429]);
     const response = await elsewhere.call('/users');
     expect(response.headers.get('retry-after')).toBe('60');
     await expectError(response, 429, 'TOO_MANY_REQUESTS');
     vi.setSystemTime(now + 60_000);
-    expect((await person.call('/users')).status).toBe(200);
+    expect((await member.call('/users')).status).toBe(200);
   });
 
-  it('are the same number where the path names the organization [C-4.7] [C-1.1]', async () => {
-    const person = await join(await Person.register(), organization);
-    const request = () => person.call(`/organizations/${organization.id}`);
-    expect(told(await request())).toEqual(['10', '9', '60']);
+  it('an organization in the path has the same limit [C-4.7] [C-1.1]', async ({ organization, member }) => {
+    const request = () => member.call(`/organizations/${organization.id}`);
+    expect(rateOf(await request())).toEqual(['10', '9', '60']);
     expect(await statusesOf(LEAST, request)).toEqual([...all(LEAST - 1, 200), 429]);
   });
 
-  it('are 600 where they are about no organization [C-4.7]', async () => {
-    const person = await Person.register();
+  it('requests without an organization have a limit of 600 [C-4.7]', async ({ person }) => {
     for (const path of ['/auth/me', '/organizations']) {
-      expect(told(await person.call(path))[0]).toBe(String(DEFAULT));
+      expect(rateOf(await person.call(path))[0]).toBe(String(DEFAULT));
     }
   });
 
-  it('are counted apart from those of any other user, and of any key [C-4.7]', async () => {
-    const person = await join(await Person.register(), organization);
-    const other = await join(await Person.register(), organization);
-    const { key } = await createKey(organization);
-    await statusesOf(LEAST + 1, () => person.call('/users'));
-    expect(told(await other.call('/users'))[1]).toBe('9');
-    expect(told(await send(SITES, { key }))[1]).toBe('9');
+  it('users and keys have separate counts [C-4.7]', async ({ organization, key, member }) => {
+    const second = await join(await Person.register(), organization);
+    await statusesOf(LEAST + 1, () => member.call('/users'));
+    expect(rateOf(await second.call('/users'))[1]).toBe('9');
+    expect(rateOf(await key.call(SITES))[1]).toBe('9');
   });
 
-  it('count when they are refused for something else, too [C-4.7]', async () => {
-    const person = await join(await Person.register(), organization, 'VIEWER');
+  it('requests refused for another reason also count [C-4.7]', async ({ person, organization }) => {
+    await join(person, organization, 'VIEWER');
     const refused = await person.call('/users');
-    expect([refused.status, ...told(refused)]).toEqual([403, '10', '9', '60']);
+    expect([refused.status, ...rateOf(refused)]).toEqual([403, '10', '9', '60']);
     await person.call('/users?page=0');
-    expect(told(await person.call('/users'))[1]).toBe('7');
+    expect(rateOf(await person.call('/users'))[1]).toBe('7');
   });
 
-  it('count as about none when they name an organization that is not theirs, or none of several [C-4.7]', async () => {
-    const person = await join(await Person.register(), organization);
-    for (const org of [crypto.randomUUID(), 'x']) await person.call('/users', { org });
-    await person.call(`/organizations/${crypto.randomUUID()}`);
-    expect(told(await person.call('/auth/me'))[1]).toBe('596');
-    await join(person, await createOrganization());
-    await person.call('/users');
-    expect(told(await person.call('/auth/me'))[1]).toBe('594');
-    expect(told(await person.call('/users', { org: organization.id }))[1]).toBe('9');
+  it('a foreign or missing x-org-id counts for no organization [C-4.7]', async ({ organization, member }) => {
+    for (const org of [crypto.randomUUID(), 'x']) await member.call('/users', { org });
+    await member.call(`/organizations/${crypto.randomUUID()}`);
+    expect(rateOf(await member.call('/auth/me'))[1]).toBe('596');
+    await join(member, await createOrganization());
+    await member.call('/users');
+    expect(rateOf(await member.call('/auth/me'))[1]).toBe('594');
+    expect(rateOf(await member.call('/users', { org: organization.id }))[1]).toBe('9');
   });
 
-  it('of nobody count for nobody [C-4.7]', async () => {
-    const response = await call('/users', { headers: { authorization: 'Bearer x' } });
-    expect([response.status, ...told(response)]).toEqual([401, null, null, null]);
+  it('a request without a valid session gets no count [C-4.7]', async () => {
+    const response = await anonymous.call('/users', { headers: { authorization: 'Bearer x' } });
+    expect([response.status, ...rateOf(response)]).toEqual([401, null, null, null]);
   });
 });
 
-describe('a count that is away', () => {
-  it('stops nobody: the request is answered, without the headers [C-4.7]', async () => {
+describe('an unavailable counter', () => {
+  it('requests are answered without headers if the counter is unavailable [C-4.7]', async ({ key }) => {
     const warn = vi.spyOn(console, 'warn').mockReturnValue();
-    const { key } = await createKey(organization);
     const stub = { take: async () => Promise.reject(new Error('away')) };
     const REQUESTS = { idFromName: () => ({}), get: () => stub } as unknown as typeof env.REQUESTS;
     for (let time = 0; time <= LEAST; time++) {
-      const response = await settle(restRequest(SITES, { key }), { REQUESTS });
-      expect([response.status, ...told(response)]).toEqual([200, null, null, null]);
+      const response = await settle(restRequest(`/api/v1${SITES}`, { key: key.key }), { REQUESTS });
+      expect([response.status, ...rateOf(response)]).toEqual([200, null, null, null]);
     }
     expect(warn).toHaveBeenCalledTimes(LEAST + 1);
   });
 });
 
-describe('requests that nobody is logged in for', () => {
+describe('requests without a login', () => {
   const email = 'nobody@example.org';
   const address = '203.0.113.7';
 
@@ -203,7 +183,7 @@ describe('requests that nobody is logged in for', () => {
     ['login', { email, password: PASSWORD }],
     ['register', { email, password: PASSWORD, name: 'x' }],
     ['refresh', { refreshToken: 'x' }],
-  ])('to %s are shed by address, where the platform tells it [C-4.7]', async (path, own) => {
+  ])('requests to %s are limited by address, where the platform reports it [C-4.7]', async (path, own) => {
     const keys: string[] = [];
     const SHED = { limit: async ({ key }: { key: string }) => ({ success: keys.push(key) === 0 }) };
     const headers = { 'content-type': 'application/json', 'cf-connecting-ip': address };

@@ -1,27 +1,16 @@
-/** Who begins while a change is made is not forgotten: it knows the change when that is answered [C-2.3]. */
+/** A Vhost that starts while a change is committed knows the change when its request is answered [C-2.3]. */
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { changesOf, organizationOf } from '../support/workerd/fleet.ts';
-import { eventOf, Partner, setpoint } from '../support/workerd/partner.ts';
-import { createTeam, type Team } from '../support/workerd/people.ts';
-import { callRoute } from '../support/workerd/routes.ts';
-import { createKey, createPlant, type Plant } from '../support/workerd/world.ts';
+import { vi } from 'vitest';
+import { ackOf, Partner, setpoint } from '../support/workerd/partner.ts';
+import { changesOf } from '../support/workerd/registry-changes.ts';
+import { expect, test } from '../support/workerd/worker-test.ts';
+import { createPlant } from '../support/workerd/world.ts';
 
 const COMMIT = /insert into "registry_changes"/i;
 
-let team: Team;
-let plant: Plant;
+const it = test.extend('plant', ({ team }) => createPlant(team.organization));
 
-beforeEach(async () => {
-  team = await createTeam();
-  plant = await createPlant(organizationOf(team));
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
-
-/** Runs once, when the next change is about to be committed: what it is to be told to has been looked up by then. */
+/** Runs once, just before the next change is committed; its targets have been looked up by then. */
 function beforeCommit(work: () => Promise<void>): void {
   const database = Object.getPrototypeOf(env.DB) as D1Database;
   const { batch } = database;
@@ -36,32 +25,18 @@ function beforeCommit(work: () => Promise<void>): void {
   });
 }
 
-async function connect(): Promise<Partner> {
-  const organization = organizationOf(team);
-  const partner = await Partner.connect(organization, await createKey(organization));
-  await partner.consume('event.status');
-  return partner;
-}
-
-/** How an unsigned setpoint is acknowledged. */
-async function publishUnsigned(partner: Partner): Promise<unknown> {
-  const before = partner.deliveries('event.status').length;
-  const unsigned = partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
-  expect(await partner.ask(unsigned)).toMatchObject({ kind: 'stored' });
-  const ack = (await partner.delivered(before + 1, 'event.status')).at(-1);
-  return ack ? eventOf(ack).payload.status : undefined;
-}
-
-it('a partner whose key begins just before a setting is committed is held to it with the answer [C-7.2]', async () => {
+it('a Vhost that starts just before a commit obeys the new setting [C-7.2]', async ({ team, plant }) => {
+  const unsigned = async (partner: Partner) =>
+    (await ackOf(partner, partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null })))
+      .status;
   let partner: Partner | undefined;
   beforeCommit(async () => {
-    partner = await connect();
-    expect(await publishUnsigned(partner)).toBe('QUEUED');
+    partner = await Partner.connect(team.organization, await team.newKey());
+    await partner.consume('event.status');
+    expect(await unsigned(partner)).toBe('QUEUED');
   });
-  const headers = { authorization: `Bearer ${team.orgAdmin.accessToken}` };
-  const body = { settings: { requireSignedCommands: true } };
-  const answer = await callRoute({ method: 'PATCH' }, `/api/v1/organizations/${team.id}`, headers, body);
-  expect(answer.status).toBe(200);
-  expect(partner && (await publishUnsigned(partner))).toBe('REJECTED');
+  const settings = { requireSignedCommands: true };
+  expect((await team.orgAdmin.patch(`/organizations/${team.id}`, { settings })).status).toBe(200);
+  expect(partner && (await unsigned(partner))).toBe('REJECTED');
   expect(await changesOf(team.id)).toEqual([]);
 });

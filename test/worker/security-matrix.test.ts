@@ -1,21 +1,24 @@
 /**
- * Every route of the Worker for everyone who may come: its door lets in, or answers exactly what the table here says
- * of its kind [C-1.2], [C-1.3], [C-2.6]. Generated from ROUTES: a new route is in it by itself.
+ * Every route of the Worker for every kind of caller: its door lets the caller in, or answers as the table here says
+ * [C-1.2], [C-1.3], [C-2.6]. The cases come from ROUTES.
  */
 import { env } from 'cloudflare:workers';
-import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, vi } from 'vitest';
 import { LINK_PATHS, READY_PATH } from '../../protocol/link/proof.ts';
 import { app, ROUTES } from '../../worker/app.ts';
 import type { Who } from '../../worker/auth/door.ts';
 import { METRICS_PATH } from '../../worker/metrics/metrics.ts';
 import { type AnyRoute, errorsOf } from '../../worker/route.ts';
 import { CALLERS, type Caller, Callers } from '../support/workerd/callers.ts';
+import { Person } from '../support/workerd/people.ts';
 import { callRoute, nameOf, nounsOf, pathWith } from '../support/workerd/routes.ts';
+import type { Team } from '../support/workerd/team.ts';
+import { describe, expect, test } from '../support/workerd/worker-test.ts';
 
-/** `in`: let in. `elsewhere`: let in, to an organization of its own, where nothing of ours is. */
+/** `in`: let in. `elsewhere`: let in to the caller's own organization, which has nothing of the team's. */
 type Answer = 'in' | 'elsewhere' | `${400 | 401 | 403 | 404} ${string}`;
 type Rule = Answer | ((who: Asked) => Answer);
-/** What a door asks for, where it asks. */
+/** What a door asks for. */
 interface Asked {
   door: string;
   role?: string;
@@ -30,7 +33,7 @@ const from =
   (rank: string): Rule =>
   ({ role = '' }) =>
     RANKS.indexOf(rank) >= RANKS.indexOf(role) ? 'in' : '403 INSUFFICIENT_ORG_PERMISSIONS';
-/** Routes without a scope know no keys. */
+/** Routes without a scope accept no keys. */
 const byKey =
   (answer: Answer): Rule =>
   ({ scope }) =>
@@ -40,7 +43,7 @@ const named =
   ({ isHeaderNeeded }) =>
     isHeaderNeeded ? '400 ORG_CONTEXT_REQUIRED' : answer;
 
-function everybody(answer: Answer): Record<Caller, Rule> {
+function everyCaller(answer: Answer): Record<Caller, Rule> {
   return Object.fromEntries(CALLERS.map((caller) => [caller, answer])) as Record<Caller, Rule>;
 }
 
@@ -52,7 +55,7 @@ const MEMBERS = {
   'an ORG_ADMIN by cookie': 'in',
 } as const;
 const NO_KEYS = {
-  nobody: UNAUTHORIZED,
+  'no credential': UNAUTHORIZED,
   'a wrong session': UNAUTHORIZED,
   'a wrong key': UNAUTHORIZED,
   'a key with the scope': UNAUTHORIZED,
@@ -61,31 +64,31 @@ const NO_KEYS = {
   'a foreign key with the scope': UNAUTHORIZED,
 } as const;
 
-/** What each door answers to each caller. */
+/** The answer of each door to each caller. */
 const DOORS: Record<Who['door'], Record<Caller, Rule>> = {
-  public: everybody('in'),
+  public: everyCaller('in'),
   'api-key': {
-    ...everybody(UNAUTHORIZED),
+    ...everyCaller(UNAUTHORIZED),
     'a key with the scope': 'in',
+    // The only 403 that the spec declares for this door.
     'a key with every scope but that': '403 FORBIDDEN',
-    // The only 403 that the spec declares for it.
-    // The key says whose it is: there is no org context here.
+    // The key names its organization: there is no org context here.
     'a key with the scope and a foreign x-org-id': 'in',
     'a foreign key with the scope': 'elsewhere',
   },
-  user: { ...everybody('in'), ...NO_KEYS },
+  user: { ...everyCaller('in'), ...NO_KEYS },
   organization: {
-    ...everybody('404 ORGANIZATION_NOT_FOUND'),
+    ...everyCaller('404 ORGANIZATION_NOT_FOUND'),
     ...NO_KEYS,
     ...MEMBERS,
     'an ORG_ADMIN without x-org-id': 'in',
-    'an ORG_ADMIN with a wrong key beside': 'in',
+    'an ORG_ADMIN with a wrong key, too': 'in',
   },
   member: {
-    ...everybody(UNAUTHORIZED),
+    ...everyCaller(UNAUTHORIZED),
     ...MEMBERS,
     'an ORG_ADMIN without x-org-id': named('in'),
-    'an ORG_ADMIN with a wrong key beside': ({ scope }) => (scope ? UNAUTHORIZED : 'in'),
+    'an ORG_ADMIN with a wrong key, too': ({ scope }) => (scope ? UNAUTHORIZED : 'in'),
     'a stranger without x-org-id': named('elsewhere'),
     'a stranger with their own x-org-id': 'elsewhere',
     'a stranger with this x-org-id': '403 ORG_MEMBERSHIP_REQUIRED',
@@ -98,43 +101,46 @@ const DOORS: Record<Who['door'], Record<Caller, Rule>> = {
 };
 const DOOR_CODES = ['ORGANIZATION_NOT_FOUND', 'ORG_CONTEXT_REQUIRED'];
 
-let callers: Callers;
-
-beforeAll(async () => {
-  callers = await Callers.create();
+const it = test.extend('callers', { scope: 'file' }, async ({ team, other }) => {
+  return new Callers(team, other, await Person.register());
 });
 
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });
 
-/** A path to things of the team that nobody has touched yet. */
-async function freshPath(route: AnyRoute): Promise<string> {
+/** A path to new things of the team. */
+async function freshPath(route: AnyRoute, { id: organization }: Team): Promise<string> {
   const [plants, subDevice, device] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
+  const write = (sql: string, ...values: string[]) => env.DB.prepare(sql).bind(...values);
   await env.DB.batch([
-    env.DB.prepare('INSERT INTO plants (id, organization_id, name, created_at_ms) VALUES (?, ?, ?, 1)').bind(
+    write(
+      `INSERT INTO plants (id, organization_id, name, created_at_ms) VALUES (?, ?, 'Plant', 1)`,
       plants,
-      callers.team.id,
-      'Plant',
+      organization,
     ),
-    env.DB.prepare(
+    write(
       `INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, created_at_ms) VALUES (?, ?, 'A', 'FVE', 'A', 1)`,
-    ).bind(subDevice, plants),
-    env.DB.prepare(
-      `INSERT INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, created_at_ms)
-       VALUES (?, ?, ?, 'Device', ?, 'GATEWAY', 'TOKEN', 1)`,
-    ).bind(device, callers.team.id, plants, device),
-    env.DB.prepare('UPDATE organizations SET device_count = device_count + 1 WHERE id = ?').bind(
-      callers.team.id,
+      subDevice,
+      plants,
     ),
+    write(
+      `INSERT INTO devices (id, organization_id, plant_id, name, serial_number, type, auth_method, created_at_ms)
+       VALUES (?1, ?2, ?3, 'Device', ?1, 'GATEWAY', 'TOKEN', 1)`,
+      device,
+      organization,
+      plants,
+    ),
+    write('UPDATE organizations SET device_count = device_count + 1 WHERE id = ?', organization),
   ]);
-  const { id: organizations } = callers.team;
-  return pathWith(route, { organizations, plants, sites: plants, 'sub-devices': subDevice, devices: device });
+  const things = { plants, sites: plants, 'sub-devices': subDevice, devices: device };
+  return pathWith(route, { organizations: organization, ...things });
 }
 
 /** What an answer says of the door. */
-async function answerOf(route: AnyRoute, caller: Caller): Promise<string> {
-  const response = await callRoute(route, await freshPath(route), await callers.headersOf(caller, route));
+async function answerOf(route: AnyRoute, caller: Caller, callers: Callers): Promise<string> {
+  const path = await freshPath(route, callers.team);
+  const response = await callRoute(route, path, await callers.headersOf(caller, route));
   const { code = '' } = (await response.json()) as { code?: string };
   const isRefused = [401, 403].includes(response.status) || DOOR_CODES.includes(code);
   if (isRefused) return `${response.status} ${code}`;
@@ -153,24 +159,24 @@ function expectedOf({ who }: AnyRoute): Record<Caller, Answer> {
 }
 
 describe(`${ROUTES.length} routes and ${CALLERS.length} callers: ${ROUTES.length * CALLERS.length} cases`, () => {
-  it.each(ROUTES.map((route) => [nameOf(route), route] as const))(
-    '%s lets in who may, and nobody else [C-1.3]',
-    async (_name, route) => {
+  it.for(ROUTES.map((route) => [nameOf(route), route] as const))(
+    '%s lets in the permitted callers and no others [C-1.3]',
+    async ([_name, route], { callers }) => {
       const answers: Record<string, string> = {};
-      for (const caller of CALLERS) answers[caller] = await answerOf(route, caller);
+      for (const caller of CALLERS) answers[caller] = await answerOf(route, caller, callers);
       expect(answers).toEqual(expectedOf(route));
     },
   );
 });
 
-describe('no route is forgotten', () => {
-  it('each has a door of the table, and each door stands for somebody [C-1.3]', () => {
+describe('the list of routes', () => {
+  it('each route has a door of the table, and each door a route [C-1.3]', () => {
     const doors = new Set(ROUTES.map(({ who }) => who.door));
     expect([...doors].sort()).toEqual(Object.keys(DOORS).sort());
     expect(new Set(ROUTES.map(nameOf)).size).toBe(ROUTES.length);
   });
 
-  it('the app has no path beside the list, but for the bridges’ and the scraper’s (style: HTTP)', () => {
+  it('the app has the listed paths and those of bridges and scraper (style: HTTP)', () => {
     const mounted = app.routes
       .filter(({ method }) => method !== 'ALL')
       .map(({ method, path }) => `${method} ${path}`);
@@ -179,7 +185,7 @@ describe('no route is forgotten', () => {
     expect([...new Set(mounted)].sort()).toEqual([...listed, ...others].sort());
   });
 
-  it('each says in the document what its door answers [C-10]', () => {
+  it('each route documents the answers of its door [C-10]', () => {
     const missing = ROUTES.flatMap((route) => {
       const codes = new Set<string>(errorsOf(route));
       const answers = Object.values(expectedOf(route)).filter((answer) => /^\d/.test(answer));
@@ -190,9 +196,9 @@ describe('no route is forgotten', () => {
     expect(missing).toEqual([]);
   });
 
-  it('each asks who it is before it answers HEAD, or 405 to another method [C-10]', async () => {
+  it('each route checks the caller before HEAD or a wrong method [C-10]', async ({ team }) => {
     for (const route of ROUTES) {
-      const path = await freshPath(route);
+      const path = await freshPath(route, team);
       const { status } = await callRoute({ method: 'PURGE' }, path, {});
       expect([nameOf(route), status]).toEqual([nameOf(route), route.who.door === 'public' ? 405 : 401]);
       if (route.method !== 'GET') continue;

@@ -1,21 +1,14 @@
-/** Trouble behind the Worker, not its client's fault and no bug: 503 with Retry-After, and one line in the log (rule 7). */
+/** A failure of D1 or of an object: 503 with Retry-After, and one line in the log (rule 7). */
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { Site } from '../../durable-objects/site.ts';
 import { LINK_PATHS } from '../../protocol/link/proof.ts';
+import type { KeyClient } from '../support/workerd/client.ts';
 import { basic, dialAmqp, dialRequest } from '../support/workerd/door.ts';
-import { restRequest, send, settle } from '../support/workerd/rest.ts';
-import {
-  createKey,
-  createOrganization,
-  createPlant,
-  type Key,
-  type Organization,
-} from '../support/workerd/world.ts';
+import { settle } from '../support/workerd/rest.ts';
+import { describe, expect, expectError, test } from '../support/workerd/worker-test.ts';
 
-const SITES = '/api/v1/vcp/sites';
-
-/** What D1 throws, as the runtime words it. */
+/** Messages that D1 throws. */
 const TROUBLES = [
   'D1_ERROR: database or disk is full: SQLITE_FULL',
   'D1_ERROR: disk I/O error: SQLITE_IOERR_WRITE',
@@ -26,66 +19,58 @@ const TROUBLES = [
   'D1_ERROR: Internal error in D1 DB storage caused object to be reset.',
 ];
 
-let organization: Organization;
-let key: Key;
-let siteId: string;
-/** What was written to the log, a line a call. */
-let lines: string[];
+const SITES = '/vcp/sites';
 
-beforeEach(async () => {
-  organization = await createOrganization();
-  siteId = (await createPlant(organization)).id;
-  key = await createKey(organization);
-  lines = [];
-  for (const method of ['error', 'warn', 'log', 'info'] as const) {
-    vi.spyOn(console, method).mockImplementation((...values) => {
-      lines.push(written(values));
-    });
-  }
-});
+/** `lines`: the lines that are logged after the plant and the key were made. */
+const it = test
+  .extend('site', ({ plant }) => `${SITES}/${plant.id}`)
+  .extend('lines', { auto: true }, ({ plant: _plant, key: _key }) => {
+    const lines: string[] = [];
+    for (const method of ['error', 'warn', 'log', 'info'] as const) {
+      vi.spyOn(console, method).mockImplementation((...values) => {
+        lines.push(written(values));
+      });
+    }
+    return lines;
+  });
 
-afterEach(() => {
-  vi.restoreAllMocks();
-});
-
-/** From here on every statement fails like that. */
-function breakD1(message: string): void {
+/** Makes every statement fail with that message, or only those whose SQL matches. */
+function breakD1(message: string, kind?: RegExp): void {
+  const prototype = Object.getPrototypeOf(env.DB) as D1Database;
+  const { prepare } = prototype;
   const fail = () => Promise.reject(new Error(message));
   const statement = { bind: () => statement, first: fail, run: fail, all: fail, raw: fail };
-  const prototype = Object.getPrototypeOf(env.DB) as D1Database;
-  vi.spyOn(prototype, 'prepare').mockReturnValue(statement as unknown as D1PreparedStatement);
-  vi.spyOn(prototype, 'batch').mockImplementation(fail);
+  vi.spyOn(prototype, 'prepare').mockImplementation(function (this: D1Database, sql) {
+    return kind?.test(sql) === false
+      ? prepare.call(this, sql)
+      : (statement as unknown as D1PreparedStatement);
+  });
+  if (!kind) vi.spyOn(prototype, 'batch').mockImplementation(fail);
 }
 
-async function expectTrouble(response: Response): Promise<void> {
+async function expectUnavailable(response: Response): Promise<void> {
   const text = await response.clone().text();
-  expect([response.status, text]).toEqual([503, expect.stringContaining('"code":"SERVICE_UNAVAILABLE"')]);
-  expect(await response.json()).toMatchObject({
-    statusCode: 503,
-    error: 'Service Unavailable',
-    code: 'SERVICE_UNAVAILABLE',
-    message: expect.stringMatching(/\S/),
-  });
+  await expectError(response, 503, 'SERVICE_UNAVAILABLE');
   expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
   expect(response.headers.get('x-request-id')).toMatch(/\S/);
   expect(text).not.toMatch(/sql|d1_|select|api_keys/i);
 }
 
-/** One line, with the request's id, and nothing of a statement or what was bound to it. */
-function expectOneLine(response: Response): void {
+/** The log has one line, with the request's id, and no SQL. */
+function expectOneLine(lines: string[], response: Response, key: KeyClient): void {
   expect(lines).toHaveLength(1);
   expect(lines[0]).toContain(response.headers.get('x-request-id'));
-  expectNoSql();
+  expectNoSql(lines, key);
 }
 
-function expectNoSql(): void {
+function expectNoSql(lines: string[], { key }: KeyClient): void {
   for (const line of lines) {
     expect(line).not.toMatch(/select |insert |update |from "|params/i);
-    expect(line).not.toContain(key.key);
+    expect(line).not.toContain(key);
   }
 }
 
-/** What a console writes of its arguments: errors with their stack and cause. */
+/** The text that a console writes: errors with their stack and cause. */
 function written(values: readonly unknown[]): string {
   const one = (value: unknown): string => {
     if (value instanceof Error) return `${value.stack} ${value.cause === undefined ? '' : one(value.cause)}`;
@@ -99,88 +84,72 @@ function written(values: readonly unknown[]): string {
   return values.map(one).join(' ');
 }
 
-describe('D1 in trouble', () => {
-  it.each(TROUBLES)(
-    'is 503 on every path that asks it: %s (spec: 503 SERVICE_UNAVAILABLE)',
-    async (message) => {
+describe('a failure of D1', () => {
+  it.for(TROUBLES)(
+    'every path answers 503: %s (spec: 503 SERVICE_UNAVAILABLE)',
+    async (message, { key, site }) => {
       breakD1(message);
-      for (const path of ['', `/${siteId}/config`, `/${siteId}/commands`, `/${siteId}/telemetry/latest`]) {
-        await expectTrouble(await send(`${SITES}${path}`, { key: key.key }));
+      for (const path of [SITES, `${site}/config`, `${site}/commands`, `${site}/telemetry/latest`]) {
+        await expectUnavailable(await key.call(path));
       }
     },
   );
 
-  it('is one line in the log, without SQL and without the key (style: Errors)', async () => {
+  it('the log has one line without SQL and key (style: Errors)', async ({ key, lines }) => {
     breakD1(TROUBLES[0] ?? '');
-    const response = await send(SITES, { key: key.key });
-    await expectTrouble(response);
-    expectOneLine(response);
+    const response = await key.call(SITES);
+    await expectUnavailable(response);
+    expectOneLine(lines, response, key);
   });
 
-  it('that only the mark of the last use meets fails no read, and tells no SQL (rule 7)', async () => {
-    const prototype = Object.getPrototypeOf(env.DB) as D1Database;
-    const { prepare } = prototype;
-    const fail = () => Promise.reject(new Error(TROUBLES[1]));
-    vi.spyOn(prototype, 'prepare').mockImplementation(function (this: D1Database, sql) {
-      if (!/^update/i.test(sql)) return prepare.call(this, sql);
-      const statement = { bind: () => statement, first: fail, run: fail, all: fail, raw: fail };
-      return statement as unknown as D1PreparedStatement;
-    });
-    const response = await settle(restRequest(SITES, { key: key.key }));
-    expect(response.status).toBe(200);
-    expectNoSql();
+  it('a failed mark of the last use fails no read (rule 7)', async ({ key, lines }) => {
+    breakD1(TROUBLES[1] ?? '', /^update/i);
+    expect((await key.call(SITES)).status).toBe(200);
+    expectNoSql(lines, key);
   });
 
-  it('is trouble to a dialling bridge too, never a refusal (rule 7)', async () => {
+  it('a bridge’s dial gets 503, never a refusal (rule 7)', async ({ organization, key, lines }) => {
     breakD1(TROUBLES[0] ?? '');
     const response = await dialAmqp(organization, key);
     expect(response.status).toBe(503);
     expect(response.webSocket).toBeNull();
-    expectNoSql();
+    expectNoSql(lines, key);
   });
 
-  it('while a refusal is written does not make the refusal something else (rule 7)', async () => {
-    const prototype = Object.getPrototypeOf(env.DB) as D1Database;
-    const { prepare } = prototype;
-    const fail = () => Promise.reject(new Error(TROUBLES[0]));
-    vi.spyOn(prototype, 'prepare').mockImplementation(function (this: D1Database, sql) {
-      if (!/^insert/i.test(sql)) return prepare.call(this, sql);
-      const statement = { bind: () => statement, first: fail, run: fail, all: fail, raw: fail };
-      return statement as unknown as D1PreparedStatement;
-    });
+  it('a failed audit row does not change a refusal (rule 7)', async ({ organization }) => {
+    breakD1(TROUBLES[0] ?? '', /^insert/i);
     const authorization = basic(organization.slug, 'sw_mistyped');
     const response = await settle(dialRequest({ path: LINK_PATHS.amqp, authorization }));
     expect([401, 503]).toContain(response.status);
   });
 
-  it('is over with it: the next request is answered (rule 7)', async () => {
+  it('the next request after a failure is answered (rule 7)', async ({ key }) => {
     breakD1(TROUBLES[0] ?? '');
-    await expectTrouble(await send(SITES, { key: key.key }));
+    await expectUnavailable(await key.call(SITES));
     vi.restoreAllMocks();
-    expect((await send(SITES, { key: key.key })).status).toBe(200);
+    expect((await key.call(SITES)).status).toBe(200);
   });
 });
 
-describe('an object in trouble', () => {
-  it('that starts over while it is asked is 503, and then answers (spec: 503 SERVICE_UNAVAILABLE)', async () => {
+describe('a failure of an object', () => {
+  it('a restarting object gives 503 (spec: 503 SERVICE_UNAVAILABLE)', async ({ key, site, lines }) => {
     const reset = new Error('Internal error in Durable Object storage caused object to be reset.');
     vi.spyOn(Site.prototype, 'readConfig').mockImplementation(() => {
       throw Object.assign(reset, { durableObjectReset: true, retryable: true });
     });
-    const path = `${SITES}/${siteId}/config`;
-    const response = await send(path, { key: key.key });
-    await expectTrouble(response);
-    expectOneLine(response);
+    const response = await key.call(`${site}/config`);
+    await expectUnavailable(response);
+    expectOneLine(lines, response, key);
     vi.restoreAllMocks();
-    expect((await send(path, { key: key.key })).status).toBe(200);
+    expect((await key.call(`${site}/config`)).status).toBe(200);
   });
 
-  it('that has its disk full is 503 (spec: 503 SERVICE_UNAVAILABLE)', async () => {
+  it('an object’s full disk gives 503 (spec: 503 SERVICE_UNAVAILABLE)', async ({ key, site, lines }) => {
     vi.spyOn(Site.prototype, 'readCommands').mockImplementation(() => {
       throw new Error('database or disk is full: SQLITE_FULL');
     });
-    const response = await send(`${SITES}/${siteId}/commands`, { key: key.key });
-    await expectTrouble(response);
-    expectOneLine(response);
+    const response = await key.call(`${site}/commands`);
+    await expectUnavailable(response);
+    expectOneLine(lines, response, key);
   });
 });

@@ -1,4 +1,4 @@
-/** Our side of the benchmark `amqp`, a process of its own: the bridge's AMQP engine before a queue in memory. */
+/** Our side of the benchmark `amqp` as a process: the bridge's AMQP engine with a queue in memory. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { AmqpConnection } from '../../bridge/amqp/connection.ts';

@@ -1,6 +1,7 @@
 /**
- * What an idle AMQP client costs the bridge, TLS to it, plain HTTP and TLS from there to the edge; then five hundred idle
- * and fifty busy ones for as long as is asked, a line a minute: what is wanted is that nothing grows.
+ * Memory of the bridge per idle AMQP client, with TLS to the client and both plain HTTP and TLS to the edge.
+ * Then 500 idle and 50 busy clients for the given minutes, with a line of output per minute: nothing should
+ * grow.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Partner } from '../partner.ts';
@@ -14,17 +15,17 @@ const BUSY = 50;
 /** A key allows ten connections. */
 const PER_KEY = 10;
 const KEYS = (Math.max(...COUNTS) + BUSY) / PER_KEY;
-/** The bridge dials eight at a time for one address. */
+/** The bridge opens at most eight links at once for one address. */
 const AT_ONCE = 8;
 const MINUTES = 10;
 const MINUTE_MS = 60_000;
-/** Until what the connects began has ended. */
+/** Wait until the work that the connects have started has ended. */
 const SETTLE_MS = 20_000;
-/** What a collection takes, and giving back what it freed. */
+/** Time for a garbage collection and for the process to return the freed memory. */
 const COLLECT_MS = 5_000;
-/** Between two publishes of a busy client. */
+/** Pause between two publishes of a busy client. */
 const BUSY_PAUSE_MS = 1_000;
-/** Before that a process compiles and fills its caches. */
+/** Warm-up: until then the process compiles and fills its caches. */
 const SETTLED_MINUTES = 2;
 
 export async function benchAmqpIdle(minutes: number = MINUTES): Promise<void> {
@@ -36,7 +37,7 @@ export async function benchAmqpIdle(minutes: number = MINUTES): Promise<void> {
       edgeTls,
     });
     const idle: Partner[] = [];
-    const leg = edgeTls ? 'TLS to the edge' : 'plain to the edge';
+    const leg = edgeTls ? 'TLS to edge' : 'HTTP to edge';
     for (const count of COUNTS) figures.push(...(await grow(stack, idle, count, leg)));
     if (edgeTls) figures.push(...(await stay(stack, minutes)));
     for (const partner of idle) await partner.close();
@@ -49,7 +50,7 @@ export async function benchAmqpIdle(minutes: number = MINUTES): Promise<void> {
   );
 }
 
-/** The connection of that number, on the key that is its. */
+/** Opens the connection with that index, with its API key. */
 async function connect(stack: BenchStack, index: number): Promise<Partner> {
   const [organization] = stack.organizations;
   const apiKey = organization?.moreKeys[Math.floor(index / PER_KEY)];
@@ -76,25 +77,25 @@ async function grow(stack: BenchStack, idle: Partner[], count: number, leg: stri
   const { asItStands, collected } = await memoryOfBridge(stack);
   return [
     {
-      name: `bridge, a client more up to ${count}, ${leg}`,
+      name: `bridge per added client up to ${count}, ${leg}`,
       value: perClient(asItStands, before.asItStands),
       unit: 'KB',
       target: '≤ 120',
     },
     {
-      name: `the same, behind a collection`,
+      name: `the same, after a garbage collection`,
       value: perClient(collected, before.collected),
       unit: 'KB',
     },
     {
-      name: `workerd, a client more up to ${count}, ${leg}`,
+      name: `workerd per added client up to ${count}, ${leg}`,
       value: perClient(memoryOf(edgePid).rss, before.edge),
       unit: 'KB',
     },
   ];
 }
 
-/** RSS in MiB, as it stands, and behind a collection of garbage. */
+/** RSS in MiB, before and after a garbage collection. */
 async function memoryOfBridge({ bridgePid }: BenchStack): Promise<{ asItStands: number; collected: number }> {
   const asItStands = memoryOf(bridgePid).rss;
   process.kill(bridgePid, 'SIGUSR2');
@@ -102,7 +103,10 @@ async function memoryOfBridge({ bridgePid }: BenchStack): Promise<{ asItStands: 
   return { asItStands, collected: memoryOf(bridgePid).rss };
 }
 
-/** Each busy client publishes about once a second and takes what comes of it; the idle ones of its key see it, too. */
+/**
+ * Each busy client publishes about once a second and consumes the events; the other clients of its key get
+ * events, too.
+ */
 async function stay(stack: BenchStack, minutes: number): Promise<Figure[]> {
   const siteId = stack.plants[0]?.id ?? '';
   const busy: Partner[] = [];
@@ -140,19 +144,19 @@ async function stay(stack: BenchStack, minutes: number): Promise<Figure[]> {
   for (const partner of busy) await partner.close();
   const last = rows.at(-1);
   const settled = rows[Math.min(SETTLED_MINUTES, Math.floor(minutes / 2))];
-  if (!last || !settled) throw new Error('nothing was looked at');
+  if (!last || !settled) throw new Error('there are no measurements');
   const span = Math.max(1, last.minute - settled.minute);
   return [
-    { name: 'published meanwhile', value: published, unit: '' },
+    { name: 'commands published', value: published, unit: '' },
     { name: 'bridge RSS at the end', value: last.rss, unit: 'MiB' },
     {
-      name: 'bridge RSS, once settled',
+      name: 'bridge RSS growth after warm-up',
       value: (last.rss - settled.rss) / span,
       unit: 'MiB/min',
       target: '0',
     },
     {
-      name: 'descriptors more, once settled',
+      name: 'bridge descriptors added after warm-up',
       value: last.descriptors - settled.descriptors,
       unit: '',
       target: '0',

@@ -1,4 +1,7 @@
-/** What a partner's amqplib does to any broker: publishes with confirms in a window, takes and acknowledges deliveries. */
+/**
+ * A partner's load on any broker, with amqplib: publishes with confirms in a window, consumes and
+ * acknowledges deliveries.
+ */
 import { readFileSync } from 'node:fs';
 import { type ChannelModel, type ConfirmChannel, connect } from 'amqplib';
 
@@ -20,7 +23,7 @@ export interface Route {
 
 const PREFETCH = 1_000;
 
-/** A connection with one confirm channel; its end is an error where it is used. */
+/** A connection with one confirm channel. Errors of the connection are not handled: they end the benchmark. */
 export class LoadClient {
   readonly channel: ConfirmChannel;
   readonly #connection: ChannelModel;
@@ -36,7 +39,7 @@ export class LoadClient {
     return new LoadClient(connection, await connection.createConfirmChannel());
   }
 
-  /** Publishes them, so many without a confirm at once; confirms per second. */
+  /** Publishes the bodies with at most `window` unconfirmed messages; returns confirms per second. */
   publish({ exchange, routingKey }: Route, bodies: readonly Buffer[], window: number): Promise<number> {
     const options = { persistent: true, contentType: 'application/json' };
     return new Promise((resolve, reject) => {
@@ -57,7 +60,7 @@ export class LoadClient {
     });
   }
 
-  /** Takes so many from the queues, each acknowledged by itself; deliveries per second. */
+  /** Consumes `count` messages from the queues and acknowledges each separately; returns deliveries per second. */
   async take(queues: readonly string[], count: number): Promise<number> {
     await this.channel.prefetch(PREFETCH);
     const tags: string[] = [];

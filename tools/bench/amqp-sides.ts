@@ -1,11 +1,14 @@
-/** Two brokers in turns, A B A B: what amqplib publishes with confirms and takes a second, and their ratio a round. */
+/**
+ * Compares two brokers, alternating A B A B: publishes with confirms and deliveries per second, and the ratio
+ * of each round.
+ */
 import { type BrokerAddress, LoadClient, type Route } from './amqp-load.ts';
 import { type Figure, median } from './figures.ts';
 
 export const ROUNDS = 5;
 const QUEUE = 'bench';
 
-/** A broker, and what is published to it; each publish makes one message in these queues. */
+/** A broker and what is published to it; each publish makes one message, in one of the queues. */
 export interface Side {
   address: BrokerAddress;
   route: Route;
@@ -24,7 +27,7 @@ interface Rates {
   deliveries: number;
 }
 
-/** A durable queue of RabbitMQ, reached through the default exchange. */
+/** A durable RabbitMQ queue, addressed through the default exchange. */
 export async function durableQueue(address: BrokerAddress, bodies: Side['bodies']): Promise<Side> {
   const client = await LoadClient.connect(address);
   await client.channel.assertQueue(QUEUE, { durable: true });
@@ -67,7 +70,7 @@ export async function compare(
   return [...figures('confirmed publishes', 'publishes'), ...figures('deliveries', 'deliveries')];
 }
 
-/** All are published and confirmed before the first is taken. */
+/** Publishes everything with confirms before it consumes the first message. */
 async function round(side: Side, messages: number, inFlight: number): Promise<Rates> {
   const client = await LoadClient.connect(side.address);
   const publishes = await client.publish(side.route, side.bodies(messages), inFlight);

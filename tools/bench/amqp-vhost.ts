@@ -1,6 +1,7 @@
 /**
- * The whole way against RabbitMQ: TLS, bridge, Vhost and one Site, with a confirm when the command is recorded. Each
- * publish is a signed command to a sub-device that is not there: verified, judged, logged, and answered with one event.
+ * The whole path against RabbitMQ: TLS, bridge, Vhost and one Site, with a confirm when the command is
+ * recorded. Each publish is a signed command for an unknown sub-device: it is verified, validated, logged and
+ * answered with one event.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -14,7 +15,7 @@ import type { RabbitMq } from './rabbitmq.ts';
 
 const LOAD = { messages: 2_000, warmUp: 2_000, inFlight: 100 };
 const ROWS_MESSAGES = 1_000;
-/** What is written a moment later counts, too. */
+/** Includes rows that are written with a delay. */
 const ROWS_SETTLE_MS = 8_000;
 const ROUTING_KEY = 'acme.command.device';
 
@@ -27,7 +28,7 @@ export async function benchThroughVhost(rabbitMq: RabbitMq): Promise<Figure[]> {
   return [...figures, ...(await onStack({ entry: METERED_ENTRY }, countRows))];
 }
 
-/** A stack for as long as that takes, whatever comes of it. */
+/** Starts a stack, runs the work, and stops the stack even if the work fails. */
 async function onStack(options: BenchOptions, work: (stack: BenchStack) => Promise<Figure[]>) {
   const stack = await startBenchStack(options);
   try {
@@ -64,7 +65,10 @@ function signedCommand(siteId: string, signingKey: string): Buffer {
   return Buffer.from(JSON.stringify({ ...envelope, payload, signature }));
 }
 
-/** Rows of Site and Vhost a publish and its event, counted by meters: not in the run whose time is taken. */
+/**
+ * Rows that Site and Vhost write per publish and its event. Counted in a separate run, because metering takes
+ * time.
+ */
 async function countRows(stack: BenchStack): Promise<Figure[]> {
   const side = await sideOf(stack);
   const client = await LoadClient.connect(side.address);
@@ -83,7 +87,7 @@ async function countRows(stack: BenchStack): Promise<Figure[]> {
   const after = await rows();
   await client.close();
   return OBJECT_KINDS.map((kind) => ({
-    name: `rows written a publish and its event (${kind})`,
+    name: `rows written per publish and its event (${kind})`,
     value: ((after[kind] ?? 0) - (before[kind] ?? 0)) / ROWS_MESSAGES,
     unit: 'rows',
   }));

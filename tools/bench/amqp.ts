@@ -1,7 +1,7 @@
 /**
- * The AMQP listener's protocol layer over a queue in memory against durable RabbitMQ, amqplib on both sides and the same
- * transport, alternating in one run: confirmed publishes and deliveries a second. Then the whole way, bridge and Vhost,
- * against the same RabbitMQ.
+ * AMQP against durable RabbitMQ, with amqplib on both sides and the same transport, alternating in one run:
+ * confirmed publishes and deliveries per second. First the protocol layer with a queue in memory, then the
+ * whole path through bridge and Vhost.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -45,7 +45,7 @@ export async function benchAmqp(): Promise<void> {
   }
 }
 
-/** The protocol layer alone, before a queue in memory. */
+/** The protocol layer only, with a queue in memory. */
 async function compareLayers(rabbitMq: RabbitMq, certificates: CertificateFiles): Promise<Figure[]> {
   const { broker, addresses } = await startOurs(certificates);
   pin(process.pid, GENERATOR_CORE);
@@ -81,7 +81,7 @@ async function startOurs(
   };
 }
 
-/** Of random letters, each its own. */
+/** Bodies of random letters, each different. */
 function bodies(count: number): Buffer[] {
   return Array.from({ length: count }, () => Buffer.from(randomBytes(BODY_BYTES / 2).toString('hex')));
 }

@@ -1,4 +1,4 @@
-/** What a benchmark's stack consists of: organizations with a key, plants and more devices to a plant. */
+/** Seeds a benchmark's stack: organizations with API keys, plants, and more devices per plant. */
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { Bridge } from '../../bridge/bridge.ts';
@@ -18,12 +18,12 @@ import {
 export interface OrganizationOptions {
   slug: string;
   plants: number;
-  /** Devices of each plant beside its gateway, and of which type: gateways when nothing is said. */
+  /** Number of devices of each plant beside its gateway, and their type; default: gateways. */
   moreDevices?: number;
   moreType?: 'GATEWAY' | 'SENSOR';
-  /** API keys beside the first. */
+  /** Number of API keys beside the first. */
   moreKeys?: number;
-  /** What the organization sets for itself; the highest rates when nothing is said. */
+  /** Settings of the organization; default: the highest rates. */
   settings?: Record<string, number>;
 }
 
@@ -40,16 +40,16 @@ export interface SeededOrganization {
   apiKey: BenchKey;
   moreKeys: BenchKey[];
   plants: SeededPlant[];
-  /** By plant id. */
+  /** More devices by plant id. */
   moreDevices: Map<string, SeededPlant['gateway'][]>;
 }
 
-/** What is measured is the way, not the brake: rates that no benchmark but `flood` reaches. */
+/** Benchmarks measure the path, not the rate limits: only `flood` reaches these rates. */
 const HIGHEST_RATES = { publishRatePerSecond: 10_000, deviceRatePerSecond: 1_000 };
-/** Seeding itself is many requests. */
+/** Seeding itself sends many requests. */
 const REST_RATE = { restRatePerMinute: 1_000_000 };
 
-/** Seeds through an edge and a bridge of its own, which have ended when this resolves. */
+/** Seeds through an edge and a bridge of its own. Both have ended when this resolves. */
 export async function seedBench(
   options: EdgeOptions,
   certificates: CertificateFiles,

@@ -1,7 +1,7 @@
 /**
- * A stack for a benchmark: edge and bridge as processes on one core, the load generator (this process) on the other.
- * All of it is seeded through an edge of its own, which then ends: an object that a tool has called through Miniflare
- * is held in memory by Miniflare's stub for as long as that edge lives, and would never hibernate.
+ * A stack for a benchmark: edge and bridge as processes on one core, the load generator (this process) on the
+ * other. It is seeded through a separate edge, which then ends: Miniflare's stub keeps an object that a tool
+ * has called in memory as long as that edge lives, so the object would never hibernate.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,21 +20,24 @@ import type { SeededPlant } from '../seed.ts';
 import { type OrganizationOptions, type SeededOrganization, seedBench } from './bench-seed.ts';
 import { GENERATOR_CORE, pin, SYSTEM_CORE } from './cores.ts';
 
-/** More load than this before a run comes from something else. */
+/** A higher load average before a run means that something else runs on the machine. */
 const MAX_LOAD = 0.7;
 
 export interface BenchOptions {
-  /** One named acme when nothing is said; the first is whose `plants`, `partner` and `key` the stack names. */
+  /**
+   * Default: one organization, acme. `plants`, `partner` and `key` of the stack are those of the first
+   * organization.
+   */
   organizations?: OrganizationOptions[];
-  /** Of the one organization. */
+  /** Number of plants of the default organization. */
   plants?: number;
-  /** System and generator on a core each; false lets the machine share. */
+  /** Pins the system and the generator to one core each; false: they share all cores. */
   pinned?: boolean;
   /** Another Worker entry, which may wrap the product's. */
   entry?: string;
-  /** TLS between bridge and edge, too, as in a deployment. */
+  /** TLS also between bridge and edge, as in a deployment. */
   edgeTls?: boolean;
-  /** Starts workerd's inspector, which tells the JavaScript heap. */
+  /** Starts workerd's inspector, which reports the JavaScript heap. */
   inspector?: boolean;
 }
 
@@ -46,7 +49,7 @@ export interface BenchPorts {
 
 export interface BenchStack {
   edge: Edge;
-  /** Where the edge keeps D1 and the objects. */
+  /** Folder of the edge's D1 and objects. */
   dataFolder: string;
   bridgeSecret: string;
   certificates: CertificateFiles;
@@ -56,7 +59,7 @@ export interface BenchStack {
   bridgePid: number;
   organizations: SeededOrganization[];
   plants: SeededPlant[];
-  /** The first organization's API key, and who made it. */
+  /** API key of the first organization, and the login of its admin. */
   key: string;
   login: { email: string; password: string };
   partnerOptions(organization?: SeededOrganization): PartnerOptions;
@@ -65,19 +68,19 @@ export interface BenchStack {
   stop(): Promise<void>;
 }
 
-/** Throws when something else loads the machine: its figures would mean nothing. */
+/** Throws if something else loads the machine: the results would be meaningless. */
 export function assertQuiet(): void {
   const [minute = 0] = loadavg();
   if (minute > MAX_LOAD && process.env.SITEWIRE_BENCH_NOISY !== '1') {
     throw new Error(
-      `load average ${minute.toFixed(2)} > ${MAX_LOAD}: something else runs (SITEWIRE_BENCH_NOISY=1 to try all the same)`,
+      `load average ${minute.toFixed(2)} > ${MAX_LOAD}: another program loads the machine (set SITEWIRE_BENCH_NOISY=1 to run anyway)`,
     );
   }
 }
 
 let sharedCertificates: string | undefined;
 
-/** One for all stacks of this process: what Miniflare trusts, it reads once. */
+/** One folder for all stacks of this process, because Miniflare reads its trusted authorities only once. */
 function certificatesFolder(): string {
   if (sharedCertificates) return sharedCertificates;
   const folder = mkdtempSync(join(tmpdir(), 'sitewire-bench-certificates-'));
@@ -95,7 +98,7 @@ export async function startBenchStack(options: BenchOptions = {}): Promise<Bench
     port: 0,
     secrets: edgeSecrets(secrets),
     amqp: { host: 'localhost', port: await freePort(), ca: certificates.ca },
-    // Clients are told by their benchmark where to go.
+    // These ports appear only in provisioning packages; the clients get the real ones from their benchmark.
     mqtt: {
       host: 'localhost',
       port: 8885,

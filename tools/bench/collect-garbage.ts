@@ -1,2 +1,2 @@
-/** Loaded into a bridge that is measured: SIGUSR2 makes it collect its garbage, so that what is left is what it needs. */
+/** Loaded into the measured bridge: SIGUSR2 starts a garbage collection, so that only memory in use is counted. */
 process.on('SIGUSR2', () => globalThis.gc?.());

@@ -1,4 +1,4 @@
-/** Lists of devices: whether a page takes longer the more there are. */
+/** Device lists: whether reading a page takes longer when there are more devices. */
 import { AdminClient } from '../admin-client.ts';
 import { startBenchStack } from './bench-stack.ts';
 import { percentile, report } from './figures.ts';

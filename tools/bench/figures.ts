@@ -1,4 +1,4 @@
-/** Figures of a run: percentiles, a table for people, JSON for later. */
+/** Results of a run: percentiles, a printed table, and JSON. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -8,10 +8,10 @@ export interface Figure {
   name: string;
   value: number;
   unit: string;
-  /** Of several rounds, whose median the value is. */
+  /** Range over several rounds; `value` is their median. */
   least?: number;
   most?: number;
-  /** What is aimed for, in words. */
+  /** The target, as text. */
   target?: string;
 }
 
@@ -63,7 +63,10 @@ function machine(): Record<string, string | number> {
   };
 }
 
-/** Of the line through the points, both axes logarithmic: 0 where size does not matter, 1 where time grows with it. */
+/**
+ * Exponent of the log-log fit through the points: 0 if the time does not depend on the size, 1 if it is
+ * proportional to it.
+ */
 export function exponent(points: readonly (readonly [size: number, ms: number])[]): number {
   const logs = points.map(([size, ms]) => [Math.log(size), Math.log(ms)] as const);
   const mean = (of: 0 | 1) => logs.reduce((total, one) => total + one[of], 0) / logs.length;

@@ -1,7 +1,7 @@
-/** What a bench asks of the Worker that fills a site's past. */
+/** Request to the Worker that fills a site's history. */
 export const FILL_PATH = '/bench/fill';
 
-/** Whole hours; `isLast`: the object starts over afterwards. */
+/** `fromMs` and `toMs` are whole hours; `isLast`: the object restarts afterwards. */
 export interface Filling {
   siteId: string;
   fromMs: number;
@@ -10,7 +10,7 @@ export interface Filling {
   isLast: boolean;
 }
 
-/** As many as a plant of a few assets has. */
+/** The number of signals of a plant with a few assets. */
 export const SIGNALS: readonly string[] = Array.from(
   { length: 24 },
   (_none, index) =>

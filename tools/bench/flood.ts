@@ -1,9 +1,11 @@
 /**
- * Flood: two organizations on one machine, nothing pinned; the one's partner publishes as fast as it can, and what the
- * other's clients wait for is measured, quiet and in the flood, alternating in one run. Once with the highest publish
- * rate, so that no brake of ours saves the others, and once with the default.
+ * Flood: the partner of one organization publishes as fast as it can; the benchmark measures how long the
+ * clients of another organization wait, without and with the flood, alternating in one run. Nothing is
+ * pinned. It runs once with the highest publish rate, so that no rate limit protects the others, and once
+ * with the default rate.
  *
- * What waits is asked for at fixed moments, whatever is still open: a standstill counts at its full length.
+ * Requests are sent at fixed times even if earlier ones are still open: a standstill counts with its full
+ * length.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +24,7 @@ const PHASE_MS = Number(process.env.SITEWIRE_BENCH_PHASE_MS ?? 10_000);
 const ASK_EVERY_MS = 100;
 const WARM_UP_MS = 10_000;
 const SETTLE_MS = 2_000;
-/** An answer that takes longer than this counts as this. */
+/** Longer answers count as this. */
 const LONGEST_MS = 60_000;
 const FLOODED_PLANTS = 10;
 const TABLES = [
@@ -38,7 +40,7 @@ type Ask = Record<Question, () => Promise<unknown>>;
 export async function benchFlood(): Promise<void> {
   const figures: Figure[] = [];
   for (const { name, settings } of TABLES) figures.push(...(await measure(name, settings)));
-  report('flood', 'what others wait for while one partner publishes as fast as it can', figures);
+  report('flood', 'how long others wait while one partner publishes as fast as it can', figures);
 }
 
 async function measure(name: string, settings: Record<string, number>): Promise<Figure[]> {
@@ -82,16 +84,16 @@ async function measure(name: string, settings: Record<string, number>): Promise<
   await stack.stop();
   return [
     ...QUESTIONS.flatMap((question) => ratioOf(name, question, quiet[question], flooded[question])),
-    { name: `${name}: publishes of the flood confirmed`, value: percentile(rates, 0.5), unit: '1/s' },
+    { name: `${name}: confirmed publishes of the flood`, value: percentile(rates, 0.5), unit: '1/s' },
     {
-      name: `${name}: others' requests that failed`,
+      name: `${name}: failed requests of the others`,
       value: quiet.failed + flooded.failed,
       unit: '',
       target: '0',
     },
-    { name: `${name}: AMQP connections lost, others`, value: partner.lost, unit: '', target: '0' },
-    { name: `${name}: AMQP connections lost, the flood`, value: lostByFlooder, unit: '', target: '0' },
-    { name: `${name}: until its rest was answered`, value: percentile(drains, 0.5), unit: 's' },
+    { name: `${name}: lost AMQP connections, others`, value: partner.lost, unit: '', target: '0' },
+    { name: `${name}: lost AMQP connections, flood`, value: lostByFlooder, unit: '', target: '0' },
+    { name: `${name}: until the flood is answered`, value: percentile(drains, 0.5), unit: 's' },
   ];
 }
 
@@ -114,7 +116,7 @@ function questions(
   };
 }
 
-/** Asks each question at its moments; the promises of the answers that may still come. */
+/** Sends each request at its times; returns the promises of all answers, some of which may still be open. */
 async function askFor(ms: number, ask: Ask, waits: Waits): Promise<Promise<void>[]> {
   const startedAt = performance.now();
   const open: Promise<void>[] = [];
@@ -157,15 +159,15 @@ function ratioOf(name: string, question: Question, quiet: number[], flooded: num
     figure('p50, flood / quiet', floodHalf / quietHalf, '', '≤ 3'),
     figure('p99, quiet', quietMost, 'ms'),
     figure('p99, flood', floodMost, 'ms'),
-    figure('p99 in the flood / p50 quiet', floodMost / quietHalf, ''),
-    figure('longest in the flood', Math.max(...flooded), 'ms'),
+    figure('p99 flood / p50 quiet', floodMost / quietHalf, ''),
+    figure('longest, flood', Math.max(...flooded), 'ms'),
   ];
 }
 
 interface Flooder {
   process: ChildProcess;
   send(order: FlooderOrder): void;
-  /** The next word of that kind. */
+  /** The next message of that kind. */
   heard<Kind extends FlooderWord['kind']>(kind: Kind): Promise<Extract<FlooderWord, { kind: Kind }>>;
 }
 

@@ -1,4 +1,7 @@
-/** A process of its own: a partner who publishes commands as fast as it can, with its plants' devices, when told to. */
+/**
+ * A separate process: a partner that publishes commands as fast as it can, from `flood` to `stop`, and the
+ * devices of its plants.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { PartnerOptions } from '../partner.ts';
 import type { SeededPlant } from '../seed.ts';
@@ -16,15 +19,15 @@ export interface FlooderStart {
 
 export type FlooderOrder = FlooderStart | { kind: 'flood' } | { kind: 'stop' };
 
-/** `idle`: all that was published has been answered. */
+/** `idle`: all publishes have been answered. */
 export type FlooderWord =
   | { kind: 'ready' }
   | { kind: 'stopped'; confirmed: number; refused: number; lost: number; seconds: number }
   | { kind: 'idle'; drainSeconds: number };
 
-/** Publishes without an answer, at most: many times what the bridge takes in. */
+/** Maximum number of unanswered publishes: many times what the bridge accepts. */
 const OPEN_PUBLISHES = 1_024;
-/** One that was refused, or found no connection, does not try again at once. */
+/** Pause after a rejected publish or one without a connection. */
 const REFUSED_PAUSE_MS = 100;
 
 let run: { plants: SeededPlant[]; partner: ReturningPartner } | undefined;

@@ -1,4 +1,4 @@
-/** Identity: what a login costs the processor, and what a key's lookup adds to a read [C-4.7], [C-1.4]. */
+/** Identity: CPU time of a login, and how much the lookup of an API key adds to a read [C-4.7], [C-1.4]. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startBenchStack } from './bench-stack.ts';
@@ -6,7 +6,7 @@ import { percentile, report } from './figures.ts';
 
 const LOGINS = 100;
 const READS = 2_000;
-/** Ticks of /proc are hundredths of a second. */
+/** /proc counts CPU time in ticks of 10 ms. */
 const TICK_MS = 10;
 
 export async function benchIdentity(): Promise<void> {
@@ -15,7 +15,7 @@ export async function benchIdentity(): Promise<void> {
   const { url } = stack.edge;
   const pid = stack.edge.pid() ?? 0;
 
-  // 1. logins, one by one: all that workerd does for them
+  // 1. logins, one at a time: all CPU time of workerd
   const login = async () => {
     const response = await post(`${url}/api/v1/auth/login`, stack.login);
     if (response.status !== 200) throw new Error(`login answered ${response.status}`);
@@ -27,7 +27,7 @@ export async function benchIdentity(): Promise<void> {
   for (let count = 0; count < LOGINS; count++) times.push(await timed(login));
   const cpu = (cpuMs(pid) - before) / LOGINS;
 
-  // 2. reads by key, and the health route beside them: the same way in, without key and without data
+  // 2. reads with an API key, compared with the health route: the same path without key and data
   const read = (path: string) => async () => {
     const response = await fetch(`${url}${path}`, { headers: { 'x-api-key': stack.key } });
     await response.arrayBuffer();
@@ -43,16 +43,16 @@ export async function benchIdentity(): Promise<void> {
   }
   await stack.stop();
   report('identity', 'one client, one request at a time', [
-    { name: 'CPU of a login, scrypt included', value: cpu, unit: 'ms', target: '≤ 40' },
-    { name: 'login p50', value: percentile(times, 0.5), unit: 'ms' },
+    { name: 'CPU per login, scrypt included', value: cpu, unit: 'ms', target: '≤ 40' },
+    { name: 'login, p50', value: percentile(times, 0.5), unit: 'ms' },
     {
-      name: 'D1 queries of a read by key: whose key, and whose site',
+      name: 'D1 queries per read with a key (key and site)',
       value: queries,
       unit: '',
       target: '≤ 2',
     },
-    { name: 'site config by key p50', value: percentile(reads, 0.5), unit: 'ms' },
-    { name: '/healthz p50', value: percentile(bare, 0.5), unit: 'ms' },
+    { name: 'site config with a key, p50', value: percentile(reads, 0.5), unit: 'ms' },
+    { name: '/healthz, p50', value: percentile(bare, 0.5), unit: 'ms' },
     {
       name: 'site config / healthz',
       value: percentile(reads, 0.5) / percentile(bare, 0.5),
@@ -61,7 +61,7 @@ export async function benchIdentity(): Promise<void> {
   ]);
 }
 
-/** Of 100 of them, on average; `lastUsedAt` writes once a minute. */
+/** Average of 100 requests, because `lastUsedAt` is written once a minute. */
 async function queriesOf(url: string, work: () => Promise<void>): Promise<number> {
   const count = async () => Number(await (await fetch(`${url}/bench/queries`)).text());
   const before = await count();
@@ -83,7 +83,7 @@ function post(url: string, body: unknown): Promise<Response> {
   });
 }
 
-/** User and system time of a process. */
+/** User and system time of a process, ms. */
 function cpuMs(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;

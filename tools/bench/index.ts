@@ -1,6 +1,7 @@
 /**
- * `npm run bench -- <id> [minutes]`: prints a table, writes JSON under bench-results/. docs/performance.md quotes the
- * figures. A number behind an id is how many minutes it runs, where it has a length.
+ * `npm run bench -- <id> [minutes]`: runs benchmarks, prints a table for each and writes JSON under
+ * bench-results/. docs/performance.md quotes the results. A number after an id is its duration in minutes,
+ * for benchmarks that have one.
  */
 import { benchAmqp } from './amqp.ts';
 import { benchAmqpIdle } from './amqp-idle.ts';
@@ -33,7 +34,7 @@ const BENCHES: Record<string, (minutes: number | undefined) => Promise<void>> = 
   identity: benchIdentity,
   devices: benchDeviceList,
 };
-/** Without an argument: those that take minutes, not an hour. */
+/** Run without arguments: benchmarks that take minutes, not an hour. */
 const SHORT = ['p1', 'p2'];
 
 const wanted: { id: string; minutes: number | undefined }[] = [];
@@ -45,6 +46,6 @@ for (const word of process.argv.slice(2)) {
 if (wanted.length === 0) wanted.push(...SHORT.map((id) => ({ id, minutes: undefined })));
 const unknown = wanted.filter(({ id }) => !Object.hasOwn(BENCHES, id)).map(({ id }) => id);
 if (unknown.length > 0)
-  throw new Error(`no such benchmark: ${unknown.join(', ')}; there are ${Object.keys(BENCHES).join(', ')}`);
+  throw new Error(`Unknown benchmark ${unknown.join(', ')}; known are ${Object.keys(BENCHES).join(', ')}`);
 assertQuiet();
 for (const { id, minutes } of wanted) await BENCHES[id]?.(minutes);

@@ -1,4 +1,7 @@
-/** A device that acknowledges every command COMPLETED at once: what is measured is the way, not the plant. */
+/**
+ * A device that acknowledges every command with COMPLETED at once: the benchmark measures the path, not the
+ * plant.
+ */
 import { createHmac } from 'node:crypto';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { ackSigningString } from '../../protocol/signing.ts';

@@ -1,6 +1,7 @@
 /**
- * A vhost without an object: one queue in memory behind the link's interface. Publishes are answered once a turn in one
- * frame, deliveries go out within prefetch and the credit window, acks are taken: what the protocol layer costs, alone.
+ * A Vhost without an object, to measure only the protocol layer: one queue in memory that implements the
+ * link's interface. It answers publishes once per turn in one frame, delivers within prefetch and the credit
+ * window, and processes acks.
  */
 import type { VhostLink } from '../../bridge/amqp/handshake.ts';
 import type { LinkHandlers } from '../../bridge/link.ts';
@@ -17,7 +18,7 @@ const MESSAGE_ID = '6f1c2f0a-3f0e-4a57-9d0b-0f6c0f2f7a11';
 
 type Consume = Extract<VhostLinkUp, { kind: 'consume' }>;
 
-/** What is stored, for all connections. */
+/** The stored messages, shared by all connections. */
 export class MemoryQueue {
   readonly #messages: PublishFrame[] = [];
   #head = 0;
@@ -88,7 +89,7 @@ export class MemoryVhost implements VhostLink {
       case 'close-channel':
         return;
       default:
-        throw new Error(`the queue in memory takes no ${frame.kind}`);
+        throw new Error(`the queue in memory does not support "${frame.kind}"`);
     }
     if (this.#scheduled) return;
     this.#scheduled = true;
@@ -120,7 +121,7 @@ export class MemoryVhost implements VhostLink {
       const message = this.#queue.shift();
       if (!message) return;
       const { routingKey, body, encoding } = message;
-      // Those of our events.
+      // The same properties as those of our events.
       const properties = {
         contentType: 'application/json',
         messageId: MESSAGE_ID,

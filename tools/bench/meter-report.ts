@@ -1,24 +1,27 @@
-/** What the metered Worker tells of its objects: sums since it started. Bench and Worker both read this. */
+/** What the metered Worker reports of its objects: sums since its start. Imported by both benchmark and Worker. */
 
 export type ObjectKind = 'Site' | 'Vhost';
 
 export interface MeterReport {
-  /** Constructor runs: the first, and one for each return from hibernation. */
+  /** Number of constructor calls: the first one, and one for each return from hibernation. */
   wakes: number;
-  /** Ms in which the object could not hibernate: a handler ran, or work that it keeps alive, or a timer stood. */
+  /** Ms in which the object could not hibernate: a handler or work in waitUntil was running, or a timer was set. */
   busyMs: number;
-  /** Of them, while handlers and their promises were under way: the rest is timers and waitUntil. */
+  /** The part of `busyMs` in which handlers were running; the rest is timers and waitUntil. */
   handlerMs: number;
   /** Calls by name: webSocketMessage, alarm, fetch and the RPC methods. */
   calls: Record<string, number>;
-  /** Rows written by SQL, by the call that wrote them. */
+  /** Rows written by SQL, by the name of the call that wrote them. */
   rows: Record<string, number>;
-  /** Each is billed as a row written. */
+  /** Number of `setAlarm` calls; each is billed as a row written. */
   alarmsSet: number;
-  /** Times of more than 10 s in which nothing held the object, and those after which it was indeed constructed anew. */
+  /**
+   * Idle periods of more than 10 s, and how many of them ended with a new construction, that is, in
+   * hibernation.
+   */
   longIdles: number;
   hibernated: number;
-  /** What holds the object now. */
+  /** What prevents hibernation at the moment. */
   heldBy: string[];
 }
 

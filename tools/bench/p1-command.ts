@@ -15,7 +15,7 @@ const ROUNDS: { inFlight: number; commands: number }[] = [
   { inFlight: 10, commands: 4_000 },
   { inFlight: 100, commands: 8_000 },
 ];
-/** Until the runtime has compiled what is hot: figures settle after some thousands. */
+/** Commands before the measurement: the runtime needs some thousands to compile the hot code. */
 const WARM_UP = 6_000;
 const ROWS_COMMANDS = 500;
 const ROWS_SETTLE_MS = 8_000;
@@ -45,7 +45,7 @@ export async function benchCommands(): Promise<void> {
   report('p1', `command round trip, ${PLANTS} plants, instant devices, TLS on both sides`, figures);
 }
 
-/** What a command writes, counted by meters around the objects: not in the run whose time is taken. */
+/** Rows that a command writes. Counted in a separate run, because metering takes time. */
 async function measureRows(): Promise<Figure> {
   const stack = await startBenchStack({ plants: 1, entry: METERED_ENTRY });
   const [plant] = stack.plants;
@@ -53,7 +53,7 @@ async function measureRows(): Promise<Figure> {
   const device = await connectInstantDevice(stack, plant);
   const partner = await CommandingPartner.start(await stack.partner(), 'acme');
   const rows = async () => {
-    // What is written a moment later counts, too.
+    // Includes rows that are written with a delay.
     await pause(ROWS_SETTLE_MS);
     const meters = await readMeters(stack);
     return sum(OBJECT_KINDS.flatMap((kind) => meters[kind].map(rowsOf)));

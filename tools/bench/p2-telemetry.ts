@@ -1,4 +1,4 @@
-/** P2: telemetry of eight metrics, signed, stored: over the link alone at fixed batch sizes, and over MQTT. */
+/** P2: signed telemetry of eight metrics until it is stored: over the link at fixed batch sizes, and over MQTT. */
 import { randomUUID } from 'node:crypto';
 import { connectAsync } from 'mqtt';
 import { dial, type Link, startPulse } from '../../bridge/link.ts';
@@ -12,12 +12,12 @@ import { telemetryText } from './plant-load.ts';
 
 const BATCHES = [1, 10, 100];
 const LINK_MESSAGES: Record<number, number> = { 1: 6_000, 10: 40_000, 100: 80_000 };
-/** Devices of the one plant, a link each: so many that none comes near its own rate. */
+/** Devices of the one plant, one link each: enough that each stays far below its rate limit. */
 const LINK_DEVICES: Record<number, number> = { 1: 4, 10: 16, 100: 64 };
 const MAX_LINK_DEVICES = 64;
-/** Batches under way at once: enough to keep the link busy, far from its answer timeout. */
+/** Batches in progress at once: enough to keep the link busy, far from its answer timeout. */
 const OPEN_BATCHES = 4;
-/** Devices of a plant each, and how many messages each of them sends. */
+/** Number of devices, each at a plant of its own, and messages per device. */
 const MQTT_LOADS = [
   { devices: 50, messages: 600 },
   { devices: 500, messages: 60 },
@@ -44,7 +44,7 @@ export async function benchTelemetry(): Promise<void> {
   report('p2', 'telemetry ingest, 8 metrics, HMAC and nonce checked, stored', figures);
 }
 
-/** Links of one plant's devices without the bridge's own batching: exactly `batch` frames to a message. */
+/** Uses links directly, without the bridge's batching: exactly `batch` frames per message. */
 async function overLink(stack: BenchStack, plant: SeededPlant, batch: number): Promise<Figure[]> {
   const devices = [plant.gateway, ...(stack.organizations[0]?.moreDevices.get(plant.id) ?? [])];
   const boot = randomUUID();
@@ -104,7 +104,7 @@ async function dialLink(
   return dialed.link;
 }
 
-/** A batch goes out for each that is stored, from one link after the other. */
+/** Sends a batch for each batch that is stored, from one link after the other. Returns the seconds it took. */
 function pour(senders: readonly Sender[], total: number, batch: number): Promise<number> {
   return new Promise((resolve, reject) => {
     let turn = 0;
@@ -125,7 +125,7 @@ function pour(senders: readonly Sender[], total: number, batch: number): Promise
         frames: (frames) => {
           for (const frame of frames) {
             if (frame.kind === 'refused') reject(new Error(`refused: ${frame.reason}`));
-            if (frame.kind === 'wait') reject(new Error('a device is over its rate'));
+            if (frame.kind === 'wait') reject(new Error('a device exceeds its rate limit'));
             if (frame.kind !== 'stored') continue;
             stored += frame.seqs.length;
             sendBatch();

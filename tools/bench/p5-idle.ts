@@ -1,6 +1,7 @@
 /**
- * P5: what an idle device costs the bridge, TLS to it, and how many connect a second, authenticated, on what there is.
- * Of each plant's devices one is its gateway: nobody here answers a command, and each gateway is sent its configuration.
+ * P5: memory of the bridge per idle device with TLS to the client, and how many devices can connect per
+ * second, authenticated. One device of each plant is its gateway and is sent its configuration; no device
+ * answers commands.
  */
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
@@ -11,13 +12,13 @@ import { memoryOf } from './process-figures.ts';
 
 const DEVICES_PER_PLANT = 100;
 const COUNTS = [1_000, 5_000];
-/** Connects under way at once, from so many addresses: the bridge dials eight at a time for one. */
+/** Concurrent connects, from many addresses: the bridge opens at most eight links at once for one address. */
 const AT_ONCE = 64;
 const ADDRESSES = 200;
-/** Until what the connects left behind has been collected. */
+/** Wait until the garbage of the connects has been collected. */
 const SETTLE_MS = 20_000;
 
-/** The other leg as well: TLS between bridge and edge. */
+/** With TLS between bridge and edge, too. */
 export async function benchIdleTls(): Promise<void> {
   await benchIdle(undefined, true);
 }
@@ -36,7 +37,7 @@ export async function benchIdle(_minutes?: number, edgeTls = false): Promise<voi
     ...(organization?.moreDevices.get(plant.id) ?? []),
   ]);
   const edgePid = stack.edge.pid() ?? 0;
-  // Once: what each client would make of the authority's PEM again is no cost of ours.
+  // One shared context: parsing the authority's PEM for each client would be a cost of the generator.
   const secureContext = createSecureContext({ ca: stack.ca });
   const figures: Figure[] = [];
   const sockets: TLSSocket[] = [];
@@ -62,29 +63,29 @@ export async function benchIdle(_minutes?: number, edgeTls = false): Promise<voi
     const perDevice = (part: 'bridge' | 'edge') => ((now[part] - last[part]) * 1_024) / (count - last.count);
     figures.push(
       { name: `connects, up to ${count}`, value: wanted.length / seconds, unit: '/s', target: '≥ 200' },
-      { name: 'CPU of edge and bridge a connect', value: cpuMs / wanted.length, unit: 'ms' },
+      { name: 'CPU of edge and bridge per connect', value: cpuMs / wanted.length, unit: 'ms' },
       {
-        name: `bridge, a device more up to ${count}`,
+        name: `bridge per added device up to ${count}`,
         value: perDevice('bridge'),
         unit: 'KB',
         target: '≤ 120',
       },
-      { name: 'workerd, a device more', value: perDevice('edge'), unit: 'KB' },
+      { name: 'workerd per added device', value: perDevice('edge'), unit: 'KB' },
     );
     last = now;
   }
   const gone = sockets.filter((socket) => socket.destroyed).length;
-  figures.push({ name: 'sessions that ended meanwhile', value: gone, unit: '' });
+  figures.push({ name: 'sessions lost during the run', value: gone, unit: '' });
   for (const socket of sockets) socket.destroy();
   await stack.stop();
   report(
     edgeTls ? 'p5-tls' : 'p5',
-    `idle devices, ${DEVICES_PER_PLANT} a plant, TLS to the bridge, ${edgeTls ? 'and from there' : 'plain HTTP from there'} to the edge`,
+    `idle devices, ${DEVICES_PER_PLANT} per plant, TLS to the bridge, ${edgeTls ? 'TLS' : 'plain HTTP'} from there to the edge`,
     figures,
   );
 }
 
-/** A session as any client opens it, without the memory of a client. */
+/** Opens a session like any client, but without the memory that a client library needs. */
 async function logIn(
   port: number,
   secureContext: SecureContext,

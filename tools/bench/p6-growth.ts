@@ -1,13 +1,13 @@
-/** P6: a plant whose command log grows: whether a command waits any longer for its acknowledgement and its end. */
+/** P6: whether a command waits longer for its confirm and its end when the command log of its plant grows. */
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { exponent, type Figure, percentile, report } from './figures.ts';
 import { connectInstantDevice } from './instant-device.ts';
 import { CommandingPartner, repeat } from './plant-load.ts';
 
-/** Commands logged when the clock is taken; the first sizes settle what is hot. */
+/** Logged commands at which the time is measured; the smaller sizes also serve as warm-up. */
 const SIZES = [3_000, 10_000, 30_000, 100_000];
 const SAMPLES = 1_000;
-/** So many in flight while the log is filled. */
+/** Commands in flight while the log is filled. */
 const FILLERS = 64;
 
 export async function benchGrowth(): Promise<void> {

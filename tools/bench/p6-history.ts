@@ -1,4 +1,4 @@
-/** P6, the other half: a plant whose telemetry grows, and whether a read of its last hour waits any longer for it. */
+/** P6, second part: whether a read of the last hour takes longer when the plant has more telemetry. */
 import { join } from 'node:path';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { exponent, type Figure, percentile, report } from './figures.ts';
@@ -7,7 +7,10 @@ import { FILL_PATH, type Filling, SIGNALS } from './filling.ts';
 const ENTRY = join(import.meta.dirname, 'workerd', 'filled-worker.ts');
 const HOUR = 3_600_000;
 const STEP_MS = 5_000;
-/** Points stored when the clock is taken; two hours are the least that an hour can be read of. */
+/**
+ * Stored points at which the time is measured. The smallest size is two hours, which a read with 1h buckets
+ * needs.
+ */
 const SIZES = [2 * 24 * 720, 100_000, 1_000_000, 10_000_000];
 const HOURS_PER_CALL = 24;
 const READS = 300;
@@ -17,7 +20,7 @@ const RANGES = [
   { name: '5m, 1 h', granularity: '5m', hours: 1 },
   { name: '1h, 2 h', granularity: '1h', hours: 2 },
 ] as const;
-/** What only a long past can be asked. */
+/** Ranges that only the plant with the most telemetry has. */
 const LONG_RANGES = [
   { name: '5m, 7 d', granularity: '5m', hours: 7 * 24 },
   { name: '1d, 24 d', granularity: '1d', hours: 24 * 24 },
@@ -31,10 +34,10 @@ export async function benchHistory(): Promise<void> {
   const sites: { siteId: string; points: number; bytes: Record<string, number> }[] = [];
   for (const [index, size] of SIZES.entries()) {
     const plant = stack.plants[index];
-    if (!plant) throw new Error('a plant for each size');
+    if (!plant) throw new Error('each size needs a plant');
     sites.push({ siteId: plant.id, ...(await fill(stack, plant.id, size, endMs)) });
   }
-  // One read of each in turn: what the machine does meanwhile hits all of them.
+  // The plants are read in turn, so that disturbances on the machine affect all of them.
   const times = new Map<string, number[]>();
   for (let count = -50; count < READS; count++) {
     for (const { siteId, points } of sites) {
@@ -93,6 +96,6 @@ async function read(
   const { readings } = (await response.json()) as { readings: unknown[] };
   const ms = performance.now() - startedAt;
   if (response.status !== 200 || readings.length === 0)
-    throw new Error(`nothing was read: ${response.status}`);
+    throw new Error(`the read returned no points: status ${response.status}`);
   return ms;
 }

@@ -1,10 +1,11 @@
 /**
- * P8: what an hour of one plant at 5 s costs, with a partner who takes all its events: rows written, requests, and the
- * seconds in which Site and Vhost could not hibernate, each through the product's Worker with meters around it.
+ * P8: what one plant with a reading every 5 s costs per hour, with a partner that consumes all its events:
+ * rows written, requests, and the seconds in which Site and Vhost cannot hibernate. Measured by the product's
+ * Worker with meters around its objects.
  *
- * Cloudflare bills the duration of an object that runs or is held in memory by something that could not be woken
- * again; not that of one that may hibernate, even before it does. A WebSocket message is a twentieth of a request, a
- * `setAlarm` is a row written.
+ * Cloudflare bills the duration of an object while it runs or while something holds it in memory that could
+ * not wake it again; an object that may hibernate is not billed, even before it does. A WebSocket message
+ * counts as a twentieth of a request, a `setAlarm` as a row written.
  */
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
 import { type Figure, report } from './figures.ts';
@@ -18,7 +19,7 @@ const INTERVAL_MS = 5_000;
 const SETTLE_MS = 15_000;
 const COMMANDS = 40;
 const COMMAND_EVERY_MS = 500;
-/** Silences in which both objects must go: longer than the runtime's 10 s. */
+/** Pauses in which both objects must hibernate: longer than the runtime's 10 s. */
 const SILENCES = 3;
 const SILENCE_MS = 25_000;
 
@@ -69,7 +70,7 @@ export async function benchCost(minutes: number = MINUTES): Promise<void> {
   device.end(true);
   await stack.stop();
   const scaled = minutes === MINUTES ? '' : `, ${minutes} minutes scaled to an hour`;
-  report('p8', `an hour of a plant at 5 s with a live partner${scaled}`, [
+  report('p8', `one hour of a plant with a reading every 5 s and a connected partner${scaled}`, [
     ...KINDS.flatMap((kind) => hourOf(kind, during[kind], hours)),
     ...perPiece(during, commands, messages, events),
     ...KINDS.flatMap((kind) => hibernationOf(kind, silences[kind])),
@@ -92,12 +93,12 @@ function hourOf(kind: ObjectKind, meter: MeterReport, hours: number): Figure[] {
     unit,
   });
   return [
-    figure('rows written, alarms set included', rows, '1/h'),
+    figure('rows written, including setAlarm', rows, '1/h'),
     figure('seconds awake (billed)', busy, 's/h'),
-    figure('  of them in handlers', meter.handlerMs / 1_000 / hours, 's/h'),
-    figure('seconds free to hibernate', Math.max(0, 3_600 - busy), 's/h'),
+    figure('  of these in handlers', meter.handlerMs / 1_000 / hours, 's/h'),
+    figure('seconds in which it may hibernate', Math.max(0, 3_600 - busy), 's/h'),
     figure('wakes from hibernation', meter.wakes / hours, '1/h'),
-    figure('messages of sockets', frames / hours, '1/h'),
+    figure('WebSocket messages', frames / hours, '1/h'),
     figure('alarms', alarms / hours, '1/h'),
     figure('requests billed', requests, '1/h'),
     figure('price', dollars, '$/month'),
@@ -107,7 +108,7 @@ function hourOf(kind: ObjectKind, meter: MeterReport, hours: number): Figure[] {
 function perPiece(during: Meters, commands: Meters, messages: number, events: number): Figure[] {
   const both = KINDS.map((kind) => rowsOf(commands[kind]));
   return [
-    { name: 'events that the partner took', value: events, unit: '' },
+    { name: 'events consumed by the partner', value: events, unit: '' },
     {
       name: 'rows per telemetry message (Site)',
       value: rowsOf(during.Site) / messages,
@@ -129,12 +130,12 @@ function perPiece(during: Meters, commands: Meters, messages: number, events: nu
 function hibernationOf(kind: ObjectKind, meter: MeterReport): Figure[] {
   return [
     {
-      name: `${kind}: silences over 10 s`,
+      name: `${kind}: pauses over 10 s`,
       value: meter.longIdles,
       unit: '',
     },
     {
-      name: `${kind}: of them hibernated`,
+      name: `${kind}: pauses that ended in hibernation`,
       value: meter.hibernated,
       unit: '',
       target: `= ${meter.longIdles}, and more than 0`,
@@ -142,7 +143,7 @@ function hibernationOf(kind: ObjectKind, meter: MeterReport): Figure[] {
   ];
 }
 
-/** Who writes and who calls: where a figure comes from. */
+/** Prints calls and rows by name, to show where the results come from. */
 function printCalls(meters: Meters, hours: number): void {
   for (const kind of KINDS) {
     const { calls, rows, alarmsSet } = meters[kind];

@@ -1,7 +1,7 @@
 /**
- * P9: a thousand plants whose schedules have their boundaries at the same moment: how late each plant is told its slot,
- * from the boundary to the gateway's hands, over TLS. First each plant sends a reading now and then, as plants do, and its
- * object is in memory; then nothing comes between two boundaries, and the objects have left it.
+ * P9: how late a thousand plants get their slot when all schedules have a boundary at the same time: from the
+ * boundary to the gateway, over TLS. At the first boundaries each plant sends readings, so its object is in
+ * memory; at the later ones nothing arrives between two boundaries, and the objects have left memory.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MqttClient } from 'mqtt';
@@ -13,18 +13,21 @@ import { connectInstantDevice } from './instant-device.ts';
 import { publishTelemetry } from './plant-load.ts';
 
 const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 1_000);
-/** Connects, and publishes, under way at once. */
+/** Concurrent connects and publishes. */
 const AT_ONCE = 20;
 const SLOT_MS = 60_000;
-/** The first opens the windows, with an event to the partner each. */
+/** Number of slots. At the first boundary each schedule starts, with an event to the partner. */
 const SLOTS = 6;
-/** So many of them with readings; then a boundary that is not counted, for all have yet to leave memory. */
+/** Slots with readings. The boundary after them is not counted, because some objects are still in memory. */
 const AWAKE_SLOTS = 3;
-/** How often each plant sends a reading: an object leaves memory 10 s behind the last. */
+/** Interval of a plant's readings: an object leaves memory 10 s after its last event. */
 const READING_MS = 8_000;
-/** From the last schedule that was acknowledged to the first boundary, at least: longer than an object stays awake. */
+/**
+ * Minimum time from the last acknowledged schedule to the first boundary: longer than an object stays in
+ * memory.
+ */
 const REST_MS = 25_000;
-/** How long a boundary is waited for. */
+/** How long to wait for all plants after a boundary. */
 const LATEST_MS = 20_000;
 const TARGET_MS = 2_000;
 
@@ -45,7 +48,11 @@ export async function benchBoundary(): Promise<void> {
   });
   const startMs = Math.ceil((Date.now() + PLANTS * 20 + REST_MS) / SLOT_MS) * SLOT_MS;
   await publishAll(stack, startMs);
-  await until(() => taken >= PLANTS, startMs - REST_MS - Date.now(), 'not all schedules were told in time');
+  await until(
+    () => taken >= PLANTS,
+    startMs - REST_MS - Date.now(),
+    'not all schedules reached their gateways in time',
+  );
 
   const readings = sendReadings(stack, clients);
   const figures: Figure[] = [];
@@ -58,7 +65,7 @@ export async function benchBoundary(): Promise<void> {
     const lateness = ofSlot().map(({ atMs }) => atMs - boundaryMs);
     const plants = new Set(ofSlot().map(({ plant }) => plant)).size;
     if (plants !== PLANTS || ofSlot().length !== PLANTS)
-      throw new Error(`boundary ${slot}: ${ofSlot().length} slots told to ${plants} plants`);
+      throw new Error(`boundary ${slot}: ${ofSlot().length} slots reached ${plants} plants`);
     if (slot !== AWAKE_SLOTS) figures.push(...figuresOf(slot, lateness));
   }
   readings.stop();
@@ -69,7 +76,9 @@ export async function benchBoundary(): Promise<void> {
 
 function figuresOf(slot: number, lateness: readonly number[]): Figure[] {
   const name =
-    slot === 0 ? 'windows open' : `boundary ${slot}, objects ${slot < AWAKE_SLOTS ? 'in memory' : 'asleep'}`;
+    slot === 0
+      ? 'schedules start'
+      : `boundary ${slot}, objects ${slot < AWAKE_SLOTS ? 'in memory' : 'hibernated'}`;
   return [
     { name: `${name}: lateness p50`, value: percentile(lateness, 0.5), unit: 'ms' },
     {
@@ -78,7 +87,7 @@ function figuresOf(slot: number, lateness: readonly number[]): Figure[] {
       unit: 'ms',
       target: `≤ ${TARGET_MS}`,
     },
-    { name: `${name}: lateness, the last`, value: Math.max(...lateness), unit: 'ms' },
+    { name: `${name}: lateness, maximum`, value: Math.max(...lateness), unit: 'ms' },
   ];
 }
 
@@ -98,7 +107,7 @@ async function connectAll(
   return clients;
 }
 
-/** All plants in turn, spread over the time between two readings of one. */
+/** Sends a reading of one plant after the other, evenly over the interval. */
 function sendReadings(stack: BenchStack, clients: readonly (MqttClient | undefined)[]): { stop(): void } {
   let next = 0;
   const timer = setInterval(() => {

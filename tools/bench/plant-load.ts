@@ -1,4 +1,4 @@
-/** What a plant and its partner do all day, for benchmarks: signed readings, device commands, events acknowledged. */
+/** The load of a plant and its partner, for benchmarks: signed readings, device commands, acknowledged events. */
 import { createHmac, randomUUID } from 'node:crypto';
 import type { MqttClient } from 'mqtt';
 import { telemetrySigningString } from '../../protocol/signing.ts';
@@ -8,7 +8,7 @@ import type { SeededPlant } from '../seed.ts';
 
 export const EVENT_QUEUES = ['event.status', 'event.execution', 'event.telemetry', 'event.alarm'];
 
-/** The text of a signed message of eight metrics, as it goes into MQTT. */
+/** A signed telemetry message of eight metrics, as MQTT payload. */
 export function telemetryText(device: SeededPlant['gateway']): string {
   const { id, hmacSecret } = device;
   const ts = Date.now();
@@ -30,13 +30,13 @@ export function telemetryText(device: SeededPlant['gateway']): string {
   return `{"ts":${ts},"nonce":"${nonce}","data":${data},"sig":"${sig}"}`;
 }
 
-/** Resolves at the PUBACK: the message is stored. */
+/** Resolves at the PUBACK, when the message is stored. */
 export async function publishTelemetry(client: MqttClient, plant: SeededPlant): Promise<void> {
   const topic = deviceTopic(plant.gateway.id, 'telemetry');
   await client.publishAsync(topic, telemetryText(plant.gateway), { qos: 1 });
 }
 
-/** A partner that takes all its events, and knows when its commands have ended. */
+/** A partner that consumes all its events and notices when its commands have ended. */
 export class CommandingPartner {
   readonly partner: Partner;
   readonly #open = new Map<string, () => void>();
@@ -59,12 +59,15 @@ export class CommandingPartner {
     return own;
   }
 
-  /** Events so far, of all queues. */
+  /** Number of events received, from all queues. */
   get eventCount(): number {
     return this.#eventCount;
   }
 
-  /** A device command, signed; `confirmed` resolves at its confirm, `ended` when the device has done it. */
+  /**
+   * Publishes a signed device command. `confirmed` resolves at its confirm, `ended` at its last execution
+   * event.
+   */
   command(plant: SeededPlant): { confirmed: Promise<unknown>; ended: Promise<void> } {
     const correlationId = randomUUID();
     const ended = new Promise<void>((resolve) => this.#open.set(correlationId, resolve));
@@ -90,7 +93,7 @@ export class CommandingPartner {
   }
 }
 
-/** As many workers as that, each with the next piece of work until `isOver`. */
+/** Runs that number of workers; each repeats `work` until `isOver` returns true. */
 export async function repeat(
   workers: number,
   isOver: () => boolean,

@@ -1,4 +1,7 @@
-/** What a process holds, from outside: memory by kind, descriptors, files on disk, the JavaScript heap. */
+/**
+ * Resources of a process, measured from outside: memory by kind, descriptors, files on disk, the JavaScript
+ * heap.
+ */
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Edge } from '../edge.ts';
@@ -6,9 +9,9 @@ import type { Edge } from '../edge.ts';
 const MIB = 1_024 * 1_024;
 
 export interface ProcessMemory {
-  /** MiB in RAM. */
+  /** Resident memory, MiB. */
   rss: number;
-  /** Of them what no file backs: heaps, JavaScript and native, and stacks. */
+  /** The part that is not backed by a file: JavaScript and native heaps, and stacks. */
   anonymous: number;
 }
 
@@ -22,7 +25,7 @@ export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** Objects that are in memory: each has its database open. */
+/** Counts the objects that are in memory: each has its database file open. */
 export function objectsInMemory(pid: number): { sites: number; vhosts: number } {
   const open = new Set<string>();
   for (const name of readdirSync(`/proc/${pid}/fd`)) {
@@ -33,7 +36,7 @@ export function objectsInMemory(pid: number): { sites: number; vhosts: number } 
   return { sites, vhosts: open.size - sites };
 }
 
-/** MiB of databases, and of the write-ahead logs beside them. */
+/** Size of the databases and of their write-ahead logs, MiB. */
 export function diskOf(folder: string): { data: number; log: number } {
   const sizes = { data: 0, log: 0 };
   for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
@@ -43,13 +46,13 @@ export function diskOf(folder: string): { data: number; log: number } {
       if (entry.name.endsWith('-wal')) sizes.log += size / MIB;
       else if (entry.name.endsWith('.sqlite')) sizes.data += size / MIB;
     } catch {
-      // Gone while we looked.
+      // The file was deleted meanwhile.
     }
   }
   return sizes;
 }
 
-/** MiB in use of the product's JavaScript heap in workerd, what is yet to be collected included. */
+/** Used JavaScript heap of the product in workerd, MiB, including garbage that is not collected yet. */
 export async function edgeHeap(edge: Edge): Promise<number> {
   const inspector = await edge.miniflare.getInspectorURL();
   const list = (await (await fetch(`http://${inspector.host}/json`)).json()) as InspectorTarget[];
@@ -70,7 +73,7 @@ export async function edgeHeap(edge: Edge): Promise<number> {
   }
 }
 
-/** MiB in use of the bridge's JavaScript heap, from its metrics. */
+/** Used JavaScript heap of the bridge, MiB, from its metrics. */
 export async function bridgeHeap(metricsPort: number): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
   return Number(/^nodejs_heap_size_used_bytes (\S+)/m.exec(text)?.[1]) / MIB;

@@ -1,4 +1,7 @@
-/** Debian's RabbitMQ as the other side of a benchmark: the durable broker as it is installed, Nagle off. */
+/**
+ * The other side of a benchmark: a durable broker, Debian's RabbitMQ with its default settings and without
+ * Nagle's algorithm.
+ */
 import type { CertificateFiles } from '../certificates.ts';
 import { freePort } from '../ports.ts';
 import { startRabbitMq } from '../rabbitmq.ts';
@@ -11,7 +14,7 @@ export interface RabbitMq {
   stop(): Promise<void>;
 }
 
-/** Throws a sentence for a person where the package is missing. */
+/** Throws a message for the user if the package is missing. */
 export async function startDurableRabbitMq(certificates: CertificateFiles): Promise<RabbitMq> {
   const tlsPort = await freePort();
   const { port, stop } = await startRabbitMq({

@@ -1,4 +1,4 @@
-/** A commanding partner who comes back when his connection ends, and counts how often it did. */
+/** A partner that sends commands, reconnects when its connection is lost, and counts the losses. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Partner, type PartnerOptions } from '../partner.ts';
 import type { SeededPlant } from '../seed.ts';
@@ -22,12 +22,12 @@ export class ReturningPartner {
     return own;
   }
 
-  /** Connections that ended before this partner wanted it. */
+  /** Number of connections that ended before `close`. */
   get lost(): number {
     return this.#lost;
   }
 
-  /** Resolves at the confirm; rejects when there is no connection or it ends before. */
+  /** Publishes a command. Resolves at its confirm; rejects if there is no connection or it is lost first. */
   async confirmed(plant: SeededPlant): Promise<void> {
     if (!this.#current) {
       await pause(RETRY_MS);

@@ -1,6 +1,7 @@
 /**
- * Soak: commands, readings and REST reads at once for as long as is asked, then nobody; a line a minute of what edge
- * and bridge hold. What is wanted is flat lines, and that memory is not held by objects that nobody uses.
+ * Soak: commands, readings and REST reads at once for the given minutes, then no load. Prints a line per
+ * minute with the resources of edge and bridge. Resources should stay constant, and objects that are not used
+ * should leave memory.
  */
 import type { MqttClient } from 'mqtt';
 import { type BenchStack, startBenchStack } from './bench-stack.ts';
@@ -10,23 +11,26 @@ import { CommandingPartner, publishTelemetry, repeat } from './plant-load.ts';
 import { bridgeHeap, descriptorsOf, diskOf, edgeHeap, memoryOf, objectsInMemory } from './process-figures.ts';
 
 const PLANTS = Number(process.env.SITEWIRE_BENCH_PLANTS ?? 100);
-/** Without an argument, the load lasts until so many commands have ended. */
+/** Without an argument the load ends after this number of commands. */
 const COMMANDS = 200_000;
 const IN_FLIGHT = 50;
 const READING_WORKERS = 2;
 const REST_WORKERS = 1;
-/** Readings and reads are the company of the commands: a pause behind each. */
+/** Readings and reads accompany the commands, with a pause after each. */
 const READING_PAUSE_MS = 10;
 const REST_PAUSE_MS = 50;
-/** Long enough for objects to hibernate (10 s), for plants to be told OFFLINE and for that to settle. */
+/**
+ * Long enough for objects to hibernate (10 s) and for plants to become OFFLINE (90 s), with the events that
+ * follow.
+ */
 const SILENT_MINUTES = 4;
 const MINUTE_MS = 60_000;
-/** The first lines are those of a process that compiles and fills its caches. */
+/** Measurements before this belong to the warm-up: the process compiles and fills its caches. */
 const SETTLED_AFTER_COMMANDS = 40_000;
 
 interface Row {
   minute: number;
-  phase: 'load' | 'nobody';
+  phase: 'load' | 'idle';
   commands: number;
   readings: number;
   reads: number;
@@ -79,10 +83,10 @@ export async function benchSoak(minutes: number | undefined): Promise<void> {
   for (let silent = 0; silent < SILENT_MINUTES; silent++) {
     await pause(MINUTE_MS);
     minute += 1;
-    await look(minute, 'nobody');
+    await look(minute, 'idle');
   }
   await stack.stop();
-  report('soak', `${PLANTS} plants, commands, readings and reads, then nobody`, figuresOf(rows));
+  report('soak', `${PLANTS} plants, commands, readings and reads, then no load`, figuresOf(rows));
 }
 
 async function startLoad(stack: BenchStack, counts: Counts) {
@@ -155,7 +159,7 @@ async function sample(stack: BenchStack, minute: number, phase: Row['phase'], co
 
 function printHead(): void {
   console.log(
-    '\n                      done this minute     edge, MiB         bridge     disk, MiB   descriptors  objects',
+    '\n                      in this minute       edge, MiB         bridge     disk, MiB   descriptors  objects',
   );
   console.log(
     'min  phase    commands readings  reads   RSS  anon  heap   RSS heap   data   log   edge bridge  S    V',
@@ -201,25 +205,25 @@ function figuresOf(rows: readonly Row[]): Figure[] {
     { name: 'commands', value: last.commands, unit: '' },
     { name: 'commands per minute', value: last.commands / last.minute, unit: '1/min' },
     { name: 'edge RSS at the start', value: rows[0]?.edgeRss ?? 0, unit: 'MiB' },
-    { name: 'edge RSS, most', value: Math.max(...rows.map(({ edgeRss }) => edgeRss)), unit: 'MiB' },
-    { name: 'edge RSS with nobody there', value: end.edgeRss, unit: 'MiB' },
-    { name: 'edge heap with nobody there', value: end.edgeHeap, unit: 'MiB' },
+    { name: 'edge RSS, maximum', value: Math.max(...rows.map(({ edgeRss }) => edgeRss)), unit: 'MiB' },
+    { name: 'edge RSS without load', value: end.edgeRss, unit: 'MiB' },
+    { name: 'edge heap without load', value: end.edgeHeap, unit: 'MiB' },
     {
-      name: 'edge RSS per command, once settled',
+      name: 'edge RSS growth per command after warm-up',
       value: perCommand('edgeRss'),
       unit: 'KiB',
       target: '≤ 0.05',
     },
-    { name: 'edge heap per command, once settled', value: perCommand('edgeHeap'), unit: 'KiB' },
-    { name: 'bridge RSS per command, once settled', value: perCommand('bridgeRss'), unit: 'KiB' },
-    { name: 'bridge RSS with nobody there', value: end.bridgeRss, unit: 'MiB' },
+    { name: 'edge heap growth per command after warm-up', value: perCommand('edgeHeap'), unit: 'KiB' },
+    { name: 'bridge RSS growth per command after warm-up', value: perCommand('bridgeRss'), unit: 'KiB' },
+    { name: 'bridge RSS without load', value: end.bridgeRss, unit: 'MiB' },
     {
-      name: 'objects in memory with nobody there',
+      name: 'objects in memory without load',
       value: end.sites + end.vhosts,
       unit: '',
       target: '0',
     },
-    { name: 'edge descriptors with nobody there', value: end.edgeDescriptors, unit: '' },
+    { name: 'edge descriptors without load', value: end.edgeDescriptors, unit: '' },
   ];
 }
 

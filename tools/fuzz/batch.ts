@@ -1,11 +1,11 @@
-/** So many walks of one seed; the first that fails is made as short as it can be. */
+/** Runs a number of random walks from one seed. The first walk that fails is reduced to its shortest form. */
 import fc from 'fast-check';
 import { LIMIT } from '../../protocol/limits.ts';
 import { walk } from './walk.ts';
 
 const WALKS = 100;
 const MAX_ACTIONS = 120;
-/** No single piece of memory that a client's bytes bring about is larger. */
+/** The largest single allocation that the bytes of a client may cause. */
 const MAX_PIECE_BYTES = 2 * LIMIT.amqpBodyBytes;
 
 const seeds = fc.record({
@@ -13,7 +13,7 @@ const seeds = fc.record({
   actions: fc.array(fc.nat(), { maxLength: MAX_ACTIONS, size: 'max' }),
 });
 
-/** How many frames were sent. Throws with the shortest walk that fails. */
+/** Returns how many frames were sent. Throws with the shortest walk that fails. */
 export async function fuzz(seed: number, walks = WALKS): Promise<number> {
   let frames = 0;
   const restore = refuseLargePieces();
@@ -34,14 +34,15 @@ export async function fuzz(seed: number, walks = WALKS): Promise<number> {
   return frames;
 }
 
-/** Memory is asked for through these alone: as much as a length on the wire may say, in one piece, is a fault. */
+/** Makes large allocations throw: an allocation as large as a length field on the wire claims is a fault. */
 function refuseLargePieces(): () => void {
   const { alloc, allocUnsafe, allocUnsafeSlow } = Buffer;
   const limited = <Rest extends unknown[]>(
     allocate: (size: number, ...rest: Rest) => Buffer<ArrayBuffer>,
   ) => {
     return (size: number, ...rest: Rest) => {
-      if (size > MAX_PIECE_BYTES) throw new TypeError(`a piece of ${size} bytes was asked for`);
+      if (size > MAX_PIECE_BYTES)
+        throw new TypeError(`allocation of ${size} bytes requested; the limit is ${MAX_PIECE_BYTES}`);
       return allocate(size, ...rest);
     };
   };

@@ -1,4 +1,4 @@
-/** Chance that can be had again: everything follows from its seed (mulberry32). */
+/** A repeatable random source: its seed determines every value (mulberry32). */
 export class Chance {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Chance {
     this.#state = seed >>> 0;
   }
 
-  /** From 0 to `bound` - 1. */
+  /** Returns an integer from 0 to `bound` - 1. */
   below(bound: number): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);

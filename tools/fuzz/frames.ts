@@ -1,6 +1,6 @@
 /**
- * Frames of a client by chance. Each kind of action writes one or more: most are what a client may send, so that a
- * connection lives long enough to be brought into states; the rest is broken in a way of its own.
+ * Random frames of a client. Each kind of action writes one frame or more. Most actions are valid, so that a
+ * connection lives long enough to reach many states; each of the others is broken in its own way.
  */
 import { encodeMethod, type Fields, METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { Chance } from './chance.ts';
@@ -70,7 +70,7 @@ const publish: Action = (chance, channel) => {
   return [head, ...content(chance, channel, size)];
 };
 
-/** Header and bodies: right, or about something else. */
+/** Content header and bodies: usually valid; sometimes the announced size or the class is wrong. */
 function content(chance: Chance, channel: number, size: number): Buffer[] {
   const announced = chance.isOneIn(150) ? chance.pick([size + 1, 2 ** 18, 2 ** 18 + 1, 2 ** 32]) : size;
   const fixed = Buffer.alloc(12);
@@ -89,7 +89,10 @@ function content(chance: Chance, channel: number, size: number): Buffer[] {
 
 const SHORT_PROPERTIES = new Set([0, 1, 5, 6, 7, 8, 10, 11, 12, 13]);
 
-/** Flags, and what they name, in their order; now and then flags of everything or less than they name. */
+/**
+ * Property flags and the properties that they announce, in order; sometimes all flags, or data that does not
+ * match them.
+ */
 export function properties(chance: Chance): Buffer {
   const kind = chance.below(200);
   const flags =
@@ -111,7 +114,7 @@ const declare: Action = (chance, channel) => {
   return [methodFrame(METHOD.queueDeclare, channel, ticket, shortOf(chance, QUEUES), bits, table(chance))];
 };
 
-/** queue.bind or queue.unbind, which has no nowait. */
+/** queue.bind or queue.unbind; unbind has no nowait bit. */
 const bind: Action = (chance, channel) => {
   const id = chance.pick([METHOD.queueBind, METHOD.queueUnbind]);
   const exchange = shortOf(chance, chance.isOneIn(8) ? ['', 'amq.topic', 'nope'] : ['vcp']);
@@ -134,7 +137,7 @@ const settle: Action = (chance, channel) => {
   ];
 };
 
-/** What a client may send. */
+/** Actions that are valid. */
 const USUAL: readonly Action[] = [
   publish,
   publish,
@@ -162,11 +165,11 @@ const USUAL: readonly Action[] = [
   () => [frame(8, 0, Buffer.alloc(0))],
 ];
 
-/** What none may send, or seldom. */
+/** Actions that are invalid or rare. */
 const BROKEN: readonly Action[] = [
   (chance, channel) => [frame(chance.below(256), channel, chance.bytes(chance.below(20)))],
   (chance, channel) => [frame(1, channel, uint32(METHOD.basicQos), chance.below(256))],
-  // Announces what does not come.
+  // A payload length that does not match the payload.
   (chance, channel) => {
     const bytes = frame(1 + chance.below(3), channel, chance.bytes(chance.below(8)));
     bytes.writeUInt32BE(chance.pick(ANNOUNCED), 3);
@@ -182,7 +185,7 @@ const BROKEN: readonly Action[] = [
     return [methodFrame(chance.pick(ALL_METHODS), channel, chance.bytes(chance.below(60)))];
   },
   (chance, channel) => content(chance, channel, chance.pick(SIZES)),
-  // A content that is left unfinished, or interrupted.
+  // A content that is not finished, or that the next frame interrupts.
   (chance, channel) => publish(chance, channel).slice(0, 1 + chance.below(2)),
   (chance, channel) => mutated(chance, channel),
   (chance, channel) => mutated(chance, channel),
@@ -203,12 +206,15 @@ function usual(chance: Chance, channel: number): Buffer[] {
   return chance.pick(USUAL)(chance, channel);
 }
 
-/** Usual frames with some of their bytes changed. */
+/** Valid frames with some bytes changed. */
 function mutated(chance: Chance, channel: number): Buffer[] {
   return usual(chance, channel).flatMap((whole) => damaged(chance, whole));
 }
 
-/** A frame with some of its bytes changed, its own frame around it left whole or not; or cut short, or there twice. */
+/**
+ * Returns the frame with some bytes changed, its frame header included or not; sometimes also cut short or
+ * repeated.
+ */
 export function damaged(chance: Chance, whole: Buffer): Buffer[] {
   const bytes = Buffer.from(whole);
   const from = chance.isOneIn(4) ? 0 : 7;
@@ -227,7 +233,7 @@ export function damaged(chance: Chance, whole: Buffer): Buffer[] {
   return [kind === 1 ? bytes.subarray(0, chance.below(bytes.length)) : bytes];
 }
 
-/** The frames of one action; one in `oneIn` is broken. */
+/** The frames of one action; one action in `oneIn` is broken. */
 export function framesOf(seed: number, oneIn = 40): Buffer[] {
   const chance = new Chance(seed);
   const channel = chance.pick(CHANNELS);

@@ -1,4 +1,7 @@
-/** A vhost's object by chance, behind a link without a socket: it answers every request, takes, refuses and delays publishes. */
+/**
+ * A random Vhost on a link without a socket: it answers every request, and stores, rejects or delays
+ * publishes at random.
+ */
 import type { Link, LinkHandlers, ObjectLink } from '../../bridge/link.ts';
 import { LINK_VERSION } from '../../protocol/link/proof.ts';
 import {
@@ -19,13 +22,13 @@ const DEATH: Death = {
   atMs: 1_800_000_000_000,
   count: 2,
 };
-/** One refusal in so many answers. */
+/** One answer in this number is a rejection. */
 const REFUSED = 12;
 
 export class FuzzObject implements ObjectLink<VhostLinkUp> {
   readonly version: number;
   isClosed = false;
-  /** What it was sent that an edge could not read. */
+  /** The first frame that a real edge could not parse. */
   unreadable: string | undefined;
   readonly #chance: Chance;
   readonly #consumers: { channel: number; tag: string; queue: string }[] = [];
@@ -36,11 +39,11 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
 
   constructor(chance: Chance) {
     this.#chance = chance;
-    // Now and then an edge of before, which knows no queues of the partner's own.
+    // Sometimes an edge with the previous link version, which has no partner queues.
     this.version = chance.isOneIn(10) ? LINK_VERSION - 1 : LINK_VERSION;
   }
 
-  /** As the handshake takes it. */
+  /** The type that the handshake expects. */
   get link(): Link<VhostLinkUp, VhostLinkDown> {
     return this as unknown as Link<VhostLinkUp, VhostLinkDown>;
   }
@@ -121,14 +124,17 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
     }
   }
 
-  /** The consumers of a queue that goes; some of them, for others may have asked to. */
+  /**
+   * Cancels the consumers of a deleted queue; some are left out, because they may have been cancelled by
+   * their client.
+   */
   #cancel(gone: string): void {
     for (const { channel, tag, queue } of this.#consumers) {
       if (queue === gone && !this.#chance.isOneIn(4)) this.#answer({ kind: 'cancelled', channel, tag });
     }
   }
 
-  /** With properties that another publisher may have sent, right or wrong. */
+  /** A delivery with properties as another publisher may have sent them, valid or not. */
   #delivery(): Delivery {
     this.#lastLease += 1;
     const chance = this.#chance;

@@ -1,4 +1,7 @@
-/** What the bridge writes, held against the protocol: whole frames, methods that decode, contents in one piece. */
+/**
+ * Checks what the bridge writes against the protocol: whole frames, methods that decode, contents without
+ * interruption.
+ */
 import { decodeMethod, decodeProperties, type Fields, METHOD } from '../../bridge/amqp/wire/codec.ts';
 
 const MAX_PAYLOAD = 131_072 - 8;
@@ -10,18 +13,21 @@ export interface Told {
   fields: Fields;
 }
 
-/** Throws at the first byte that is no AMQP, and at an error that is the bridge's own. */
+/** Throws at the first byte that is not valid AMQP, and at an internal error of the bridge. */
 export class OutputCheck {
   #rest: Buffer = Buffer.alloc(0);
-  /** Of the content under way: its channel, and the body's bytes that are missing; undefined until its header came. */
+  /**
+   * Content in progress: its channel and how many body bytes are missing (undefined until its header has
+   * arrived).
+   */
   #content: { channel: number; missing: number | undefined } | undefined;
 
-  /** Whether everything came to its end. */
+  /** Whether the output ends with a whole frame and a whole content. */
   get isWhole(): boolean {
     return this.#rest.length === 0 && this.#content === undefined;
   }
 
-  /** The methods among it. */
+  /** Returns the methods in the chunk. */
   push(chunk: Buffer): Told[] {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     const told: Told[] = [];
@@ -31,7 +37,7 @@ export class OutputCheck {
       if (size > MAX_PAYLOAD) throw new Error(`the bridge wrote a frame of ${size} bytes`);
       if (bytes.length - at < size + 8) break;
       if (bytes.readUInt8(at + 7 + size) !== 0xce)
-        throw new Error('the bridge wrote a frame without its end');
+        throw new Error('the bridge wrote a frame without its end byte');
       const method = this.#take(
         bytes.readUInt8(at),
         bytes.readUInt16BE(at + 1),
@@ -50,7 +56,7 @@ export class OutputCheck {
       this.#takeContent(this.#content, type, channel, payload);
       return undefined;
     }
-    if (type !== 1) throw new Error(`the bridge wrote a frame of type ${type} on its own`);
+    if (type !== 1) throw new Error(`the bridge wrote a frame of type ${type} outside a content`);
     const method = payload.readUInt32BE(0);
     const fields = decodeMethod(method, payload.subarray(4));
     if (fields.replyCode === INTERNAL_ERROR) throw new Error(`internal error: ${JSON.stringify(fields)}`);
@@ -66,12 +72,13 @@ export class OutputCheck {
     payload: Buffer,
   ): void {
     const isExpected = channel === content.channel && type === (content.missing === undefined ? 2 : 3);
-    if (!isExpected) throw new Error(`the bridge wrote a frame of type ${type} amid a content`);
+    if (!isExpected)
+      throw new Error(`the bridge wrote a frame of type ${type} on channel ${channel} inside a content`);
     if (content.missing === undefined) {
       decodeProperties(payload.subarray(12));
       content.missing = Number(payload.readBigUInt64BE(4));
     } else content.missing -= payload.length;
-    if (content.missing < 0) throw new Error('the bridge wrote more of a body than it announced');
+    if (content.missing < 0) throw new Error('the bridge wrote a longer body than it announced');
     if (content.missing === 0) this.#content = undefined;
   }
 }

@@ -1,4 +1,7 @@
-/** Field tables and short strings as bytes, mostly right: lengths that lie, tags of nothing, tables without a floor. */
+/**
+ * Random field tables and short strings as bytes, mostly valid: some have wrong lengths, unknown tags or deep
+ * nesting.
+ */
 import type { Chance } from './chance.ts';
 
 const TAGS = 'tbBsuIilfdDTSxFAV';
@@ -26,13 +29,13 @@ export function uint32(value: number): Buffer {
   return bytes;
 }
 
-/** With its length; one in `oneIn` lengths is a lie. */
+/** The bytes with their length in front; one length in `oneIn` is wrong. */
 export function longOf(chance: Chance, bytes: Buffer, oneIn = 200): Buffer {
   const lie = chance.pick([bytes.length + 1, Math.max(0, bytes.length - 1), ...LENGTHS]);
   return Buffer.concat([uint32(chance.isOneIn(oneIn) ? lie : bytes.length), bytes]);
 }
 
-/** A short string: words, the longest, bytes of no text; now and then its length says more. */
+/** A short string: one of `words`, sometimes of maximum length, random bytes, or with a wrong length. */
 export function shortOf(chance: Chance, words: readonly string[]): Buffer {
   const kind = chance.below(200);
   const text = kind === 0 ? chance.bytes(chance.pick([1, 7, 255])) : Buffer.from(chance.pick(words));
@@ -41,7 +44,7 @@ export function shortOf(chance: Chance, words: readonly string[]): Buffer {
   return Buffer.concat([Buffer.from([length]), whole.subarray(0, 255)]);
 }
 
-/** With its length. */
+/** A field table with its length. */
 export function table(chance: Chance, depth = 0): Buffer {
   if (depth === 0 && chance.isOneIn(300)) return deep(chance, chance.pick([31, 32, 33, 1_000, 15_000]));
   const entries: Buffer[] = [];
@@ -64,7 +67,7 @@ function value(chance: Chance, depth: number): Buffer {
   return Buffer.concat([name, longOf(chance, chance.bytes(chance.below(12)))]);
 }
 
-/** Tables, or arrays, one in the other. */
+/** Nested tables, or nested arrays. */
 function deep(chance: Chance, depth: number): Buffer {
   const opening = chance.isOneIn(2) ? Buffer.from('\x01tF') : Buffer.from('A');
   const levels: Buffer[] = [];

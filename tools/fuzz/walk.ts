@@ -1,6 +1,6 @@
 /**
- * One client's life by chance, against the bridge's AMQP engine without a socket. At its end the connection has been
- * closed, or it still answers; no error is the bridge's own; nothing is left behind. Throws what is not so.
+ * One random client session against the bridge's AMQP engine, without a socket. At its end the connection is
+ * closed or still answers, no error is internal to the bridge, and no link stays open. Throws otherwise.
  */
 import { duplexPair } from 'node:stream';
 import { AmqpConnection } from '../../bridge/amqp/connection.ts';
@@ -19,9 +19,9 @@ const PATIENCE_MS = 5_000;
 const TURNS_FOR_FENCE = 50;
 
 export interface WalkSeeds {
-  /** Of how bytes are cut, and of what the object answers. */
+  /** Determines how bytes are split into writes, and what the object answers. */
   seed: number;
-  /** One for each action of the client. */
+  /** One seed for each action of the client. */
   actions: readonly number[];
 }
 
@@ -40,7 +40,7 @@ const FENCE = [
   encodeMethod(METHOD.channelOpen, FENCE_CHANNEL, {}),
   encodeMethod(METHOD.exchangeDeclare, FENCE_CHANNEL, { exchange: 'vcp', passive: true }),
 ];
-/** Whatever frame is under way ends in it, and none that is good. */
+/** Completes any frame that is in progress, with invalid content. */
 const ZEROS = Buffer.alloc(LIMIT.amqpFrameBytes + 8);
 
 function turn(): Promise<void> {
@@ -52,7 +52,7 @@ class FuzzClient {
   readonly #object: FuzzObject;
   readonly #output = new OutputCheck();
   readonly #stream;
-  /** What goes out at the next boundary of frames: answers to closes of channels. */
+  /** Answers to channel closes, sent before the next frames. */
   #replies: Buffer[] = [];
   #fault: unknown;
   #isDialed = false;
@@ -89,7 +89,7 @@ class FuzzClient {
     return this.#isClosed;
   }
 
-  /** Sends frames in one piece or many. */
+  /** Sends the frames, in one write or split into several. */
   async send(frames: readonly Buffer[]): Promise<void> {
     const bytes = Buffer.concat([...this.#replies, ...frames]);
     this.#replies = [];
@@ -106,23 +106,26 @@ class FuzzClient {
     this.#check();
   }
 
-  /** The connection has ended, or ends at the latest when its last frame does, or answers. */
+  /**
+   * Checks that the connection has ended or answers. One that waits for the rest of a frame gets it and then
+   * ends.
+   */
   async fence(): Promise<void> {
     if (this.#isClosed) return;
     await this.send(FENCE);
     for (let count = 0; count < TURNS_FOR_FENCE && !this.#isAnswered; count++) await turn();
     if (!this.#isAnswered) await this.send([ZEROS]);
-    await this.#until('the connection answers nothing and does not end', () => this.#isAnswered);
+    await this.#until('the connection does not answer and does not end', () => this.#isAnswered);
   }
 
-  /** Goes; nothing of it stays. */
+  /** Disconnects and checks that the bridge leaves nothing open. */
   async leave(): Promise<void> {
     this.#stream.destroy();
-    await this.#until('the bridge does not notice that its client went', () => this.#ends > 0);
+    await this.#until('the bridge does not notice that its client has disconnected', () => this.#ends > 0);
     await turn();
     this.#check();
     if (this.#ends > 1) throw new Error(`the connection ended ${this.#ends} times`);
-    if (this.#isDialed && !this.#object.isClosed) throw new Error('the link is left open');
+    if (this.#isDialed && !this.#object.isClosed) throw new Error('the link stays open');
   }
 
   get #isAnswered(): boolean {
@@ -131,7 +134,7 @@ class FuzzClient {
 
   #read(chunk: Buffer): void {
     if (this.#isClosed) return;
-    // To another protocol's header, before it ends.
+    // The bridge answers a wrong protocol header with its own, then closes.
     if (chunk.equals(PROTOCOL_HEADER)) {
       this.#isClosed = true;
       return;
@@ -157,10 +160,11 @@ class FuzzClient {
 
   #check(): void {
     if (this.#fault) throw this.#fault;
-    if (this.#object.unreadable) throw new Error(`the object was sent ${this.#object.unreadable}`);
+    if (this.#object.unreadable)
+      throw new Error(`the bridge sent the object an invalid frame: ${this.#object.unreadable}`);
   }
 
-  /** Turns are enough for nearly all; only what waits for a timer takes time. */
+  /** Waits in event loop turns, so that most walks take no real time; only work that uses timers does. */
   async #until(what: string, isSo: () => boolean): Promise<void> {
     for (const deadline = Date.now() + PATIENCE_MS; !isSo(); await turn()) {
       this.#check();
@@ -170,11 +174,11 @@ class FuzzClient {
   }
 }
 
-/** How many frames it sent. */
+/** Returns how many frames the client sent. */
 export async function walk({ seed, actions }: WalkSeeds): Promise<number> {
   const chance = new Chance(seed);
   const client = new FuzzClient(chance);
-  // A handshake that goes wrong ends by its own clock: nothing has to answer then.
+  // A damaged handshake ends by its timeout, so the bridge need not answer it.
   const isDamaged = chance.isOneIn(12);
   const opening = [PROTOCOL_HEADER, ...OPEN];
   if (isDamaged) opening.splice(chance.below(opening.length), 1, ...damaged(chance, chance.pick(opening)));

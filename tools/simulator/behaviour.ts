@@ -1,4 +1,7 @@
-/** How the simulated plant behaves, for tests and demos: `SITEWIRE_SIMULATOR` and `npm run simulator` name one. */
+/**
+ * How the simulated plant behaves, for tests and demos. `SITEWIRE_SIMULATOR` and `npm run simulator` select
+ * one.
+ */
 
 export interface Behaviour {
   connects: boolean;
@@ -7,9 +10,9 @@ export interface Behaviour {
   /** Acknowledges commands. */
   answers: boolean;
   ackDelayMs: number;
-  /** Its sub-devices report a fault, and it obeys nothing: each command ends FAILED. */
+  /** Its sub-devices report a fault and it executes no command: each ends FAILED. */
   inFault: boolean;
-  /** What it delivers of the power that it is told, 0 to 1. */
+  /** Which share of the commanded power it delivers, 0 to 1. */
   share: number;
 }
 
@@ -31,10 +34,10 @@ export const BEHAVIOURS = {
   short: { ...SOUND, share: 0.6 },
 } satisfies Record<string, Behaviour>;
 export type BehaviourName = keyof typeof BEHAVIOURS;
-/** `off`: no plant at all. */
+/** `off`: the simulator does not run. */
 export type SimulatorSetting = BehaviourName | 'off';
 
-/** Throws a sentence for any other word. */
+/** Throws a message for the user if `text` is not a setting; `source` says where the text comes from. */
 export function settingOf(source: string, text: string): SimulatorSetting {
   const names = ['off', ...Object.keys(BEHAVIOURS)];
   if (!names.includes(text)) throw new Error(`${source} must be one of ${names.join(', ')}, not "${text}"`);

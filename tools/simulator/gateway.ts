@@ -1,6 +1,7 @@
 /**
- * A gateway on the real MQTT: signed telemetry and status out, signed commands in, acks RECEIVED, IN_PROGRESS,
- * COMPLETED. It does each command once, however often it comes, and nothing that is not properly signed and fresh.
+ * A gateway that speaks real MQTT: it sends signed telemetry and status, receives signed commands, and
+ * acknowledges them with RECEIVED, IN_PROGRESS, COMPLETED. It executes each command once, however often it
+ * arrives, and ignores commands that are not correctly signed or not fresh.
  */
 import { createHmac, randomUUID, timingSafeEqual } from 'node:crypto';
 import { connect, type MqttClient } from 'mqtt';
@@ -24,22 +25,22 @@ export interface GatewayOptions {
   deviceId: string;
   hmacSecret: string;
   token: string;
-  /** A newer token that the platform sent; it is used from the next connect on. */
+  /** Called with a newer token from the platform; the gateway uses it from its next connect on. */
   onToken?: (token: string, expiresAt: string) => void;
-  /** Another token, when the one that it has is refused. */
+  /** Gets another token when the platform rejects the current one. */
   renew?: () => Promise<string>;
-  /** Its subscription stands, and the platform knows. */
+  /** Called when the gateway has subscribed to its commands and the platform has stored its ONLINE status. */
   onListening?: () => void;
-  /** How it acknowledges, asked each time; at once unless given. */
+  /** How to acknowledge, asked for each acknowledgement; immediately by default. */
   manners?: () => Manners;
-  /** Told of each verified command, acknowledgement and reading. */
+  /** Called for each verified command, each acknowledgement and each reading. */
   watch?: (word: GatewayWord) => void;
 }
 
 export interface Manners {
-  /** false: takes commands without a word. */
+  /** false: accepts commands without acknowledging them. */
   answers: boolean;
-  /** How long each acknowledgement waits before it is made and sent. */
+  /** Delay before each acknowledgement is signed and sent. */
   ackDelayMs: number;
 }
 
@@ -48,20 +49,20 @@ export type GatewayWord =
   | { kind: 'ack'; cmdId: string; status: DeviceAckStatus }
   | { kind: 'telemetry'; data: Readonly<Record<string, number>> };
 
-/** Whether the plant obeyed; false makes the command FAILED. */
+/** Returns whether the plant executed the command; false makes the command FAILED. */
 export type Obey = (command: SiteCommand) => boolean;
 
 const MAX_REMEMBERED_COMMANDS = 10_000;
-/** CONNACK: the token is refused. */
+/** CONNACK code: the token was rejected. */
 const REFUSED = 5;
-/** How often it asks for another token at most. */
+/** Minimum time between two requests for another token. */
 const RENEWAL_MS = 30_000;
 
 export class Gateway {
   readonly #options: GatewayOptions;
   readonly #obey: Obey;
   readonly #client: MqttClient;
-  /** What became of each command: a repeated one is acknowledged again, not done again. */
+  /** Outcome of each command by cmdId: a repeated command is acknowledged again, not executed again. */
   readonly #outcomes = new Map<string, DeviceAckStatus>();
   #renewedAtMs = 0;
 
@@ -79,7 +80,7 @@ export class Gateway {
       clean: true,
       keepalive: 60,
       reconnectPeriod: 500,
-      // A CONNACK of 3 means "try again"; without this the client would give up at the first.
+      // CONNACK code 3 means "try again"; without this option the client gives up at the first one.
       reconnectOnConnackError: true,
       queueQoSZero: false,
     });
@@ -106,7 +107,7 @@ export class Gateway {
     return this.#client.connected;
   }
 
-  /** Resolves when the platform has stored it. */
+  /** Resolves when the platform has stored the reading. */
   async publishTelemetry(data: Readonly<Record<string, number>>): Promise<void> {
     const ts = Date.now();
     const nonce = randomUUID();
@@ -154,7 +155,7 @@ export class Gateway {
     return true;
   }
 
-  /** The command, when its signature and time hold; anything else is ignored. */
+  /** Returns the command if its signature and timestamp are valid; other messages are ignored. */
   #verify(text: string): (SiteCommand & { cmdId: string }) | undefined {
     const members = sliceMembers(text);
     if (!members.ok) return undefined;
@@ -180,13 +181,13 @@ export class Gateway {
   }
 
   #sendAck(cmdId: string, status: DeviceAckStatus): void {
-    // It has left meanwhile: what it was told comes again at its next session.
+    // The gateway has disconnected meanwhile: the platform resends the command in its next session.
     if (this.#client.disconnecting) return;
     this.#options.watch?.({ kind: 'ack', cmdId, status });
     const ts = Date.now();
     const sig = this.#sign(ackSigningString(this.#options.deviceId, cmdId, ts, status));
     this.#publish('ack', JSON.stringify({ cmdId, status, ts, sig })).catch((error: unknown) => {
-      console.error(`gateway: ack of ${cmdId} not stored: ${String(error)}`);
+      console.error(`gateway: failed to send the ack of ${cmdId}: ${String(error)}`);
     });
   }
 

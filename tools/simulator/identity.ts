@@ -1,6 +1,7 @@
 /**
- * Who a simulated device is: provisioned over REST once, kept in a file, alive by the tokens that it is sent. One that was
- * cut off before it had written down its package gets a new secret and a new token, as an admin would give it them.
+ * Identity of a simulated device: provisioned once over REST, stored in a file, and kept valid with the
+ * tokens that the platform sends. A device that was killed before it stored its package gets a new secret and
+ * a new token, as an admin would give it.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -17,7 +18,7 @@ export interface IdentityOptions {
   file: string;
 }
 
-/** What it must not lose. */
+/** What the device must store. */
 interface Kept {
   deviceId: string;
   hmacSecret: string;
@@ -56,7 +57,7 @@ export class Identity {
     this.#keep();
   }
 
-  /** A token by its secret alone, when the one it has is refused. */
+  /** Gets a new token, authenticated by the device's secret, for when the current token is rejected. */
   async renew(): Promise<string> {
     const { deviceId, hmacSecret } = this.#kept;
     const ts = Date.now();
@@ -70,8 +71,7 @@ export class Identity {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ ts, nonce, sig }),
     });
-    if (!response.ok)
-      throw new Error(`the token is not renewed: ${response.status} ${await response.text()}`);
+    if (!response.ok) throw new Error(`cannot renew the token: ${response.status} ${await response.text()}`);
     const { token, expiresAt } = (await response.json()) as TokenAnswer;
     this.takeToken(token, expiresAt);
     return token;
@@ -95,7 +95,7 @@ async function provision({
     const { hmacSecret, mqttToken = '', tokenExpiresAt = '' } = body.security;
     return { deviceId, hmacSecret, token: mqttToken, tokenExpiresAt };
   }
-  if (status !== 409) throw new Error(`the device is not provisioned: ${JSON.stringify(body)}`);
+  if (status !== 409) throw new Error(`cannot provision the device: ${JSON.stringify(body)}`);
   const { hmacSecret } = await admin.call<{ hmacSecret: string }>(
     'POST',
     `/devices/${deviceId}/rotate-secret`,

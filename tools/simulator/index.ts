@@ -1,4 +1,4 @@
-/** The simulated plant as a process: told by its parent who it is and how to behave, until the parent ends it. */
+/** The simulated plant as a process. Its parent sends it identity and behaviour, and ends it. */
 import { readFileSync } from 'node:fs';
 import { CONSTRAINTS, SUB_DEVICES } from '../seed.ts';
 import type { BehaviourName } from './behaviour.ts';
@@ -11,20 +11,20 @@ export interface SimulatorStart extends Omit<IdentityOptions, 'file'> {
   host: string;
   port: number;
   caFile: string;
-  /** Where it keeps who it is. */
+  /** The file in which the simulator stores its identity. */
   identityFile: string;
   intervalMs: number;
 }
 
-/** From now on. */
+/** Changes the behaviour of the running simulation. */
 export interface SimulatorChange {
   kind: 'behave';
   behaviour: BehaviourName;
 }
 
 /**
- * What it tells its parent: that it is provisioned, at its start; that commands reach it from here on, at each session; that
- * it behaves as it was told.
+ * Messages to the parent. `provisioned`: once, at the start; `listening`: in each session, as soon as
+ * commands reach the gateway; `behaves`: the requested behaviour is active.
  */
 export type SimulatorWord =
   | { kind: 'provisioned' | 'listening' }
@@ -68,7 +68,7 @@ async function obey(message: SimulatorStart | SimulatorChange): Promise<void> {
 
 process.on('message', (message: SimulatorStart | SimulatorChange) => {
   obey(message).catch((error: unknown) => {
-    // Its parent starts it again.
+    // The parent restarts this process.
     console.error(`simulator: ${String(error)}`);
     process.exit(1);
   });

@@ -1,4 +1,4 @@
-/** What a command from the platform means to the plant [C-7.10]. Pure. */
+/** How a command from the platform changes what the simulated plant does [C-7.10]. Pure. */
 import { z } from 'zod';
 import { siteConfig } from '../../protocol/site-config.ts';
 import {
@@ -21,12 +21,12 @@ interface Target {
   params?: { powerKw?: number; percent?: number };
 }
 
-/** The plant as a command finds it. */
+/** The plant at the moment of a command. */
 export interface ToldPlant {
   limits: PlantLimits;
-  /** Of the moment of the command: a ramp begins there. */
+  /** State at the moment of the command: a ramp begins there. */
   state: PlantState;
-  /** What it delivers of the power that it is told, 0 to 1. */
+  /** Which share of the commanded power the plant delivers, 0 to 1. */
   share: number;
 }
 
@@ -39,14 +39,14 @@ const OBEYED_IN_EMERGENCY = [
   'SCHEDULE_CANCEL',
 ];
 
-/** In an emergency, until a change of mode, nothing else passes but a setpoint of that priority [C-7.7]. */
+/** During an emergency only these actions and EMERGENCY setpoints are executed, until a mode change [C-7.7]. */
 function passesEmergency({ action, payload }: SiteCommand): boolean {
   return (
     OBEYED_IN_EMERGENCY.includes(action) || (action === 'SITE_SETPOINT' && payload.priority === 'EMERGENCY')
   );
 }
 
-/** The new orders, or undefined for what this plant does not obey: it does not know it, or an emergency stands. */
+/** Returns the new orders; undefined if the plant does not know the action or an emergency forbids it. */
 export function obey(orders: PlantOrders, command: SiteCommand, plant: ToldPlant): PlantOrders | undefined {
   const { limits, state, share } = plant;
   if (orders.held && !passesEmergency(command)) return undefined;
@@ -77,10 +77,10 @@ export function obey(orders: PlantOrders, command: SiteCommand, plant: ToldPlant
       return { ...NO_ORDERS, ...agreedIn(orders), held: STOPPED };
     case 'EMERGENCY_HOLD':
       return { ...NO_ORDERS, ...agreedIn(orders), held: powersOf(state) };
-    // The plan says the same when its last setpoint has ended: none outlives these words [C-7.7].
+    // The platform also sends a mode when the last setpoint has ended: no setpoint outlives a mode [C-7.7].
     case 'MODE_CHANGE':
       return { ...orders, setpoint: null, held: null };
-    // Its limits are the platform's to keep while it is in contact.
+    // Only the fallback matters to the plant: while it is in contact, the platform enforces the limits.
     case 'CONFIG_SET': {
       const fallback = siteConfig.shape.fallback.safeParse(payload.fallback);
       return fallback.success ? { ...orders, fallback: fallback.data } : undefined;
@@ -97,7 +97,7 @@ export function obey(orders: PlantOrders, command: SiteCommand, plant: ToldPlant
   }
 }
 
-/** What stands whatever the plant is told to do. */
+/** Fallback and schedules: only CONFIG_SET, SCHEDULE_SET and SCHEDULE_CANCEL change them. */
 function agreedIn({ fallback, schedules }: PlantOrders): Pick<PlantOrders, 'fallback' | 'schedules'> {
   return { fallback, schedules };
 }
@@ -110,7 +110,7 @@ const toldSchedule = z.object({
   slots: z.array(z.object({ setpoint: z.object({ value: z.number() }).nullable() })),
 });
 
-/** Those that are over by then are kept no longer. */
+/** Adds or replaces a schedule and drops the schedules that have ended. */
 function withSchedule(orders: PlantOrders, payload: unknown, atMs: number): PlantOrders | undefined {
   const told = toldSchedule.safeParse(payload);
   if (!told.success) return undefined;
@@ -130,12 +130,13 @@ function endOf({ startsAtMs, slotMs, powersKw }: AloneSchedule): number {
   return startsAtMs + slotMs * powersKw.length;
 }
 
-/** What a plant does that nobody reaches, and whether that is its fallback; undefined: as it was told. */
+/** What a plant without contact does, and whether that is its fallback; undefined: it follows its last orders. */
 export type Alone = { orders: PlantOrders; isFallback: boolean } | undefined;
 
 /**
- * The slot that is due [C-7.9]; where there is none, its fallback once it has heard nothing for as long as was agreed
- * [C-2.3]. A HIGH setpoint goes on to its end, an emergency on and on. `before`: a fallback that is engaged stays so.
+ * Without contact the plant follows the slot that is due [C-7.9]; without a slot it engages its fallback once
+ * the agreed time has passed since the last contact [C-2.3]. A HIGH setpoint continues until its end, an
+ * emergency without limit. `before`: a fallback that is engaged stays engaged.
  */
 export function alone(before: Alone, orders: PlantOrders, state: PlantState, silentMs: number): Alone {
   const { setpoint, fallback, held } = orders;
@@ -167,7 +168,7 @@ function powersOf({ batteryPowerKw, pvPowerKw, evPowerKw }: PlantState) {
   return { batteryKw: batteryPowerKw, pvKw: pvPowerKw, evKw: evPowerKw };
 }
 
-/** What a plant does by itself that has heard nothing for as long as was agreed [C-2.3]. An emergency stands on. */
+/** The orders of the configured fallback [C-2.3]. An emergency stays active. */
 export function fallBack(orders: PlantOrders, state: PlantState): PlantOrders {
   const { fallback } = orders;
   if (!fallback || orders.held) return orders;
@@ -185,7 +186,10 @@ function withSetpoint(orders: PlantOrders, setpoint: HeldSetpoint | undefined): 
   return setpoint && { ...orders, setpoint };
 }
 
-/** Undefined without a power to hold. What a slot of a schedule does not say is said of the grid power [C-7.9]. */
+/**
+ * undefined if there is no power to hold. A schedule slot does not set includeConsumption: its power is grid
+ * power [C-7.9].
+ */
 function setpointOf(payload: Record<string, unknown>, { state, share }: ToldPlant): HeldSetpoint | undefined {
   const { targetSignedKw, validUntil, maxRampKwPerMinute, priority } = payload;
   if (typeof targetSignedKw !== 'number') return undefined;

@@ -1,7 +1,7 @@
 /**
- * A plant that behaves: PV follows the sun, the battery charges and discharges within its limits, meters only grow.
- * A setpoint is met by the battery, and by less PV where the battery cannot take all.
- * Pure: time goes in, power and registers come out. Signs: grid + = import, battery + = charge.
+ * The simulated plant: PV follows the sun, the battery charges and discharges within its limits, registers
+ * only grow. The battery meets a setpoint; where it cannot take all the power, PV is curtailed. Pure: time
+ * in, power and registers out. Signs: grid + = import, battery + = charge.
  */
 import type { SiteConfig } from '../../protocol/site-config.ts';
 
@@ -13,7 +13,7 @@ export interface PlantLimits {
   minSocPercent: number;
   maxSocPercent: number;
   pvPeakKw: number;
-  /** The grid connection: what the gateway itself never exceeds. */
+  /** The grid connection: the gateway itself never exceeds these. */
   maxImportKw: number;
   maxExportKw: number;
 }
@@ -34,42 +34,45 @@ export interface PlantState {
   consumptionRegisterKwh: number;
 }
 
-/** A power to hold until then [C-7.7]. */
+/** A power that the plant holds until `untilMs` [C-7.7]. */
 export interface HeldSetpoint {
   targetKw: number;
-  /** What is held there: the grid power, or when false that of battery, PV and chargers alone [C-7.8]. */
+  /** true: the target is the grid power; false: the sum of battery, PV and chargers [C-7.8]. */
   includeConsumption: boolean;
   untilMs: number;
-  /** How it gets there; null: at once [C-2.3]. */
+  /** Rate of change towards the target; null: immediately [C-2.3]. */
   ramp: { fromKw: number; sinceMs: number; kwPerMinute: number } | null;
-  /** HIGH or EMERGENCY: out of contact too it goes before a schedule. */
+  /** HIGH or EMERGENCY: precedes a schedule, also without contact. */
   isAboveSlots: boolean;
 }
 
-/** A plan for when nobody reaches the plant: the power of each slot, or null for its mode alone [C-7.9]. */
+/** A schedule for times without contact: the power of each slot; null: the slot has a mode and no power [C-7.9]. */
 export interface AloneSchedule {
   scheduleId: string;
-  /** Of two for one moment the higher counts. */
+  /** Of two schedules that cover the same moment the higher sequence wins. */
   sequence: number;
   startsAtMs: number;
   slotMs: number;
   powersKw: (number | null)[];
 }
 
-/** What the plant was told. */
+/** What the platform has commanded. */
 export interface PlantOrders {
-  /** It goes before all else. */
+  /** Precedes the battery power. */
   setpoint: HeldSetpoint | null;
-  /** Battery power asked for, kW; null: it rests. */
+  /** Commanded battery power, kW; null: the battery is idle. */
   batteryKw: number | null;
-  /** What is left of PV production, 0 to 1. */
+  /** Share of the available PV power that may be produced, 0 to 1. */
   pvFactor: number;
-  /** Ceiling of PV production, kW; null: none. */
+  /** Upper limit of PV production, kW; null: none. */
   pvCeilingKw: number | null;
-  /** What it does by itself when it hears nothing for so long; null: nothing was agreed. */
+  /** What the plant does after a given time without contact; null: not configured. */
   fallback: Fallback | null;
   schedules: readonly AloneSchedule[];
-  /** An emergency stands: what each asset is held at, none at all (STOP) or what it did (HOLD). */
+  /**
+   * Set during an emergency: the power at which each asset is held, 0 (STOP) or its power at that moment
+   * (HOLD).
+   */
   held: { batteryKw: number; pvKw: number; evKw: number } | null;
 }
 
@@ -101,7 +104,7 @@ export function initialState(atMs: number): PlantState {
   };
 }
 
-/** The plant at `atMs`, the powers holding since the state before. */
+/** The state at `atMs`. Registers and charge grow by the powers of `before`, which are constant until then. */
 export function advance(
   before: PlantState,
   orders: PlantOrders,
@@ -147,20 +150,23 @@ export function advance(
   };
 }
 
-/** What a setpoint holds: the grid power, or when `includeConsumption` is false the controllable part of it. */
+/**
+ * The power that a setpoint controls: the grid power, or the controllable part of it (`includeConsumption:
+ * false`).
+ */
 export function heldPowerKw(state: PlantState, includeConsumption: boolean): number {
   const { gridPowerKw, batteryPowerKw, evPowerKw, pvPowerKw } = state;
   return includeConsumption ? gridPowerKw : batteryPowerKw + evPowerKw - pvPowerKw;
 }
 
-/** The grid power that the setpoint asks for at that moment; undefined where none stands. Never beyond the connection. */
+/** The grid power that the active setpoint requires, within the connection's limits; undefined without one. */
 function gridTargetKw({ setpoint }: PlantOrders, limits: PlantLimits, atMs: number): number | undefined {
   if (!setpoint || atMs >= setpoint.untilMs) return undefined;
   const uncountedKw = setpoint.includeConsumption ? 0 : basePower(atMs);
   return clamp(rampedKw(setpoint, atMs) + uncountedKw, -limits.maxExportKw, limits.maxImportKw);
 }
 
-/** How far its ramp lets it go by then. */
+/** The target at `atMs`, as far as the ramp allows. */
 function rampedKw({ targetKw, ramp }: HeldSetpoint, atMs: number): number {
   if (!ramp) return targetKw;
   const reachKw = (ramp.kwPerMinute * Math.max(0, atMs - ramp.sinceMs)) / 60_000;
@@ -176,7 +182,10 @@ function withinSoc(powerKw: number, socPercent: number, limits: PlantLimits): nu
   return powerKw < 0 && socPercent <= limits.minSocPercent ? 0 : powerKw;
 }
 
-/** A clear day: sun from 6 to 20 hours, with passing clouds. What is held is held as long as the sun allows. */
+/**
+ * A clear day: sun from 6 to 20 hours, with passing clouds. A HOLD keeps its PV power as long as the sun
+ * allows.
+ */
 function pvPower(atMs: number, orders: PlantOrders, limits: PlantLimits): number {
   const hour = (atMs % 86_400_000) / 3_600_000;
   const sun = hour > 6 && hour < 20 ? Math.sin(((hour - 6) / 14) * Math.PI) ** 1.5 : 0;
@@ -186,7 +195,7 @@ function pvPower(atMs: number, orders: PlantOrders, limits: PlantLimits): number
   return orders.pvCeilingKw === null ? available : Math.min(available, orders.pvCeilingKw);
 }
 
-/** Two cars that come and go. */
+/** A car that charges with 11 kW from time to time. */
 function evPower(atMs: number): number {
   return wave(atMs, 2_700_000) > 0.3 ? 11 : 0;
 }
@@ -197,7 +206,7 @@ function basePower(atMs: number): number {
   return working + 2 * wave(atMs, 97_000) + wave(atMs, 13_000);
 }
 
-/** Between -1 and 1, smooth, with that period. */
+/** A sine wave between -1 and 1 with the given period. */
 function wave(atMs: number, periodMs: number): number {
   return Math.sin((atMs / periodMs) * 2 * Math.PI);
 }

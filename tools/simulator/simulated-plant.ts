@@ -1,11 +1,11 @@
-/** The plant behind a simulated gateway: what it was told, what it does by itself, and the readings that come of both. */
+/** The plant of a simulated gateway: executes commands, acts by itself without contact, and makes the readings. */
 import type { AssetType } from '../../protocol/enums.ts';
 import type { Constraints } from '../../protocol/site-config.ts';
 import type { Behaviour } from './behaviour.ts';
 import { type Alone, alone, obey, type SiteCommand } from './orders.ts';
 import { advance, initialState, NO_ORDERS, type PlantLimits } from './plant.ts';
 
-/** What it has, each with the name that commands and signals call it by. */
+/** An asset, by the name that commands and signals use. */
 export interface PlantAsset {
   deviceId: string;
   assetType: AssetType;
@@ -34,7 +34,7 @@ export class SimulatedPlant {
   readonly #limits: PlantLimits;
   #state = initialState(Date.now());
   #orders = NO_ORDERS;
-  /** What it does by itself instead, while nobody reaches it. */
+  /** What the plant does while it has no contact; undefined: it follows its orders. */
   #byItself: Alone;
   #heardAtMs = Date.now();
 
@@ -44,7 +44,7 @@ export class SimulatedPlant {
     this.#limits = limitsOf(assets, constraints);
   }
 
-  /** False: it does not know it, an emergency stands, or it is in fault. */
+  /** Returns false if the plant does not know the command, an emergency forbids it, or the plant is in fault. */
   obey(command: SiteCommand): boolean {
     this.#advance();
     this.#byItself = undefined;
@@ -55,7 +55,10 @@ export class SimulatedPlant {
     return next !== undefined;
   }
 
-  /** What its meters say now. In contact it does as it was told; without, by its schedule or its fallback from here on. */
+  /**
+   * Returns the readings. From then on the plant follows its orders if it has contact, else its schedule or
+   * its fallback.
+   */
   read(isReached: boolean): Record<string, number> {
     this.#advance();
     const readings = this.#readings();
@@ -76,14 +79,14 @@ export class SimulatedPlant {
     const before = this.#byItself;
     this.#byItself = alone(before, this.#orders, this.#state, Date.now() - this.#heardAtMs);
     if (this.#byItself?.isFallback && !before?.isFallback) {
-      console.error('simulator: heard nothing for as long as was agreed, the fallback is engaged');
+      console.error('simulator: no contact with the platform for afterSeconds, fallback engaged');
     }
   }
 
   #readings(): Record<string, number> {
     const { gridPowerKw, pvPowerKw, batteryPowerKw, consumptionPowerKw } = this.#state;
     const ofAssets = this.#assets.flatMap(({ deviceId, assetType }) =>
-      // A fault is told in either case: one of an earlier run would stand.
+      // Sent also without a fault, to clear a fault of an earlier run.
       Object.entries({ fault: this.behaviour.inFault ? 1 : 0, ...this.#signals(assetType) }).map(
         ([signal, value]) => [`${deviceId}/${signal}`, round(value)],
       ),

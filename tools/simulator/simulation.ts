@@ -1,4 +1,7 @@
-/** A simulated plant behind its gateway, which reports at an interval and at each change; its behaviour may change while it runs. */
+/**
+ * A simulated plant with its gateway. It reports periodically and after each change; its behaviour can change
+ * at any time.
+ */
 import type { Constraints } from '../../protocol/site-config.ts';
 import { BEHAVIOURS, type BehaviourName } from './behaviour.ts';
 import { Gateway, type GatewayOptions } from './gateway.ts';
@@ -10,7 +13,7 @@ export interface SimulationOptions {
   assets: readonly PlantAsset[];
   constraints: Constraints | null;
   intervalMs: number;
-  /** Its token is the one that is good at each connect. */
+  /** Its token is the one that is current at each connect. */
   gateway: Omit<GatewayOptions, 'token' | 'manners'>;
   token: () => string;
 }
@@ -28,7 +31,7 @@ export class Simulation {
     void this.#connect();
   }
 
-  /** Resolves when it is so: commands reach it, or it has left. */
+  /** Resolves when the behaviour is active: commands reach the gateway, or it has disconnected. */
   async behave(name: BehaviourName): Promise<void> {
     const behaviour = BEHAVIOURS[name];
     this.#plant.behaviour = behaviour;
@@ -63,7 +66,7 @@ export class Simulation {
 
   #obey(command: SiteCommand): boolean {
     const isObeyed = this.#plant.obey(command);
-    // The new powers are told at once, not at the next round.
+    // Report the new powers immediately, not at the next interval.
     if (isObeyed) setImmediate(() => this.#report());
     return isObeyed;
   }

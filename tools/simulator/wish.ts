@@ -1,4 +1,4 @@
-/** How somebody wishes that the simulated plant of a running stack behaves: a word in its folder, which the stack takes away. */
+/** Requested simulator behaviour: a one-word file in the data folder that the running stack reads and deletes. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type SimulatorSetting, settingOf } from './behaviour.ts';
@@ -10,7 +10,7 @@ export function makeWish(folder: string, setting: SimulatorSetting): void {
   renameSync(`${wishFile(folder)}.new`, wishFile(folder));
 }
 
-/** Undefined: there is none, or none that means something. */
+/** Reads and deletes the request; undefined: there is none, or it is invalid. */
 export function takeWish(folder: string): SimulatorSetting | undefined {
   const file = wishFile(folder);
   if (!existsSync(file)) return undefined;
@@ -19,7 +19,7 @@ export function takeWish(folder: string): SimulatorSetting | undefined {
     rmSync(file);
     return settingOf(file, text);
   } catch (error) {
-    console.error(`the simulated plant stays as it is: ${(error as Error).message}`);
+    console.error(`behaviour of the simulated plant not changed: ${(error as Error).message}`);
     return undefined;
   }
 }

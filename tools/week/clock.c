@@ -1,8 +1,9 @@
 /*
- * A wall clock that can be set: preloaded into the stack and the plant alike, it adds what a shared file says (a signed
- * 64-bit number of nanoseconds) to the time of day. Monotonic clocks stay as they are, so timers and sockets go on in
- * real time while the date jumps. libfaketime would do the same, but it allocates when it is first asked, and the
- * runtime's allocator (tcmalloc) asks it (poll) while it starts: it waits for itself for ever.
+ * A settable wall clock, preloaded into the stack and the plant: it adds an offset from a shared file (a
+ * signed 64-bit number of nanoseconds) to the time of day. Monotonic clocks are not changed, so timers and
+ * sockets run in real time while the date jumps. libfaketime cannot be used: it allocates memory at its first
+ * call, the runtime's allocator (tcmalloc) makes that call while it starts (poll), and the process waits for
+ * itself forever.
  *
  *   cc -O2 -shared -fPIC -o clock.so clock.c
  *   SITEWIRE_WEEK_CLOCK=<file> LD_PRELOAD=<clock.so> <program>

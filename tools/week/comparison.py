@@ -1,4 +1,4 @@
-"""Reads a plant's history back through every endpoint and holds each number against the reckoning, digit by digit."""
+"""Reads a plant's history through every endpoint and compares each number with the expected one, digit by digit."""
 from collections import Counter
 from datetime import datetime, timezone
 from decimal import Decimal
@@ -15,9 +15,9 @@ AGGREGATES = ("avg", "min", "max", "sum", "count", "last")
 GRANULARITIES = ("raw", "5m", "1h", "1d")
 PAGE = 1_000
 SHOWN = 20
-# Of those that mean nothing so many are compared by themselves.
+# How many of the unknown metrics are compared one by one.
 OTHERS = 12
-# Answers are given at another moment than they are compared: what is said of now is that of about now.
+# An answer about the current state may be this much older than its comparison, ms.
 NOW_WITHIN = 60_000
 
 
@@ -36,11 +36,11 @@ class Comparison:
         self.compared = 0
         self.answers = 0
         self.differences = 0
-        # What readings were said to be: none of it may be left out.
+        # Data qualities that occurred; the test expects each of them.
         self.qualities = Counter()
 
     def all(self, since, until):
-        """Everything, by every width and aggregate: of a long time metric by metric, of a short one all together."""
+        """Compares every width; all aggregates metric by metric in long ranges, all metrics at once in short ones."""
         self.some(since, until)
         every = (None, *AGGREGATES)
         is_long = until - since > 2 * DAY
@@ -55,7 +55,7 @@ class Comparison:
             self.of_all(aggregate, since, until)
 
     def of_all(self, aggregate, since, until):
-        """All metrics together, for as long as that is answered for; raw and by minutes only minutes of very many."""
+        """All metrics at once, in the longest allowed ranges; with many metrics raw and 1m only for 10 minutes each."""
         is_wide = len(self.reckoning.metrics()) > 2 * OTHERS
         for bucket, days in {"raw": 1, "1m": 1, "5m": 7, "15m": 7, "1h": 90, "1d": 700}.items():
             if bucket == "raw" and aggregate:
@@ -68,7 +68,7 @@ class Comparison:
                 self.of_device(None, bucket, aggregate, start, min(start + days * DAY, until))
 
     def some(self, since, until):
-        """What partners read."""
+        """Compares everything that partners can read."""
         for metric in self.metrics():
             for granularity in GRANULARITIES:
                 self.of_site(metric, granularity, since, until)
@@ -84,14 +84,14 @@ class Comparison:
         self.latest()
 
     def metrics(self):
-        """All that mean something, and some of the others."""
+        """All known metrics and some of the others."""
         names = self.reckoning.metrics()
         others = [name for name in names if name.startswith("STRING-")]
         chosen = self.random.sample(others, min(OTHERS, len(others)))
         return sorted({*names} - {*others}) + chosen
 
     def window(self, since, until):
-        """Any, its ends not on those of buckets."""
+        """A random range; its ends do not match bucket limits."""
         start, end = sorted(self.random.sample(range(since, until), 2))
         return start, end
 
@@ -101,7 +101,7 @@ class Comparison:
         self.points(query, answer["readings"], self.expected(metric, granularity, None, since, until))
 
     def of_device(self, metric, bucket, aggregate, since, until):
-        """All pages; with no metric named those of all, by time and then by name."""
+        """Compares all pages; without a metric those of all metrics, ordered by time and then by name."""
         query = {"metric": metric, "from": instant(since), "to": instant(until), "bucket": bucket, "agg": aggregate}
         metrics = [metric] if metric else self.reckoning.metrics()
         expected = sorted(
@@ -138,7 +138,7 @@ class Comparison:
     def meter_readings(self, since, until):
         query = {"from": instant(since), "to": instant(until)}
         found = self.rest.key(f"{self.site}/meter-readings", **query)["readings"]
-        # Of quarters of an hour that are over.
+        # Only quarters of an hour that have ended.
         wanted = [self.reading(one) for one in self.reckoning.quarters(since, min(until, now_ms() + 1))]
         self.answers += 1
         self.qualities.update(one["dataQuality"] for one in wanted)
@@ -159,14 +159,14 @@ class Comparison:
         answer = self.rest.key(f"{self.site}/telemetry/latest")
         payload = answer["payload"]
         payload["devices"] = {device["deviceId"]: device for device in payload.get("devices", [])}
-        # A signal may become stale while the question is under way.
+        # A signal may become stale during the request.
         expected = self.reckoning.payload(asked)
         if payload != expected:
             expected = self.reckoning.payload(now_ms())
         self.answers += 1
         self.qualities[expected["dataQuality"]] += 1
         self.same("latest", payload, expected)
-        # A device's clock may be ahead: no answer is dated later than it is given.
+        # A device's clock may be ahead, but no answer has a timestamp in the future.
         newest = self.reckoning.newest
         at = self.moment("latest", answer["timestamp"]) if newest > asked else newest
         self.same("latest", answer["timestamp"], instant(min(at, newest)))
@@ -176,7 +176,7 @@ class Comparison:
         return {"readingAt": instant(one["at"]), **rest}
 
     def moment(self, what, text):
-        """When an answer was given, which must be about now; where there is none, now."""
+        """The answer's timestamp, which must be close to the current time; without one, the current time."""
         if text is None:
             return now_ms()
         at = round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
@@ -189,16 +189,16 @@ class Comparison:
             return
         self.differences += 1
         if self.differences <= SHOWN:
-            print(f"DIFFERENT {where}\n  answered {found}\n  reckoned {expected}", flush=True)
+            print(f"DIFFERENT {where}\n  answered {found}\n  expected {expected}", flush=True)
 
 
 def ordered(reading):
-    """Meters in the order of their names: that of the registry says nothing."""
+    """Sorts the meters by name: their order in the answer is not specified."""
     return reading and {**reading, "meters": sorted(reading["meters"], key=lambda meter: meter["deviceId"])}
 
 
 def numbers(value):
-    """How many numbers there are in what is compared."""
+    """Counts the numbers in a compared value."""
     if isinstance(value, dict):
         return sum(map(numbers, value.values()))
     if isinstance(value, list):

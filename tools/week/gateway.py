@@ -1,5 +1,5 @@
-"""The plant's gateway over MQTTS: it sets the clock that all processes of the stack share, signs and publishes, many at
-a time, and goes on when all of a batch is stored.
+"""The plant's gateway over MQTTS: sets the clock that all processes of the stack share, signs and publishes a batch of
+messages, and continues when the whole batch is stored.
 """
 import hashlib
 import hmac
@@ -18,14 +18,14 @@ IN_FLIGHT = 60
 
 
 class Clock:
-    """Moves the wall clock of everything that was started with clock.c and this file; of this process too."""
+    """Moves the wall clock of all processes that were started with clock.c and this file, this one included."""
 
     def __init__(self, path):
         with open(path, "r+b") as file:
             self.page = mmap.mmap(file.fileno(), 8)
 
     def set(self, at_ms):
-        """Forwards alone: what is past already stays."""
+        """Sets the clock forwards; a time in the past changes nothing."""
         ahead = at_ms * 1_000_000 - time.time_ns()
         if ahead > 0:
             self.page[:] = struct.pack("<q", struct.unpack("<q", self.page[:])[0] + ahead)
@@ -46,7 +46,7 @@ class Gateway:
         self.token_until = 0
 
     def connect(self):
-        """With a new token: a session ends when its own does."""
+        """Connects with a new token, because a session ends when its token expires."""
         answer = self.rest.admin("POST", f"/devices/{self.device}/mqtt-token", {"expiresIn": TOKEN_SECONDS})
         self.token_until = time.time() + TOKEN_SECONDS
         self.close()
@@ -61,7 +61,7 @@ class Gateway:
         client.loop_start()
         with self.changed:
             if not self.changed.wait_for(lambda: self.code is not None, PUBACK_WAIT) or self.code != 0:
-                raise RuntimeError(f"the gateway cannot connect: {self.code}")
+                raise RuntimeError(f"the gateway cannot connect: CONNACK code {self.code}")
 
     def on_connect(self, _client, _userdata, _flags, code):
         with self.changed:
@@ -74,7 +74,7 @@ class Gateway:
             self.changed.notify()
 
     def send(self, messages):
-        """Resolves when each has its PUBACK."""
+        """Publishes the messages and waits until each has its PUBACK."""
         if time.time() > self.token_until - RENEW_BEFORE:
             self.connect()
         with self.changed:

@@ -1,8 +1,8 @@
-"""What the simulated plant sends: a gateway's messages each half minute, as their text stands on the wire.
+"""What the simulated plant sends: the messages of a gateway, one each half minute, as text on the wire.
 
-Its numbers are those that a plant may print (`5.0`, `1e-05`, `-0.0`, none to nine decimals), and it does what plants
-do: it falls silent for minutes and hours, sends again, sends late, sends two messages of one moment, has a clock that
-is ahead, replaces a meter. The same seed gives the same messages.
+The numbers have every form that devices print (`5.0`, `1e-05`, `-0.0`, zero to nine decimals). The plant behaves like
+real ones: it is silent for minutes or hours, repeats messages, sends late, sends two messages with the same timestamp,
+has a clock that is ahead, replaces a meter. The same seed gives the same messages.
 """
 import math
 import random
@@ -12,21 +12,21 @@ SECOND = 1_000
 MINUTE = 60 * SECOND
 QUARTER = 15 * MINUTE
 HOUR = 60 * MINUTE
-# The clock is moved in steps of it: what was sent since the step before is dated at most so long ago.
+# The clock is moved in steps of this length, so the messages of a step are at most this old.
 STEP = MINUTE
 # 2026-10-25T01:00Z: clocks in Prague go back from 3:00 to 2:00.
 WINTER_FROM = 1_792_890_000_000
-# How late a message may be, with time for it to arrive: the tolerance is 300 s.
+# Maximum age of a late message, with a reserve for its transport: the tolerance is 300 s.
 LATEST = 290 * SECOND
 TOO_LATE = 330 * SECOND
 
-# (where in the whole time, minutes): the gateway sends nothing.
+# (start as a share of the whole time, length in minutes): the gateway sends nothing.
 GAPS = ((0.03, 7), (0.12, 22), (0.2, 14.6), (0.28, 190), (0.44, 5), (0.62, 35), (0.82, 310))
-FAST = 0.5  # from here on every five seconds, for three hours or a fortieth of the whole
-SLIP = (0.34, 35)  # the import register says 4 % less than it did
-RESET = 0.65  # the export register begins anew
-QUIET = ((0.16, 12), (0.25, 40), (0.72, 13))  # METER-2 alone says nothing, until just behind a quarter of an hour
-# Not every message has all: how often these are there, and how often any other is.
+FAST = 0.5  # from here on a message every five seconds, for three hours or a fortieth of the whole time
+SLIP = (0.34, 35)  # the import register reads 4 % too low
+RESET = 0.65  # the export register starts again from zero
+QUIET = ((0.16, 12), (0.25, 40), (0.72, 13))  # only METER-2 is silent, until just after a quarter of an hour
+# Probability that a message contains these signals; MOSTLY is that of every other signal.
 OFTEN = {
     "BESS-1/temperatureCelsius": 0.8,
     "EV-1/powerKw": 0.3,
@@ -43,22 +43,22 @@ MOSTLY = 0.97
 class Message:
     ts: int
     nonce: str
-    # Names and the texts of their numbers, in their order.
+    # Signal names and their numbers as text, in order.
     data: tuple
-    # `forged`: its signature is wrong.
+    # good, forged (wrong signature), late, replayed; only `good` is stored.
     kind: str = "good"
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What is sent at one moment, in this order."""
+    """The messages that are sent at one moment, in order."""
 
     at: int
     messages: tuple
 
 
 class Plant:
-    """`others`: how many more metrics it has, that mean nothing to anybody."""
+    """`others`: number of additional metrics that the platform does not know."""
 
     def __init__(self, start, hours, seed, others=0):
         self.start = start
@@ -68,14 +68,14 @@ class Plant:
         whole = self.end - start
         place = lambda part: start + round(part * whole)
         span = lambda part, minutes: (place(part), place(part) + round(minutes * MINUTE))
-        # In a short time there is no room for hours of silence.
+        # A short run has no room for hours of silence.
         self.gaps = [span(*gap) for gap in GAPS if gap[1] * MINUTE < 0.08 * whole]
         self.fast = (place(FAST), place(FAST) + min(3 * HOUR, whole // 40))
         self.slip = span(*SLIP)
         self.reset = place(RESET)
         quarters = [(-(-place(part) // QUARTER) * QUARTER + MINUTE, minutes) for part, minutes in QUIET]
         self.quiet = [(until - minutes * MINUTE, until) for until, minutes in quarters]
-        self.held = {}  # what waits for a later batch, by its moment
+        self.held = {}  # late messages by the moment of their batch
         self.count = 0
 
     def batches(self):
@@ -89,7 +89,7 @@ class Plant:
             yield Batch(at, tuple(messages))
 
     def slots(self, since, until):
-        """Moments, most of them anywhere in their half minute, some at its first and some at its last millisecond."""
+        """Random moments, one per slot; some are at the first and some at the last millisecond of their slot."""
         width = 5 * SECOND if within([self.fast], since) else 30 * SECOND
         for slot in range(since, until, width):
             moment = slot + self.random.choice((0, width - 1, *[self.random.randrange(width)] * 6))
@@ -97,7 +97,7 @@ class Plant:
                 yield moment
 
     def sent(self, ts, at):
-        """One message, or what it became: late, sent twice, with another of the same moment."""
+        """The messages for one slot: usually one; it may be late, sent twice, or share its timestamp with another."""
         message = self.message(ts)
         luck = self.random.random()
         if luck < 0.10:
@@ -113,7 +113,7 @@ class Plant:
         return [message]
 
     def later(self, message, at):
-        """Now, or with one of the next batches while it is not too late and the gateway is there."""
+        """Sends the message now or with one of the next four batches, unless it would be too late or in a gap."""
         steps = self.random.randrange(5)
         at += STEP * steps
         if steps == 0 or at - message.ts > LATEST or within(self.gaps, at):
@@ -122,7 +122,7 @@ class Plant:
         return []
 
     def refused(self, message, at):
-        """Leaves no trace: forged, too late, or under a nonce that was used."""
+        """Messages that must be rejected: forged, too late, or with a nonce that was used before."""
         return [
             self.message(message.ts, kind="forged"),
             self.message(at - TOO_LATE, kind="late"),
@@ -155,7 +155,7 @@ class Plant:
             "METER-1/importRegisterKwh": f"{self.imported(ts):.6f}",
             "METER-1/exportRegisterKwh": f"{self.exported(ts):.3f}",
             "METER-2/productionRegisterKwh": str(71_000 + (ts - self.start) // (10 * MINUTE)),
-            # Beyond what fits into millionths of a double, on either side.
+            # Values too small and too large to be stored exactly in millionths.
             "leakageAmpere": draw.choice(("1.25e-07", f"{draw.uniform(0, 0.01):.9f}")),
             "busCharge": f"{draw.uniform(-9e11, 9e11):.2f}",
         }
@@ -169,7 +169,7 @@ class Plant:
         return value * 0.96 if within([self.slip], ts) else value
 
     def exported(self, ts):
-        """Zero when the new meter is there."""
+        """The export register: starts again from zero with the new meter."""
         since, value = (self.reset, 0) if ts >= self.reset else (self.start, 905.25)
         return value + (ts - since) / HOUR * 4.25
 

@@ -1,5 +1,5 @@
-"""What the answers should be, from the messages alone and by other means than the product's: exact decimals, every
-bucket straight from its samples, every register walked from its first sample on [C-4.5], [C-4.6].
+"""Calculates the expected answers from the messages, independently of the product: exact decimals, every bucket
+directly from its samples, every register from its first sample on [C-4.5], [C-4.6].
 """
 from bisect import bisect_left
 from decimal import ROUND_HALF_UP, Decimal, getcontext
@@ -12,7 +12,7 @@ WIDTHS = {"1m": MINUTE, "5m": 5 * MINUTE, "15m": 15 * MINUTE, "1h": 60 * MINUTE,
 QUARTER = 15 * MINUTE
 GOOD, STALE = 5 * MINUTE, 15 * MINUTE
 MICRO = Decimal("0.000001")
-# What a register may fall by and go on; more is another meter.
+# A register that falls below this share of its maximum belongs to a new meter; a smaller fall is a glitch.
 SLIP = Decimal("0.9")
 
 SUB_DEVICES = {
@@ -28,7 +28,7 @@ SAMPLE_SIGNALS = ("availableCapacityKwh", "regulationPercent", "socPercent", "te
 
 
 def printed(number):
-    """A double as it is printed: the digits that an answer must have."""
+    """The number as a double is printed: the digits that an answer must have."""
     return Decimal(repr(float(number)))
 
 
@@ -38,10 +38,10 @@ def is_register(metric):
 
 class Reckoning:
     def __init__(self):
-        self.values = {}  # by metric and moment; of equal moments the later received
+        self.values = {}  # by metric and timestamp; with equal timestamps the later received wins
         self.taken = 0
         self.sorted = {}
-        self.last = {}  # (moment, value) of each metric
+        self.last = {}  # newest (timestamp, value) of each metric
         self.newest = 0
 
     def take(self, message):
@@ -58,7 +58,7 @@ class Reckoning:
         return sorted(self.values)
 
     def samples(self, metric, since=0, until=10**15):
-        """(moments, values) in [since, until)."""
+        """(timestamps, values) in [since, until)."""
         if metric not in self.sorted:
             own = sorted(self.values.get(metric, {}).items())
             self.sorted[metric] = [ts for ts, _ in own], [value for _, value in own]
@@ -67,11 +67,11 @@ class Reckoning:
         return moments[first:end], values[first:end]
 
     def raw(self, metric, since, until):
-        """As points: (moment, value, count)."""
+        """Raw samples as points: (timestamp, value, count)."""
         return [(ts, printed(value), None) for ts, value in zip(*self.samples(metric, since, until))]
 
     def buckets(self, metric, bucket, since, until, aggregate=None):
-        """Those that begin in [since, until), whole."""
+        """Whole buckets that begin in [since, until), as points."""
         width = WIDTHS[bucket]
         aggregate = aggregate or ("last" if is_register(metric) else "avg")
         start = -(-since // width) * width
@@ -85,7 +85,7 @@ class Reckoning:
         return points
 
     def registers(self):
-        """Of each: (moments, what it has counted in all, whether that was computed)."""
+        """For each register: (timestamps, totals over all meters, whether each total was computed)."""
         walks = {}
         for metric in filter(is_register, self.values):
             moments, values = self.samples(metric)
@@ -100,7 +100,7 @@ class Reckoning:
         return walks
 
     def reading(self, walks, at, until, memory):
-        """What meters say at a moment, of registers heard before `until`, at most `memory` before the moment."""
+        """Meter reading at `at`, from register values received before `until` and at most `memory` before `at`."""
         meters, ages, is_computed = [], [], False
         for device, facts in SUB_DEVICES.items():
             entry = {}
@@ -121,14 +121,14 @@ class Reckoning:
         return {"at": at, "meters": meters, "dataQuality": quality}
 
     def quarters(self, since, until):
-        """At each quarter of an hour in [since, until): what was heard before it, in the quarter before it."""
+        """Meter reading at each quarter of an hour in [since, until), from the values of the 15 minutes before."""
         walks = self.registers()
         moments = range(-(-since // QUARTER) * QUARTER, until, QUARTER)
         readings = (self.reading(walks, at, at, QUARTER) for at in moments)
         return [reading for reading in readings if reading]
 
     def state(self, now):
-        """The registers now: a device's clock may be ahead."""
+        """Current meter reading, values with a future timestamp included: a device's clock may be ahead."""
         return self.reading(self.registers(), now, 10**15, 10**15)
 
     def payload(self, now):

@@ -1,4 +1,4 @@
-"""REST as a partner's key and as the organization's admin, over one connection; numbers as the digits that came."""
+"""REST client with a partner's key and as the organization's admin, over one connection. Numbers keep all digits."""
 import http.client
 import json
 import time
@@ -17,7 +17,7 @@ class Rest:
         return self.ask("GET", path, {"x-api-key": self.stack["apiKey"]["key"]}, query=query)
 
     def admin(self, method, path, body=None, **query):
-        """In the context of the organization; logs in anew when its token is over, after a quarter of an hour."""
+        """Request in the context of the organization; logs in again before the access token expires (15 minutes)."""
         if self.bearer is None or time.time() > self.bearer[1]:
             login = self.ask("POST", "/auth/login", {}, self.stack["admin"])
             self.bearer = login["accessToken"], time.time() + 600
@@ -38,7 +38,7 @@ class Rest:
                 content = answer.read()
                 break
             except (http.client.HTTPException, OSError):
-                # It was closed while nothing was asked.
+                # The idle connection was closed: connect again.
                 self.connection.close()
                 self.connection = None
                 if is_last:
@@ -49,5 +49,5 @@ class Rest:
 
 
 def part(text):
-    """As a part of a path."""
+    """Escapes the text for one segment of a path."""
     return quote(text, safe="")

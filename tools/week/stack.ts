@@ -1,6 +1,6 @@
 /**
- * What a simulated week runs on: the whole stack and its plant under a wall clock of their own, which the plant moves
- * (`clock.c`). The product knows nothing of it: its code reads the time of day as ever.
+ * Runs a simulated week: the whole stack and its plant under a wall clock of their own, which the plant moves
+ * (`clock.c`). The product's code is not changed: it reads the time of day as usual.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,12 +8,15 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ANY_PORT } from '../ports.ts';
 
-/** The runtime wonders about alarms that the clock has jumped over. */
+/** Messages of the runtime about alarms that the clock has jumped over. */
 const WONDERS = /^.*NOSENTRY SQLite alarm.*\n/gm;
 const PYTHON = '/usr/bin/python3';
 const START_TIMEOUT_MS = 60_000;
 const PAUSE_MS = 50;
-/** What is made before the first message is made then. */
+/**
+ * The stack starts this long before the first message, so that everything that seeding creates is older than
+ * it.
+ */
 const LEAD_MS = 30 * 60_000;
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
@@ -22,11 +25,11 @@ export interface WeekSpan {
   startMs: number;
   hours: number;
   seed: number;
-  /** Metrics beside those that mean something. */
+  /** Number of metrics that the platform does not know. */
   others: number;
 }
 
-/** The packages of Debian that this machine lacks. */
+/** The Debian packages that this machine lacks. */
 export function missingForWeek(): string[] {
   const has = (command: string, ...given: string[]) =>
     spawnSync(command, given, { stdio: 'ignore' }).status === 0;
@@ -37,7 +40,10 @@ export function missingForWeek(): string[] {
   return missing;
 }
 
-/** Runs it all in a folder that holds nothing yet; what the plant prints goes to `say`. Resolves to its exit code. */
+/**
+ * Runs everything in an empty folder. `say` gets the plant's output and the stack's errors. Resolves to the
+ * exit code.
+ */
 export async function runWeek(folder: string, span: WeekSpan, say: (text: string) => void): Promise<number> {
   const env = { ...ANY_PORT, ...process.env, ...setClock(folder, span.startMs - LEAD_MS) };
   const stack = follow(
@@ -69,7 +75,7 @@ export async function runWeek(folder: string, span: WeekSpan, say: (text: string
   }
 }
 
-/** Its environment for all that shall read it. */
+/** Builds the clock and returns the environment that loads it into a process. */
 function setClock(folder: string, startMs: number): { LD_PRELOAD: string; SITEWIRE_WEEK_CLOCK: string } {
   const library = join(folder, 'clock.so');
   const source = join(import.meta.dirname, 'clock.c');
@@ -87,7 +93,7 @@ function follow(
   env: NodeJS.ProcessEnv,
   say: (text: string, isTrouble: boolean) => void,
 ): ChildProcess {
-  // A terminal's signals come to this process alone, which stops the plant and then the stack.
+  // Signals of the terminal go only to this process, which stops the plant and then the stack.
   const child = spawn(command, given, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   child.stdout.on('data', (part: Buffer) => say(part.toString(), false));
   child.stderr.on('data', (part: Buffer) => say(part.toString(), true));
@@ -97,7 +103,7 @@ function follow(
 async function untilThere(stackFile: string, stack: ChildProcess): Promise<void> {
   const giveUpAt = performance.now() + START_TIMEOUT_MS;
   while (!existsSync(stackFile)) {
-    if (stack.exitCode !== null || performance.now() > giveUpAt) throw new Error('the stack does not start');
+    if (stack.exitCode !== null || performance.now() > giveUpAt) throw new Error('the stack did not start');
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
   }
 }

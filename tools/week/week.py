@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""A simulated week against a running stack: `npm run week` (tools/week.ts) starts both with a clock that can be set.
+"""Loads a simulated week into a running stack. `npm run week` (tools/week.ts) starts both under a settable clock.
 
     week.py STACK.json CLOCK START HOURS SEED OTHERS
 
-Loads what the plant sends through MQTT as fast as it is stored, compares what partners read in the middle, while part
-of it is not packed yet, and everything at the end. Ends with 1 where a number differs.
+Sends the plant's messages over MQTT as fast as they are stored. Compares what partners read after about half of them,
+while part of the data is not packed yet, and everything at the end. Exits with 1 if a number differs.
 """
 import json
 import sys
@@ -22,11 +22,11 @@ ADDED = (
     {"externalId": "BESS-2", "assetType": "BESS", "name": "Second battery", "capacityKwh": 40},
     {"externalId": "METER-2", "assetType": "METER", "name": "PV meter", "meterRole": "FVE"},
 )
-# A message that would arrive at the edge of the tolerance of 300 s is not sent: whether it counts would be luck.
+# A message close to the tolerance of 300 s is not sent: whether it is accepted would depend on the machine's speed.
 SEND_WITHIN, TAKEN_WITHIN = 295 * SECOND, 300 * SECOND
-# Nobody waits for a limit.
+# Rates so high that nothing is held back.
 SETTINGS = {"deviceRatePerSecond": 1_000, "restRatePerMinute": 1_000_000}
-# A week and no more is answered for at once: what is dated ahead of its end is not read.
+# One request covers at most a week, so samples that are dated after its end are not read.
 SPAN = 168 * HOUR
 
 
@@ -35,7 +35,7 @@ def say(**figures):
 
 
 def prepare(rest, stack):
-    """The gateway of the stack's plant, provisioned, with two more assets beside it."""
+    """Adds two assets to the stack's plant, provisions its gateway and returns it."""
     rest.admin("PATCH", f"/organizations/{stack['organization']['id']}", {"settings": SETTINGS})
     plant = stack["plants"][0]
     for asset in ADDED:
@@ -55,7 +55,7 @@ class Week:
         self.sent = self.left_out = 0
 
     def run(self):
-        """Whether no number differs."""
+        """Returns whether all numbers are equal."""
         began = time.monotonic()
         comparison, middle = self.comparison, self.plant.start + MIDDLE * (self.plant.end - self.plant.start)
         look_each = max(LOOK_EACH, (self.plant.end - self.plant.start) // HOUR // 2)
@@ -75,7 +75,7 @@ class Week:
         return comparison.differences == 0
 
     def send(self, batch):
-        """Returns whether the newest message there is is one of two of its moment."""
+        """Sends the batch. Returns whether two of its messages share the newest timestamp."""
         self.clock.set(batch.at)
         messages = [message for message in batch.messages if message.kind != "good" or age(message) < SEND_WITHIN]
         self.gateway.send(messages)
@@ -85,7 +85,7 @@ class Week:
         for message in good:
             self.reckoning.take(message)
         if any(age(message) >= TAKEN_WITHIN for message in good):
-            raise RuntimeError("this machine is too busy: a message was under way for seconds")
+            raise RuntimeError("this machine is too busy: a message took seconds to be stored")
         return sum(message.ts == self.reckoning.newest for message in good) > 1
 
     def compare(self, what, compare):

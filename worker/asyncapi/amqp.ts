@@ -1,4 +1,7 @@
-/** The AMQP side: a channel for each routing key that partners publish to, and for each queue that they read (spec: Broker queues). */
+/**
+ * The AMQP part of the AsyncAPI document: a channel for each routing key that partners publish to, and for each
+ * queue that they consume (spec: Broker queues).
+ */
 import { LIMIT } from '../../protocol/limits.ts';
 import {
   type CommandFamily,
@@ -17,12 +20,12 @@ import { type Json, refTo, type SchemaName, withPayload } from './schema.ts';
 const SLUG = '{slug}';
 const BINDING = { bindingVersion: '0.3.0' };
 const SERVERS = [{ $ref: '#/servers/amqp' }];
-/** What a `signature` covers, joined by `|` [C-7.2]. */
+/** The fields that `signature` covers, joined by `|` [C-7.2]. */
 const SIGNED = 'version|messageId|correlationId|timestamp|source|siteId|routingKey|compact(payload)';
 
 interface Publish {
   family: CommandFamily;
-  /** In the place of the last word of the family's key. */
+  /** Replaces the last word of the family's routing key. */
   word?: string;
   summary: string;
   payload: SchemaName;
@@ -32,44 +35,44 @@ interface Publish {
 const COMMANDS: Record<string, Publish> = {
   siteSetpoint: {
     family: 'site-setpoint',
-    summary: 'Hold this power at the grid, or move this energy',
+    summary: 'Set a power or energy target for a site',
     payload: 'SiteSetpoint',
     examples: ['SiteSetpoint', 'EnergySetpoint'],
   },
   deviceCommand: {
     family: 'device',
-    summary: 'A batch of commands to sub-devices; the key may have one more word',
+    summary: 'Send a batch of commands to sub-devices; the routing key may have one more word',
     payload: 'DeviceCommand',
     examples: ['DeviceCommand'],
   },
   emergency: {
     family: 'emergency',
-    summary: 'Stop everything, or hold what is done, until a mode change',
+    summary: 'Stop all assets, or freeze their output, until a mode change',
     payload: 'Emergency',
     examples: ['Emergency'],
   },
   modeChange: {
     family: 'mode',
-    summary: 'What the plant does where no setpoint stands',
+    summary: 'Set the operating mode, which applies while no setpoint is active',
     payload: 'ModeChange',
     examples: ['ModeChange'],
   },
   scheduleSet: {
     family: 'schedule',
-    summary: 'A plan of slots',
+    summary: 'Set a schedule',
     payload: 'ScheduleSet',
     examples: ['ScheduleSet'],
   },
   scheduleCancel: {
     family: 'schedule',
     word: 'cancel',
-    summary: 'The end of a plan before its time',
+    summary: 'Cancel a schedule',
     payload: 'ScheduleCancel',
     examples: ['ScheduleCancel'],
   },
   configSet: {
     family: 'config',
-    summary: 'A merge patch (RFC 7396) of limits, fallback and operating mode',
+    summary: 'Change limits, fallback and operating mode with a merge patch (RFC 7396)',
     payload: 'ConfigPatch',
     examples: ['ConfigPatch'],
   },
@@ -85,31 +88,32 @@ interface Read {
 const READS: Record<string, Read> = {
   acknowledgement: {
     kind: 'ack',
-    summary: 'What was made of a publish, once for each',
+    summary: 'Acknowledgement of a published command, one for each message',
     payload: 'Acknowledgement',
     examples: ['Accepted', 'Partial', 'Rejected'],
   },
   execution: {
     kind: 'execution',
-    summary: 'What became of a command that was not rejected',
+    summary: 'Execution status of a command that was not rejected',
     payload: 'Execution',
     examples: ['Executing', 'Deviated', 'Failed'],
   },
   alarm: {
     kind: 'alarm',
-    summary: 'What went wrong at a plant, and when that is over',
+    summary: 'Alarm of a plant, raised or cleared',
     payload: 'Alarm',
     examples: ['Violation'],
   },
   telemetry: {
     kind: 'telemetry',
-    summary: 'The latest values of a plant: coalesced, the latest wins',
+    summary: 'Latest telemetry of a plant; newer values replace values that were not sent yet',
     payload: 'Telemetry',
     examples: ['Telemetry'],
   },
 };
 
-const DEAD_LETTER = 'What you published malformed, rejected without requeue, or requeued twenty times';
+const DEAD_LETTER =
+  'Your malformed publishes, and messages that you rejected without requeue or requeued 20 times';
 
 export const AMQP_SERVERS: Json = {
   amqp: {
@@ -117,10 +121,10 @@ export const AMQP_SERVERS: Json = {
     protocol: 'amqps',
     protocolVersion: '0.9.1',
     pathname: '/partner-{keyId}',
-    description: 'A vhost for each API key.',
+    description: 'Each API key has its own vhost.',
     variables: {
-      amqpHost: { description: 'The listener, as the connection bundle of the key names it' },
-      keyId: { description: "The key's id" },
+      amqpHost: { description: "Host of the listener: amqps.host of the key's connection bundle" },
+      keyId: { description: 'The id of the API key' },
     },
     security: [{ $ref: '#/components/securitySchemes/apiKey' }],
   },
@@ -228,7 +232,7 @@ export function amqpMessages(): Json {
     summary: DEAD_LETTER,
     headers: {
       type: 'object',
-      properties: { 'x-death-reason': { type: 'string', description: 'What is wrong, in words' } },
+      properties: { 'x-death-reason': { type: 'string', description: 'Why the message was dead-lettered' } },
     },
     payload: {},
     examples: [{ name: 'NotJson', headers: { 'x-death-reason': 'not JSON' }, payload: 'nonsense' }],

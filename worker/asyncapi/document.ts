@@ -1,6 +1,6 @@
 /**
- * The AsyncAPI 3 document of both message surfaces, made from the schemas that the platform itself reads and writes by. Its
- * actions are the platform's: what it receives you send, what it sends you receive.
+ * The AsyncAPI 3 document of the AMQP and MQTT surfaces, generated from the schemas that the platform itself
+ * uses. Actions are the platform's: a client sends what the platform receives, and receives what it sends.
  */
 import { VCP_VERSION } from '../../protocol/envelope.ts';
 import { SLUG } from '../../protocol/ids.ts';
@@ -16,8 +16,8 @@ export function asyncApiDocument(): Json {
       title: 'Sitewire messages',
       version: VCP_VERSION,
       description: [
-        "Partners speak AMQP 0-9-1, devices MQTT 3.1.1. Actions are the platform's: what it receives you send.",
-        `The signatures of all examples are by the key ${EXAMPLE_KEY}.`,
+        "Partners use AMQP 0-9-1, devices MQTT 3.1.1. Actions are the platform's: you send what it receives.",
+        `All examples are signed with the key ${EXAMPLE_KEY}.`,
       ].join(' '),
     },
     defaultContentType: 'application/json',

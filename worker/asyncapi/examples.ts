@@ -1,6 +1,6 @@
 /**
- * Whole messages as they travel, signed with keys that everybody knows: the documentation shows these, and whoever writes
- * a client can check its signatures with them. The keys are those of docs/signature-vectors.json.
+ * Complete example messages for the AsyncAPI document and the docs. They are signed with the public key of
+ * docs/signature-vectors.json, so that the author of a client can check signatures against them.
  */
 import { hmacHex } from '../../durable-objects/secrets/hmac.ts';
 import {
@@ -19,21 +19,21 @@ const SCHEDULE_ID = '7d0c6f5e-2b1a-4c3d-8e9f-a0b1c2d3e4f5';
 const AT = '2026-01-15T10:00:00.000Z';
 const TS = Date.parse(AT);
 
-/** Ids that tell the examples apart; the last digits count. */
+/** Returns a UUID with `number` as its last digits. */
 function id(number: number): string {
   return `6f1c2f0a-3f0e-4a57-9d0b-${String(number).padStart(12, '0')}`;
 }
 
 let published = 0;
 
-/** A publish, with the key that it goes under. */
+/** Returns a signed partner message and its full routing key. `key` is the routing key without the slug. */
 function publish(key: string, payload: object) {
   published += 1;
   const fields = envelope(id(published), `order-${published}`, 'acme-trader');
   return { routingKey: `${SLUG}.${key}`, message: signed(fields, `${SLUG}.${key}`, payload) };
 }
 
-/** An event; `correlationId` of the publish that it answers. */
+/** Returns a signed event and its full routing key. `correlationId` is that of the message it answers. */
 function event(number: number, key: string, payload: object, correlationId?: string) {
   const routingKey = `${SLUG}.event.${key}`;
   return {
@@ -98,7 +98,7 @@ export const PUBLISHES = {
 const CHARGE = { deviceId: 'BESS-1', command: 'BESS_CHARGE' };
 const REDUCE = { deviceId: 'FVE-1', command: 'FVE_REDUCE_PERCENT' };
 
-/** What becomes of the publishes above. */
+/** Events; most of them answer a message of PUBLISHES. */
 export const EVENTS = {
   Accepted: event(1, 'command.ack', { status: 'ACCEPTED', commandType: 'SITE_SETPOINT' }, 'order-1'),
   Partial: event(
@@ -187,7 +187,7 @@ export const EVENTS = {
   }),
 };
 
-/** What a device says. */
+/** Messages that a device publishes. */
 export const SAYS = {
   DeviceTelemetry: says(10, { gridPowerKw: 41.8, 'BESS-1/powerKw': 12.5, 'BESS-1/socPercent': 61 }),
   DeviceStatus: {
@@ -211,7 +211,7 @@ function says(number: number, data: object) {
 
 let toldCount = 19;
 
-/** What a device is told; the first is what `DeviceAck` answers. */
+/** Returns a signed command to a device. `DeviceAck` acknowledges the first one. */
 function told(action: string, payload: object) {
   toldCount += 1;
   const cmdId = id(toldCount);

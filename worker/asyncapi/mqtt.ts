@@ -1,4 +1,7 @@
-/** The MQTT side: the three topics that a device publishes to and the one that it reads, with a message for each action. */
+/**
+ * The MQTT part of the AsyncAPI document: the three topics that a device publishes to, and the topic that it
+ * subscribes to, with a message for each form of command.
+ */
 import { DEVICE_COMMAND_TYPES } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { DEVICE_PUBLISH_TOPICS, type DevicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
@@ -7,32 +10,32 @@ import { type Json, refTo, type SchemaName, withPayload } from './schema.ts';
 
 const SERVERS = [{ $ref: '#/servers/mqttToken' }, { $ref: '#/servers/mqttMtls' }];
 const BINDING = { bindingVersion: '0.2.0' };
-/** PUBACK means stored. */
+/** The platform sends PUBACK after it has stored a message, or has dropped and counted it [C-3.8]. */
 const QOS = { mqtt: { qos: 1, retain: false, ...BINDING } };
 
 const SAYS_ON: Record<DevicePublishTopic, { summary: string; schema: SchemaName; signed: string }> = {
   telemetry: {
-    summary: 'Signals: what the device measured',
+    summary: 'Telemetry: signals that the device measured',
     schema: 'DeviceTelemetry',
     signed: 'deviceId|ts|nonce|compact(data)',
   },
   status: {
-    summary: 'What the device says of itself',
+    summary: 'Status of the device, as reported by itself',
     schema: 'DeviceStatus',
     signed: 'deviceId|ts|nonce|{"status":"…"}',
   },
   ack: {
-    summary: 'What became of a command',
+    summary: 'Acknowledgement of a command: received, in progress, completed or failed',
     schema: 'DeviceAck',
     signed: 'deviceId|cmdId|ts|status',
   },
 };
 
-/** An ack names its command. */
+/** An ack has the `cmdId` of its command. */
 const BY_CMD_ID = { correlationId: { location: '$message.payload#/cmdId' } };
 
 interface Told {
-  /** One word, or those that share a form; absent: any other. */
+  /** The actions that share this form; absent for every action that no other form lists. */
   action?: readonly string[];
   summary: string;
   payload: Json;
@@ -42,54 +45,54 @@ interface Told {
 const COMMANDS: Record<string, Told> = {
   toldSetpoint: {
     action: ['SITE_SETPOINT'],
-    summary: 'Hold this power at the grid until something else is said',
+    summary: 'Hold this power until `validUntil` or another action replaces it',
     payload: refTo('ToldSetpoint'),
     examples: ['SITE_SETPOINT', 'SLOT_SETPOINT'],
   },
   toldMode: {
     action: ['MODE_CHANGE'],
-    summary: 'Run by this mode',
+    summary: 'Run in this operating mode',
     payload: refTo('ToldMode'),
     examples: ['MODE_CHANGE', 'SLOT_MODE'],
   },
   toldEmergency: {
     action: ['EMERGENCY_STOP', 'EMERGENCY_HOLD'],
-    summary: 'Stop all, or hold what is done, until a mode comes',
+    summary: 'Stop all assets, or freeze their output, until a mode change',
     payload: refTo('Emergency'),
     examples: ['EMERGENCY_STOP', 'EMERGENCY_HOLD'],
   },
   toldSchedule: {
     action: ['SCHEDULE_SET'],
-    summary: 'Keep this plan for when nobody reaches you',
+    summary: 'Store this schedule and follow it while the platform is unreachable',
     payload: refTo('ToldSchedule'),
     examples: ['SCHEDULE_SET'],
   },
   toldCancel: {
     action: ['SCHEDULE_CANCEL'],
-    summary: 'Forget that plan',
+    summary: 'Delete a stored schedule',
     payload: refTo('ScheduleCancel'),
     examples: ['SCHEDULE_CANCEL'],
   },
   toldConfig: {
     action: ['CONFIG_SET'],
-    summary: 'Keep these limits and this fallback in the place of those you had',
+    summary: 'Replace the stored limits, fallback and operating mode',
     payload: refTo('ToldConfig'),
     examples: ['CONFIG_SET'],
   },
   toldToken: {
     action: ['TOKEN_REFRESH'],
-    summary: 'Keep this token for the next connect',
+    summary: 'Store this token for the next connect',
     payload: refTo('ToldToken'),
     examples: ['TOKEN_REFRESH'],
   },
   toldTargets: {
     action: DEVICE_COMMAND_TYPES,
-    summary: 'Do it at each of these sub-devices',
+    summary: 'Execute the action on each of these sub-devices',
     payload: refTo('ToldTargets'),
     examples: ['BESS_CHARGE'],
   },
   toldOwn: {
-    summary: 'What an admin sent over REST: what it means is between the two of you',
+    summary: 'Execute a REST command of an admin; its meaning is agreed between device and admin',
     payload: { type: 'object' },
     examples: ['REBOOT'],
   },
@@ -114,7 +117,7 @@ export const MQTT_SECURITY: Json = {
   deviceCertificate: {
     type: 'X509',
     description:
-      "A client certificate whose common name is the device's id; the user name is left out, or that id.",
+      "A client certificate whose common name is the device's id. The user name is absent or that id.",
   },
 };
 
@@ -124,7 +127,7 @@ function server(port: string, description: string): Json {
     protocol: 'secure-mqtt',
     protocolVersion: '3.1.1',
     description,
-    variables: { mqttHost: { description: 'The listener, as the provisioning package names it' } },
+    variables: { mqttHost: { description: 'Host of the listener: mqtt.broker of the provisioning package' } },
     bindings: { mqtt: { cleanSession: true, keepAlive: 60, ...BINDING } },
   };
 }
@@ -163,7 +166,7 @@ export function mqttOperations(): Json {
   const tellDevice = {
     action: 'send',
     channel: { $ref: '#/channels/commands' },
-    summary: 'A command, again with a fresh ts where it is not answered',
+    summary: 'Send a command; it is sent again with a new `ts` if the device does not acknowledge it',
     messages: Object.keys(COMMANDS).map((name) => ({ $ref: `#/channels/commands/messages/${name}` })),
     reply: {
       channel: { $ref: '#/channels/deviceAck' },
@@ -197,7 +200,7 @@ function message(name: string, summary: string, payload: Json, examples: Json[])
   return { name, summary, contentType: 'application/json', payload, examples };
 }
 
-/** `deviceTelemetry`: what partners get is another `telemetry`. */
+/** Returns for example `deviceTelemetry`: the channel `telemetry` is the one that partners consume. */
 function channelOf(topic: DevicePublishTopic): string {
   return `device${topic[0]?.toUpperCase()}${topic.slice(1)}`;
 }

@@ -1,4 +1,4 @@
-/** The schemas of all that travels over AMQP and MQTT, by name: JSON Schema draft 7, of which AsyncAPI 3 is made. */
+/** Named JSON Schemas (draft 7, the dialect of AsyncAPI 3) of all AMQP and MQTT messages and payloads. */
 import { z } from 'zod';
 import { ACTION_PAYLOADS, toldCommand } from '../../protocol/action.ts';
 import { deviceCommand, emergency, modeChange, siteSetpoint } from '../../protocol/command.ts';
@@ -16,7 +16,7 @@ const signature = { type: 'string', pattern: SIGNATURE.source };
 
 const envelope = schemaOf(envelopeFields);
 
-/** Payloads alone, and messages whose payload differs: see `withPayload`. */
+/** Envelope, Event and Command are message forms whose payload varies: `withPayload` sets it. */
 export const SCHEMAS = {
   Envelope: {
     ...envelope,
@@ -25,9 +25,9 @@ export const SCHEMAS = {
   },
   SiteSetpoint: {
     ...schemaOf(siteSetpoint),
-    // What a zod refinement asks for has no words of its own in JSON Schema.
+    // zod does not export refinements to JSON Schema, so this condition is repeated here.
     if: { properties: { type: { const: 'POWER' } } },
-    // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word.
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
     then: { required: ['targetValueKw'] },
     else: { required: ['targetValueKwh', 'intervalMinutes'] },
   },
@@ -59,19 +59,19 @@ export function refTo(name: SchemaName): Json {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** A message of a form whose `payload` is of a schema; `fixed`: what its other fields are. */
+/** Returns the schema of a message form with this `payload` schema. `fixed` replaces other field schemas. */
 export function withPayload(form: 'Envelope' | 'Event' | 'Command', payload: Json, fixed: Json = {}): Json {
   const { properties, ...rest } = SCHEMAS[form] as Json & { properties: Json };
   return { ...rest, properties: { ...properties, ...fixed, payload } };
 }
 
-/** What may be sent: defaults may be left out, transforms are behind it. */
+/** Converts the input side of a zod schema: fields with defaults are optional, transforms are not applied. */
 function schemaOf(schema: z.ZodType): Json {
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {
     target: 'draft-7',
     io: 'input',
     override: ({ jsonSchema }) => {
-      // Zod says of every integer that it is a safe one.
+      // zod adds the bounds of safe integers to every integer. They are no limits of the interface.
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },

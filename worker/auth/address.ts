@@ -1,22 +1,25 @@
-/** Client addresses: which one a request has, and whether a key may be used from there [C-4.2]. */
+/** Client addresses: the address of a request, and whether an API key may be used from it [C-4.2]. */
 import type { Context } from 'hono';
 import { isInRanges } from '../../protocol/address-range.ts';
 import type { AppContext } from '../env.ts';
 
-/** Whether an address lies in one of the ranges. No ranges: everywhere. An unknown address: nowhere. */
+/**
+ * Whether the address lies in one of the ranges. Without ranges every address is allowed; otherwise an
+ * unknown one is not.
+ */
 export function isAllowedAddress(address: string | null, ranges: readonly string[]): boolean {
   return ranges.length === 0 || (address !== null && isInRanges(address, ranges));
 }
 
 /**
- * The true client address, as the edge's own front knows it: on the platform its own header, which no client can set;
- * elsewhere that header is a client's to send, and nobody knows.
+ * The client address, or null if it is unknown. On Cloudflare it is in a header that clients cannot set. In
+ * other deployments clients could forge that header, so it is not used.
  */
 export function clientAddress(headers: Headers, front: string | undefined): string | null {
   return front === 'platform' ? headers.get('cf-connecting-ip') : null;
 }
 
-/** Of a request: for audit rows, and for who is limited to some. */
+/** The client address of a request, for audit rows and `allowedIps`. */
 export function addressOf(c: Context<AppContext>): string | null {
   return clientAddress(c.req.raw.headers, c.env.CLIENT_ADDRESS);
 }

@@ -1,4 +1,4 @@
-/** What a request does, as its audit row says it [C-8.4]. */
+/** Creates the audit entry of a request's action [C-8.4]. */
 import type { Context } from 'hono';
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import type { AppContext } from '../env.ts';

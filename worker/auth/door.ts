@@ -1,6 +1,6 @@
 /**
- * The doors of routes: what each lets in, and which codes it answers to those it does not (spec: Authentication;
- * [C-1.3]). The security matrix of the tests goes through the same list.
+ * Doors, the access checks of routes: who may call a route, and the error codes for other callers (spec:
+ * Authentication; [C-1.3]). The security matrix of the tests uses the same list.
  */
 import type { Context, MiddlewareHandler } from 'hono';
 import type { ApiErrorCode } from '../../protocol/errors.ts';
@@ -25,18 +25,18 @@ import {
 } from './principal.ts';
 import type { User } from './who.ts';
 
-/** Who may call a route. */
+/** The callers that a route accepts. */
 export type Who =
   | { door: 'public' }
-  /** The partner surface: a key, and nothing but a key. */
+  /** The partner surface: only API keys. */
   | { door: 'api-key'; scope: ApiKeyScope }
   | { door: 'user' }
   /** A member of the organization in the path. */
   | { door: 'organization'; role: Role }
-  /** A member in the org context; with a scope, a key that has it too. */
+  /** A member of the organization in `x-org-id`; if `scope` is set, also an API key with this scope. */
   | { door: 'member'; role: Role; scope?: ApiKeyScope; isHeaderNeeded?: boolean };
 
-/** Beside what parameters and body bring. */
+/** The error codes of a door, without those of parameters and body. */
 export function errorsOfDoor(who: Who): ApiErrorCode[] {
   const always = ['UNAUTHORIZED', 'TOO_MANY_REQUESTS', 'SERVICE_UNAVAILABLE'] as const;
   const ofUsers = [...always, 'TOKEN_VERSION_MISMATCH', 'ORIGIN_MISMATCH'] as const;
@@ -58,7 +58,7 @@ export function errorsOfDoor(who: Who): ApiErrorCode[] {
   }
 }
 
-/** The middleware that lets in who may. */
+/** The middleware that checks the caller. */
 export function doorOf(who: Who): MiddlewareHandler<AppContext> {
   return async (c, next) => {
     await open(c, who);
@@ -123,19 +123,22 @@ async function openToMember(c: Context<AppContext>, role: Role, isHeaderNeeded: 
   c.set('tenant', memberTenant(user, membership));
 }
 
-/** By the organization's own limit, where the request is about one of the user's. */
+/** Counts the request against the user's rate limit in the organization, if the request names one of theirs. */
 async function countFor(
   c: Context<AppContext>,
   { row }: User,
   membership: SessionMembership | undefined,
 ): Promise<void> {
   const { restRatePerMinute } = organizationSettings.parse(membership?.settings ?? {});
-  // Each organization's requests by its own limit, and those about none by theirs.
+  // One counter per user and organization, because each organization has its own limit; one for all other requests.
   const who = membership ? `user:${row.id}:${membership.organizationId}` : `user:${row.id}`;
   await requireRate(c, who, restRatePerMinute);
 }
 
 function requireRole(own: Role, needed: Role): void {
   if (includesRole(own, needed)) return;
-  throw new ApiError('INSUFFICIENT_ORG_PERMISSIONS', `This needs the role ${needed} or higher`);
+  throw new ApiError(
+    'INSUFFICIENT_ORG_PERMISSIONS',
+    `You need the role ${needed} or higher; your role is ${own}`,
+  );
 }

@@ -1,14 +1,14 @@
-/** Passwords at rest: `scrypt$N$r$p$salt$hash`, so that each keeps the cost it was made with. */
+/** Password hashes: `scrypt$N$r$p$salt$hash`. Each hash contains the cost parameters it was computed with. */
 import { scryptSync, timingSafeEqual } from 'node:crypto';
 
-/** 16 MB and 27 ms here: what a login may cost. */
+/** A login costs 16 MB and about 27 ms. */
 const COST = { cost: 16_384, blockSize: 8, parallelization: 1 };
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
-/** Four times what scrypt needs at our cost. */
+/** Four times the memory that scrypt needs at this cost. */
 const MAX_MEMORY_BYTES = 64 * 1024 * 1024;
 
-/** What nobody's password is: an unknown user costs the same time as a wrong password. */
+/** A hash that matches no password. Checking it makes an unknown user take as long as a wrong password. */
 const NOBODY = format(COST, new Uint8Array(SALT_BYTES), new Uint8Array(HASH_BYTES));
 
 export function hashPassword(password: string): string {
@@ -16,10 +16,10 @@ export function hashPassword(password: string): string {
   return format(COST, salt, derive(password, salt, COST));
 }
 
-/** Constant in time, for no stored hash (an unknown user, one without a password) too. */
+/** Takes the same time if there is no stored hash (an unknown user, or a user without a password). */
 export function verifyPassword(password: string, stored: string | null | undefined): boolean {
   const [scheme, cost, blockSize, parallelization, salt = '', hash = ''] = (stored ?? NOBODY).split('$');
-  if (scheme !== 'scrypt') throw new Error('a password hash of an unknown scheme');
+  if (scheme !== 'scrypt') throw new Error('unknown password hash scheme');
   const parameters = {
     cost: Number(cost),
     blockSize: Number(blockSize),
@@ -31,7 +31,7 @@ export function verifyPassword(password: string, stored: string | null | undefin
   return isEqual && stored !== null && stored !== undefined;
 }
 
-/** The same letters however they were typed (Unicode NFKC). */
+/** Normalizes to Unicode NFKC, because keyboards encode the same characters differently. */
 function derive(password: string, salt: Uint8Array, parameters: typeof COST): Uint8Array {
   return scryptSync(password.normalize('NFKC'), salt, HASH_BYTES, {
     ...parameters,

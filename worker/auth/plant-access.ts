@@ -1,4 +1,4 @@
-/** The plant of a path on the admin surface: foreign, and outside a key's plants, answers as absent [C-1.3], [C-4.2]. */
+/** The plant of a path (admin). Foreign plants and those outside the key's are not found [C-1.3], [C-4.2]. */
 import type { Context } from 'hono';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';

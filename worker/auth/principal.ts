@@ -1,6 +1,6 @@
 /**
- * Who asks: as which user, as which member of which organization, or with which API key. The doors of routes (auth/door.ts)
- * take it from here and nowhere else.
+ * Authentication of a request: as a user, as a member of an organization, or with an API key. Only the doors
+ * of routes (auth/door.ts) use this file.
  */
 import type { Context } from 'hono';
 import { getCookie } from 'hono/cookie';
@@ -17,7 +17,7 @@ import type { Tenant, User } from './who.ts';
 export const ACCESS_COOKIE = 'access_token';
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 
-/** 401 without a session that holds; 403 for a cookie that a foreign page sent. */
+/** Throws 401 without a valid session, and 403 if a page of another origin sent the cookie. */
 export async function requireUser(c: Context<AppContext>): Promise<User> {
   const now = Date.now();
   const bearer = /^Bearer +(\S+) *$/i.exec(c.req.header('authorization') ?? '')?.[1];
@@ -27,15 +27,18 @@ export async function requireUser(c: Context<AppContext>): Promise<User> {
   const found = access && (await findSession(c.env.DB, access, now));
   if (!found) throw new ApiError('UNAUTHORIZED', 'Invalid or expired access token');
   if (found.user.tokenVersion !== access.tokenVersion) {
-    throw new ApiError('TOKEN_VERSION_MISMATCH', 'The password was changed since this token was issued');
+    throw new ApiError(
+      'TOKEN_VERSION_MISMATCH',
+      'The password has changed since this token was issued: log in again',
+    );
   }
-  if (!found.isLive) throw new ApiError('UNAUTHORIZED', 'The session has ended');
+  if (!found.isLive) throw new ApiError('UNAUTHORIZED', 'The session has ended: log in again');
   const via = bearer ? 'bearer' : 'cookie';
   if (via === 'cookie' && !SAFE_METHODS.includes(c.req.method)) requireSameOrigin(c.req.raw);
   return { row: found.user, sessionId: access.sessionId, via, memberships: found.memberships };
 }
 
-/** [C-1.6] What a browser says of where a request comes from; neither said is no browser. */
+/** [C-1.6] Checks the origin headers of a browser. Other clients send neither and are allowed. */
 function requireSameOrigin(request: Request): void {
   const origin = request.headers.get('origin');
   const site = request.headers.get('sec-fetch-site');
@@ -44,7 +47,7 @@ function requireSameOrigin(request: Request): void {
   throw new ApiError('ORIGIN_MISMATCH', 'The request comes from another origin');
 }
 
-/** The membership that a request is about: by its header, or the only one there is. */
+/** The membership that the header names; without the header the user's only membership. */
 export function namedMembership(
   c: Context<AppContext>,
   { memberships }: User,
@@ -54,7 +57,7 @@ export function namedMembership(
   return memberships.length === 1 ? memberships[0] : undefined;
 }
 
-/** [C-1.3] The organization of `x-org-id`, or the only one of the user. */
+/** [C-1.3] As `namedMembership`, but throws if there is none. With `isHeaderNeeded` the header is required. */
 export function orgContext(c: Context<AppContext>, user: User, isHeaderNeeded: boolean): SessionMembership {
   const isNamed = c.req.header('x-org-id') !== undefined;
   const membership = namedMembership(c, user);
@@ -63,7 +66,7 @@ export function orgContext(c: Context<AppContext>, user: User, isHeaderNeeded: b
   if (user.memberships.length === 0 && !isHeaderNeeded) {
     throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'Not a member of any organization');
   }
-  throw new ApiError('ORG_CONTEXT_REQUIRED', 'The header x-org-id must name the organization');
+  throw new ApiError('ORG_CONTEXT_REQUIRED', 'Missing header x-org-id: set it to the id of the organization');
 }
 
 export function memberTenant({ row }: User, membership: SessionMembership): Tenant {
@@ -77,7 +80,7 @@ export function memberTenant({ row }: User, membership: SessionMembership): Tena
   };
 }
 
-/** 401 without a live key, 403 from a wrong address. */
+/** Throws 401 without a valid key, and 403 if the key does not allow the client address. */
 export async function requireKey(c: Context<AppContext>): Promise<ApiKey> {
   const plaintext = c.req.header('x-api-key');
   if (!plaintext) throw new ApiError('UNAUTHORIZED', 'Missing X-API-Key header');
@@ -90,7 +93,7 @@ export async function requireKey(c: Context<AppContext>): Promise<ApiKey> {
   return apiKey;
 }
 
-/** `lastUsedAt`, behind the answer. */
+/** Updates `lastUsedAt` after the answer. */
 export function noteUse(c: Context<AppContext>, apiKey: ApiKey): void {
   const marked = markUsed(c.env.DB, apiKey, Date.now()).catch((error: unknown) => {
     console.warn('lastUsedAt not written', { keyId: apiKey.id, reason: reasonOf(error) });
@@ -98,11 +101,11 @@ export function noteUse(c: Context<AppContext>, apiKey: ApiKey): void {
   c.executionCtx.waitUntil(marked);
 }
 
-/** A header `x-org-id` on the admin surface must name the key's own organization. */
+/** Throws if the header `x-org-id` names another organization than the key's. */
 export function requireOwnOrganization(c: Context<AppContext>, apiKey: ApiKey): void {
   const wanted = c.req.header('x-org-id');
   if (wanted !== undefined && wanted.toLowerCase() !== apiKey.organizationId) {
-    throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'The API key is not of this organization');
+    throw new ApiError('ORG_MEMBERSHIP_REQUIRED', 'The API key belongs to another organization');
   }
 }
 

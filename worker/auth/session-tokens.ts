@@ -1,6 +1,7 @@
 /**
- * Tokens of a user's session [C-1.4]: the access token, a JWT (HS256 alone, our issuer, audience `rest`), and the refresh
- * token, which names its session and generation under a MAC. Neither is stored: the session's row says what still holds.
+ * Tokens of a user's session [C-1.4]: the access token is a JWT (only HS256, our issuer, audience `rest`);
+ * the refresh token is session id and generation with a MAC. Neither is stored: the session's row says
+ * whether they are still valid.
  */
 import { jwtVerify, SignJWT } from 'jose';
 import { hmacHex, verifyHmac } from '../../durable-objects/secrets/hmac.ts';
@@ -17,7 +18,7 @@ const encoder = new TextEncoder();
 export interface AccessToken {
   userId: string;
   sessionId: string;
-  /** The user's token version when it was signed. */
+  /** The user's token version at signing. */
   tokenVersion: number;
 }
 
@@ -26,7 +27,7 @@ export interface RefreshToken {
   generation: number;
 }
 
-/** The configured secrets, the newest first. Throws when one of them is too short to be one. */
+/** The configured secrets, newest first. Throws if one of them is too short. */
 function secretsOf(sessionSecret: string): string[] {
   const secrets = sessionSecret.split(',').map((secret) => secret.trim());
   if (secrets.some((secret) => secret.length < MIN_SECRET_CHARACTERS)) {
@@ -52,7 +53,7 @@ export async function signAccessToken(
     .sign(encoder.encode(newest));
 }
 
-/** Undefined for a token that does not hold, whatever is wrong with it. */
+/** Returns undefined for any invalid token. */
 export async function verifyAccessToken(
   sessionSecret: string,
   token: string,
@@ -79,7 +80,7 @@ export function signRefreshToken(sessionSecret: string, token: RefreshToken): st
   return `${token.sessionId}.${token.generation}.${hmacHex(newest, refreshText(token))}`;
 }
 
-/** Undefined for what we never signed. */
+/** Returns undefined for a text that we did not sign. */
 export function readRefreshToken(sessionSecret: string, text: string): RefreshToken | undefined {
   const match = /^([0-9a-f-]{36})\.([1-9]\d{0,9})\.([0-9a-f]{64})$/.exec(text);
   if (!match) return undefined;

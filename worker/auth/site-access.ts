@@ -1,4 +1,4 @@
-/** Which sites an API key sees: a foreign one, and one outside allowedPlantIds, answers as an absent one [C-4.2]. */
+/** The sites that an API key sees. A foreign site, and one outside allowedPlantIds, is not found [C-4.2]. */
 import type { Context } from 'hono';
 import type { SiteStub } from '../../durable-objects/env.ts';
 import type { AppContext } from '../env.ts';
@@ -6,12 +6,12 @@ import { ApiError } from '../http/error-response.ts';
 import type { ApiKey } from '../registry/api-keys.ts';
 import { isPlantOf } from '../registry/plants.ts';
 
-/** Whether a key's limits leave it a plant; whoever has none sees all. */
+/** Whether the caller may see the plant. A caller without allowedPlantIds sees all plants. */
 export function maySee({ allowedPlantIds }: Pick<ApiKey, 'allowedPlantIds'>, plantId: string): boolean {
   return allowedPlantIds?.includes(plantId) ?? true;
 }
 
-/** The object of a site that the key sees. */
+/** The object of a site. Throws SITE_NOT_FOUND if the key may not see the site. */
 export async function requireSite(c: Context<AppContext>, siteId: string): Promise<SiteStub> {
   const apiKey = c.get('apiKey');
   const isThere = await isPlantOf(c.env.DB, apiKey.organizationId, siteId);

@@ -1,4 +1,4 @@
-/** Who asks, as the middleware tells the handlers. */
+/** The authenticated caller, as the middleware passes it to the handlers. */
 import type { Actor } from '../../durable-objects/registry/entries.ts';
 import type { Role } from '../../protocol/roles.ts';
 import type { SessionMembership } from '../registry/sessions.ts';
@@ -11,13 +11,13 @@ export interface User {
   memberships: SessionMembership[];
 }
 
-/** The organization that a request is about, and who acts there. */
+/** The organization of a request, and the caller's identity and rights in it. */
 export interface Tenant {
   organizationId: string;
   slug: string;
   actor: Actor;
-  /** A member's; a key has none. */
+  /** The member's role; null for an API key. */
   role: Role | null;
-  /** Plants that a key is limited to; null = every one. */
+  /** The plants that an API key is limited to; null = all plants. */
   allowedPlantIds: string[] | null;
 }

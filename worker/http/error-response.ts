@@ -1,6 +1,6 @@
 /**
- * Errors as clients see them: the one envelope `{statusCode, message, error, code, details?}` of `protocol/errors.ts`,
- * the request's id in a header; an unknown error says nothing more.
+ * Error answers: the envelope `{statusCode, message, error, code, details?}` of `protocol/errors.ts`, and the
+ * request id in a header. An unexpected error contains no details.
  */
 import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
@@ -10,10 +10,10 @@ import { type ApiErrorCode, ERROR_STATUS, type ErrorBody, errorBody } from '../.
 import type { AppContext } from '../env.ts';
 import { isTrouble } from './trouble.ts';
 
-/** Objects that started over are back in less. */
+/** Restarted objects are available again in less time. */
 const RETRY_AFTER_S = 2;
 
-/** A refusal on its way to the client. `status` only where it differs from the code's own (405, 412). */
+/** An error for the client. `status` is only given if it differs from the code's status (405, 412). */
 export class ApiError extends Error {
   readonly code: ApiErrorCode;
   readonly status: number;
@@ -44,9 +44,9 @@ export function handleError(error: Error, c: Context<AppContext>): Response {
   const requestId = c.get('requestId');
   const { method, path } = c.req;
   if (isTrouble(error)) {
-    console.error('request met trouble', { requestId, method, path, reason: reasonOf(error) });
+    console.error('request failed temporarily', { requestId, method, path, reason: reasonOf(error) });
     c.header('retry-after', String(RETRY_AFTER_S));
-    return respond(c, errorBody('SERVICE_UNAVAILABLE', 'The service is not available, try again'));
+    return respond(c, errorBody('SERVICE_UNAVAILABLE', 'The service is temporarily unavailable: try again'));
   }
   console.error('request failed', { requestId, method, path, stack: stackOf(error) });
   return respond(c, errorBody('INTERNAL_SERVER_ERROR', 'Internal server error'));
@@ -56,7 +56,7 @@ export function handleNotFound(c: Context<AppContext>): Response {
   return respond(c, errorBody('NOT_FOUND', 'Not found'));
 }
 
-/** By way of the context, so that headers which middleware has set stay: the request id above all. */
+/** Answers through the context, which keeps the headers that middleware has set, such as the request id. */
 function respond(c: Context<AppContext>, body: ErrorBody): Response {
   return c.json(body, body.statusCode as ContentfulStatusCode);
 }

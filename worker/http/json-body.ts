@@ -1,14 +1,14 @@
-/** JSON bodies: at most 1 MiB, application/json, parsed once before any handler [C-1.6], [C-4.7]. */
+/** Parses JSON bodies once, before any handler: application/json, at most 1 MiB [C-1.6], [C-4.7]. */
 import { createMiddleware } from 'hono/factory';
 import { isDeeperThan } from '../../protocol/compact-json.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
 
-/** Of a body that is too large so much is read away before its connection is left to break. */
+/** A body that is too large is read and discarded up to this size; after that the connection may break. */
 const MAX_UNKEPT_BYTES = 64 * 1024 * 1024;
 const JSON_ALONE = /^application\/json\s*(;|$)/i;
-/** What browsers send a report as. */
+/** Content types of browsers' CSP reports. */
 const REPORTS = /^application\/(json|csp-report|reports\+json)\s*(;|$)/i;
 export const CSP_REPORT_PATH = '/api/v1/csp-report';
 const METHODS = ['POST', 'PUT', 'PATCH', 'DELETE'];
@@ -35,7 +35,8 @@ async function readText(stream: ReadableStream<Uint8Array>, announcedBytes: numb
   for await (const part of stream) {
     bytes += part.byteLength;
     isTooLarge ||= bytes > LIMIT.restBodyBytes;
-    // Read to its end all the same, unkept: who still sends when we answer sees a broken connection, not the answer.
+    // Read and discard the rest: a client that is still sending when we answer sees a broken connection, not
+    // the answer.
     if (bytes > MAX_UNKEPT_BYTES) break;
     if (!isTooLarge) text += decoder.decode(part, { stream: true });
   }
@@ -49,7 +50,7 @@ function tooLarge(): ApiError {
 
 function parseJson(text: string): unknown {
   if (isDeeperThan(text, LIMIT.restBodyDepth))
-    throw new ApiError('BAD_REQUEST', `The body is nested deeper than ${LIMIT.restBodyDepth}`);
+    throw new ApiError('BAD_REQUEST', `The body is nested deeper than ${LIMIT.restBodyDepth} levels`);
   try {
     return JSON.parse(text);
   } catch {

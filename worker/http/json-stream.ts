@@ -1,12 +1,12 @@
 /**
- * A list that is too long for one answer of its object: asked for in chunks as the client takes them, so that neither
- * object nor Worker holds more than one. What goes wrong behind the first chunk breaks the connection off, for the status
- * has gone: the client is left with JSON that does not end.
+ * Streams a list that is too long for one RPC answer. The Worker requests the next chunk when the client has
+ * read the previous one, so that object and Worker hold only one chunk. An error after the first chunk breaks
+ * the connection, because the status is already sent: the client gets incomplete JSON.
  */
 import type { JsonChunk } from '../../protocol/history.ts';
 import { JsonText } from '../../protocol/json-text.ts';
 
-/** `{"<name>":[…]}` of the chunks from `start` on. Rejects when the first of them cannot be read. */
+/** `{"<name>":[…]}` with all chunks from `start`. Rejects if the first chunk cannot be read. */
 export async function jsonList<Start extends number | null>(
   name: string,
   start: Start,

@@ -1,6 +1,6 @@
 /**
- * Path and query parameters and bodies, strict: each parameter at most once, all parsed by a schema, refused by name
- * (spec: 400 VALIDATION_ERROR).
+ * Parses path parameters, query parameters and bodies by their schemas. A parameter may be given only once.
+ * Errors name the field (spec: 400 VALIDATION_ERROR).
  */
 import type { Context } from 'hono';
 import { z } from 'zod';
@@ -24,7 +24,7 @@ export function readQuery(c: Context<AppContext>, schema: Parameters): unknown {
   return parse(schema, raw);
 }
 
-/** `code`: INVALID_UUID on admin surfaces, VALIDATION_ERROR on the partner's [C-10]. */
+/** `code`: INVALID_UUID on admin surfaces, VALIDATION_ERROR on the partner surface [C-10]. */
 export function readPath(
   c: Context<AppContext>,
   schema: Parameters,
@@ -33,7 +33,7 @@ export function readPath(
   return parse(schema, c.req.param(), code);
 }
 
-/** A JSON body by its schema; what it does not know is refused by name. `absent`: in the place of none. */
+/** Parses the JSON body by its schema; errors name unknown fields. `absent`: value for a missing body. */
 export function readBody(c: Context<AppContext>, schema: z.ZodType, absent?: unknown): unknown {
   const given = c.get('body');
   const body = given === undefined ? absent : given;
@@ -47,16 +47,16 @@ export function readBody(c: Context<AppContext>, schema: z.ZodType, absent?: unk
 }
 
 export const noParameters = z.object({});
-/** Of the thing that a path is about. */
+/** The id in a path. */
 export const idParameter = z.object({ id: uuid });
 
-/** A list's page (spec: List endpoints). */
+/** Query parameters of a paged list (spec: List endpoints). */
 export const pageParameters = {
   page: integerParameter(1, LIMIT.listPage, 1),
   limit: integerParameter(1, LIMIT.listRows, LIMIT.listRowsDefault),
 };
 
-/** Plain digits within bounds: no sign, no exponent, nothing behind. `parameter`: what it is to its reader. */
+/** An integer within bounds, only digits. `parameter`: its schema in the OpenAPI document. */
 export function integerParameter(minimum: number, maximum: number, fallback: number) {
   return z
     .string()
@@ -77,16 +77,16 @@ export const instantParameter = z
   })
   .meta({ parameter: { type: 'string', format: 'date-time' } });
 
-/** [from, to), where both are known. */
+/** Throws 400 unless `from` is before `to`. */
 export function requireRange(fromMs: number, toMs: number): void {
   if (fromMs < toMs) return;
   throw invalid(['from: must be before to']);
 }
 
-/** A range that is longer than may be asked for at once; `fits`: what to ask for instead. */
+/** Throws 400 if the range is longer than one request may have. `fits`: what the client can request instead. */
 export function requireSpan(fromMs: number, toMs: number, most: { spanMs: number; fits: string }): void {
   if (toMs - fromMs <= most.spanMs) return;
-  throw invalid([`to: at most ${most.spanMs / 86_400_000} days behind from; ${most.fits}`]);
+  throw invalid([`to: the range is longer than ${most.spanMs / 86_400_000} days; ${most.fits}`]);
 }
 
 function parse(

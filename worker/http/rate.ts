@@ -1,11 +1,11 @@
-/** Request limits [C-4.7]: counted by an object of the key's or user's own, told in `RateLimit-*` headers. */
+/** Request rate limits [C-4.7]: counted by an object per key or user, shown in `RateLimit-*` headers. */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from './error-response.ts';
 
-/** Counts one request; 429 with `Retry-After` when there were too many. A count that is away stops nobody. */
+/** Counts one request. Throws 429 with `Retry-After` over the limit; allows it if the counter fails. */
 export async function requireRate(
   c: Context<AppContext>,
   who: string,
@@ -25,7 +25,7 @@ export async function requireRate(
   throw tooMany(resetSeconds);
 }
 
-/** In front of what nobody is logged in for: sheds load, approximately, where the platform can. */
+/** Limits requests without login by client address, approximately and only where the platform can. */
 export async function shedLoad(c: Context<AppContext>): Promise<void> {
   const address = c.req.header('cf-connecting-ip');
   if (!c.env.SHED || c.env.CLIENT_ADDRESS !== 'platform' || !address) return;

@@ -1,12 +1,12 @@
 /**
- * Trouble of the parts that we stand on, not of a request: a disk that is full, a database that does not answer, an
- * object that started over. Whoever asks again soon may be answered, so it is 503 and not 500.
+ * Recognizes temporary failures of the platform: a full disk, a database that does not answer, a restarted
+ * object. The answer is 503 instead of 500, because a retry may succeed.
  */
 import { causesOf } from '../../durable-objects/object/reason.ts';
 
-/** SQLite's codes for what no statement of ours is to blame for. */
+/** SQLite errors that our statements do not cause. */
 const STORAGE = /SQLITE_(FULL|IOERR|BUSY|LOCKED|NOMEM|CANTOPEN|READONLY|PROTOCOL)/;
-/** The platform's words for a part that is away, and ours for one that did not write or answer. */
+/** The platform's messages for an unavailable part, and our own for a failed write or a missing answer. */
 const AWAY =
   /overloaded|network connection lost|internal error; reference|storage (operation|caused)|object (reset|to be reset)|write failed|no answer within/i;
 

@@ -1,6 +1,7 @@
 /**
- * The life of an API key: made, probed and only then good; ended first in its Vhost, durably, then in D1 (rule 6).
- * Steps that a request did not finish are finished by the clock: see `discardStranded`, and the Vhost's own agenda.
+ * The life of an API key: it is created, tested with a real connection, and only then active. Its revocation
+ * is stored first in its Vhost, then in D1 (rule 6). If a request is interrupted, `discardStranded` deletes
+ * an unfinished key, and the Vhost's agenda finishes a revocation.
  */
 
 import { reasonOf } from '../../durable-objects/object/reason.ts';
@@ -25,10 +26,10 @@ import type { RegistryChange } from '../registry/changes.ts';
 import { probe } from './probe.ts';
 
 const DEFAULT_AMQP_PORT = 5671;
-/** A creation takes seconds; one that is older than this was given up. */
+/** A creation takes seconds; an older unfinished one was interrupted. */
 const STRANDED_MS = 2 * 60_000;
 const STRANDED_PER_ROUND = 10;
-/** The legacy vhost opens the key's own queues [C-5.3]. */
+/** The vhost name of legacy keys; it opens the queues of the key that connects [C-5.3]. */
 const LEGACY_VHOST = '/';
 
 export interface NewKey {
@@ -47,7 +48,7 @@ export type KeyCreation =
   | { ok: true; row: ApiKeyRow; key: string; signingKey: string; change: RegistryChange }
   | { ok: false; error: string };
 
-/** Returns a key that works, or nothing of it is left. `audit`: of its creation, as it went. */
+/** Creates a tested key, or leaves nothing of it. `audit` creates the entry for the outcome. */
 export async function createApiKey(
   env: Env,
   request: NewKey,
@@ -80,10 +81,10 @@ export async function createApiKey(
   };
   const details = { name: row.name, partnerId: row.partnerId, scopes, keyPrefix: row.keyPrefix };
 
-  // 1. known to nobody but its probe
+  // 1. Store the key as `probing`: only its connection test is accepted.
   await insertKey(env.DB, row);
   try {
-    // 2. its vhost, before anybody may ask for it
+    // 2. Open its vhost, before a client can connect to it.
     if (vhost !== null || mayConnect(new Set(scopes))) {
       await vhostOf(env, id).open({
         keyId: id,
@@ -97,12 +98,12 @@ export async function createApiKey(
         signingKey,
       });
     }
-    // 3. a connection with it, as its partner will make it
+    // 3. Test it with a connection as its partner would open it.
     if (vhost !== null) {
       const tested = await probeKey(env, { id, slug, vhost, key });
       if (!tested.ok) throw new Error(tested.error);
     }
-    // 4. good from here on
+    // 4. Activate it.
     const change = await activateKey(env.DB, row, audit(id, details, 'SUCCESS'), now);
     return { ok: true, row: { ...row, state: 'active' }, key, signingKey, change };
   } catch (error) {
@@ -113,7 +114,7 @@ export async function createApiKey(
   }
 }
 
-/** A connection with the key's own credentials, through the public listener. */
+/** Tests the key with a connection through the public listener. */
 export async function probeKey(
   env: Env,
   { id, slug, vhost, key }: { id: string; slug: string; vhost: string; key: string },
@@ -136,7 +137,7 @@ export function amqpPort(env: Env): number {
   return Number(env.AMQP_PORT ?? DEFAULT_AMQP_PORT);
 }
 
-/** Ends a key everywhere: when this returns nobody gets in with it, and whoever was in is out [C-5.6]. */
+/** Revokes a key. When this returns, the key is refused everywhere and its connections are closed [C-5.6]. */
 export async function revokeApiKey(
   env: Env,
   key: { id: string; organizationId: string },
@@ -147,18 +148,18 @@ export async function revokeApiKey(
   return await revokeKey(env.DB, key, audit, now);
 }
 
-/** Creations that nobody finished leave nothing behind. */
+/** Deletes keys whose creation was interrupted. */
 export async function discardStranded(env: Env, now: number): Promise<void> {
   for (const id of await strandedKeys(env.DB, now - STRANDED_MS, STRANDED_PER_ROUND)) await discard(env, id);
 }
 
-/** The vhost first: a row that is left is found again. */
+/** Deletes the vhost first: if that fails, the remaining D1 row causes another attempt. */
 async function discard(env: Env, id: string): Promise<void> {
   try {
     await vhostOf(env, id).discard();
     await deleteProbingKey(env.DB, id);
   } catch (error) {
-    console.error('key not discarded yet', { keyId: id, reason: reasonOf(error) });
+    console.error('unfinished key not deleted, will retry', { keyId: id, reason: reasonOf(error) });
   }
 }
 

@@ -1,4 +1,4 @@
-/** Code that runs as it is pasted (spec: Connection bundle): it connects, reads, and with the scope for it sends. */
+/** Code samples that run as pasted (spec: Connection bundle): they connect, read and, if allowed, send. */
 import type { ConnectionBundle } from '../../protocol/api-key-record.ts';
 
 export interface SampleFacts {
@@ -6,15 +6,15 @@ export interface SampleFacts {
   slug: string;
   key: string;
   signingKey: string;
-  /** A plant that the key sees; undefined where there is none yet. */
+  /** A plant that the key may see; undefined if there is none. */
   siteId: string | undefined;
   restUrl: string;
   mayRead: boolean;
-  /** Has vcp:write:device-command: the sample sends a command, signed. */
+  /** The key has vcp:write:device-command, so the sample sends a signed command. */
   maySend: boolean;
 }
 
-/** Nobody's plant: a command to it is answered all the same. */
+/** The id of no plant. A command to it still gets an acknowledgement. */
 const NO_SITE = '00000000-0000-4000-8000-000000000000';
 
 export function codeSamples(facts: SampleFacts): ConnectionBundle['codeSamples'] {
@@ -23,8 +23,8 @@ export function codeSamples(facts: SampleFacts): ConnectionBundle['codeSamples']
 
 function nodeSample({ uri, slug, signingKey, siteId = NO_SITE, maySend }: SampleFacts): string {
   return `// npm install amqplib; then: node sample.cjs
-// With a listener whose certificate is your own: NODE_EXTRA_CA_CERTS=ca.pem node sample.cjs
-// All the way to COMPLETED, and what to do when a connection is lost: examples/partner/partner.mjs, Partner.java
+// If the listener's certificate is from your own CA: NODE_EXTRA_CA_CERTS=ca.pem node sample.cjs
+// A complete client, which follows commands to COMPLETED and reconnects: examples/partner (partner.mjs, Partner.java)
 const { createHmac, randomUUID } = require('node:crypto');
 const amqp = require('amqplib');
 
@@ -33,7 +33,7 @@ const SLUG = '${slug}';
 const SITE_ID = '${siteId}';
 const SIGNING_KEY = '${signingKey}';
 
-// Signed is: version|messageId|correlationId|timestamp|source|siteId|routingKey|compact payload
+// The signed text: version|messageId|correlationId|timestamp|source|siteId|routingKey|compact payload
 function signed(envelope, routingKey) {
   const { version, messageId, correlationId, timestamp, source, siteId, payload } = envelope;
   const fields = [version, messageId, correlationId, timestamp, source, siteId, routingKey, JSON.stringify(payload)];
@@ -43,15 +43,15 @@ function signed(envelope, routingKey) {
 
 async function main() {
   const connection = await amqp.connect(URI);
-  connection.on('error', () => {}); // told at its close
+  connection.on('error', () => {}); // 'close' reports the error
   connection.on('close', (error) => {
     console.error('connection closed:', error ? error.message : 'by us');
     process.exit(1);
   });
   const channel = await connection.createConfirmChannel();
 
-  // The queues are there: declare them passively, or not at all.
-  // What becomes of a command comes to vcp.${slug}.event.execution, alarms to vcp.${slug}.event.alarm.
+  // The queues exist: declare them passively or not at all.
+  // Results of commands arrive in vcp.${slug}.event.execution, alarms in vcp.${slug}.event.alarm.
   for (const name of ['status', 'telemetry']) {
     const queue = \`vcp.\${SLUG}.event.\${name}\`;
     await channel.checkQueue(queue);
@@ -72,7 +72,7 @@ main().catch((error) => {
 
 function nodeCommand(): string {
   return `
-  // Harmless: no sub-device is called EXAMPLE, so the ack says REJECTED. Name one of yours, and it is obeyed.
+  // Harmless: there is no sub-device EXAMPLE, so the ack is REJECTED. Use a sub-device of yours to run the command.
   const routingKey = \`\${SLUG}.command.device\`;
   const envelope = {
     version: '1.1',
@@ -97,8 +97,8 @@ function nodeReadOnly(): string {
 
 function pythonSample({ uri, slug, signingKey, siteId = NO_SITE, maySend }: SampleFacts): string {
   return `# pip install pika; then: python sample.py
-# With a listener whose certificate is your own: SSL_CERT_FILE=ca.pem python sample.py
-# All the way to COMPLETED, and what to do when a connection is lost: examples/partner/partner.py
+# If the listener's certificate is from your own CA: SSL_CERT_FILE=ca.pem python sample.py
+# A complete client, which follows commands to COMPLETED and reconnects: examples/partner (partner.py)
 import hashlib, hmac, json, sys, uuid
 from datetime import datetime, timezone
 import pika
@@ -109,7 +109,7 @@ SITE_ID = '${siteId}'
 SIGNING_KEY = '${signingKey}'
 
 
-# Signed is: version|messageId|correlationId|timestamp|source|siteId|routingKey|compact payload
+# The signed text: version|messageId|correlationId|timestamp|source|siteId|routingKey|compact payload
 def signed(envelope, routing_key):
     names = ('version', 'messageId', 'correlationId', 'timestamp', 'source', 'siteId')
     payload = json.dumps(envelope['payload'], separators=(',', ':'))
@@ -127,8 +127,8 @@ connection = pika.BlockingConnection(pika.URLParameters(URI))
 channel = connection.channel()
 channel.confirm_delivery()
 
-# The queues are there: declare them passively, or not at all.
-# What becomes of a command comes to vcp.${slug}.event.execution, alarms to vcp.${slug}.event.alarm.
+# The queues exist: declare them passively or not at all.
+# Results of commands arrive in vcp.${slug}.event.execution, alarms in vcp.${slug}.event.alarm.
 for name in ('status', 'telemetry'):
     queue = f'vcp.{SLUG}.event.{name}'
     channel.queue_declare(queue, passive=True)
@@ -143,7 +143,7 @@ except pika.exceptions.ConnectionClosed as error:
 
 function pythonCommand(): string {
   return `
-# Harmless: no sub-device is called EXAMPLE, so the ack says REJECTED. Name one of yours, and it is obeyed.
+# Harmless: there is no sub-device EXAMPLE, so the ack is REJECTED. Use a sub-device of yours to run the command.
 routing_key = f'{SLUG}.command.device'
 envelope = {
     'version': '1.1',
@@ -167,7 +167,7 @@ function pythonReadOnly(): string {
 }
 
 function curlSample({ key, restUrl, mayRead }: SampleFacts): string {
-  const remark = mayRead ? '' : '# This key lacks the scope vcp:read: it is answered 403.\n';
-  return `${remark}# Telemetry, registers and the command log too: examples/partner/partner.sh
+  const remark = mayRead ? '' : '# This key lacks the scope vcp:read, so the answer is 403.\n';
+  return `${remark}# Telemetry, meter registers and the command log: examples/partner/partner.sh
 curl -sS -H 'X-API-Key: ${key}' '${restUrl}'\n`;
 }

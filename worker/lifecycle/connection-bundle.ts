@@ -1,4 +1,4 @@
-/** What a partner connects with, ready to paste (spec: Connection bundle; [C-5.2]). */
+/** Builds a partner's connection data, ready to paste (spec: Connection bundle; [C-5.2]). */
 import type { ConnectionBundle } from '../../protocol/api-key-record.ts';
 import { fullQueueName } from '../../protocol/routing-keys.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../protocol/scopes.ts';
@@ -13,7 +13,7 @@ export interface BundleFacts {
   signingKey: string;
   scopes: readonly ApiKeyScope[];
   siteId: string | undefined;
-  /** Where REST is reached, without a path. */
+  /** Origin of the REST API, without a path. */
   origin: string;
 }
 

@@ -1,14 +1,14 @@
-/** Certificates of devices, by our own authority [C-3.3]: CN is the device's id, whatever a request says of itself. */
+/** Issues device certificates with our own CA [C-3.3]. CN is the device's id; a CSR's subject is ignored. */
 import type { PublicKey } from '@peculiar/x509';
 import { LIMIT } from '../../protocol/limits.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
-/** A device's clock may be behind. */
+/** Start of validity before now, because a device's clock may be slow. */
 const BACKDATED_MS = 60 * 60_000;
 const DAY_MS = 86_400_000;
 const MIN_RSA_BITS = 2_048;
 
-/** With the first certificate: no object, and hardly a request, ever needs it, and it takes its time to start. */
+/** Loads the library with the first certificate: it is slow to start, and few requests need it. */
 async function library() {
   await import('reflect-metadata');
   return await import('@peculiar/x509');
@@ -26,17 +26,17 @@ export interface Authority {
 export interface IssuedCertificate {
   /** PEM. */
   certificate: string;
-  /** PEM, PKCS #8; absent where the request brought its own key. */
+  /** PEM, PKCS #8; absent if the certificate was issued for a CSR. */
   privateKey?: string;
   /** SHA-256 in lower-case hex. */
   fingerprint: string;
   expiresAtMs: number;
 }
 
-/** A text of the request that is wrong, for who sent it. */
+/** The CSR is invalid. The message is meant for the client. */
 export class CertificateRequestError extends Error {}
 
-/** `csr`: PEM of a request; without one a key is made. Throws CertificateRequestError for one that does not hold. */
+/** `csr`: PEM; without it a private key is generated. Throws CertificateRequestError if it is invalid. */
 export async function issueCertificate(
   authority: Authority,
   deviceId: string,
@@ -55,7 +55,7 @@ export async function issueCertificate(
     false,
     ['sign'],
   );
-  // Whole seconds are what a certificate knows.
+  // Certificates have a resolution of one second.
   const notAfter = new Date(Math.floor((now + LIMIT.certificateDays * DAY_MS) / 1_000) * 1_000);
   const certificate = await x509.X509CertificateGenerator.create({
     serialNumber: serialNumber(),
@@ -81,7 +81,7 @@ export async function issueCertificate(
   };
 }
 
-/** Of a request that is signed with its own key. */
+/** The public key of a CSR, after checking its strength and the CSR's signature with its own key. */
 async function publicKeyOf(x509: Library, csr: string): Promise<PublicKey> {
   let request: InstanceType<Library['Pkcs10CertificateRequest']>;
   try {
@@ -106,7 +106,7 @@ async function pemOf(x509: Library, key: CryptoKey): Promise<string> {
   return `${x509.PemConverter.encode(exported, 'PRIVATE KEY')}\n`;
 }
 
-/** Positive, twenty bytes at most. */
+/** A serial number must be positive and at most twenty bytes long. */
 function serialNumber(): string {
   return hex(crypto.getRandomValues(new Uint8Array(16)).map((byte, at) => (at === 0 ? byte & 0x7f : byte)));
 }

@@ -1,6 +1,7 @@
 /**
- * A device moves to another plant's object, or to its own: the way is in D1 first, then each step is done until all are.
- * A request that does not finish it leaves it to the clock, or to whoever next asks something of the device.
+ * Moves a device to the Site of another plant, or to a Site of its own if it has no plant. D1 stores the
+ * destination first; every step can be repeated. The scheduled task or the next request for the device
+ * finishes an interrupted move.
  */
 
 import { reasonOf } from '../../durable-objects/object/reason.ts';
@@ -13,7 +14,7 @@ import { siteById, siteIdOf } from './device-site.ts';
 
 const MOVES_PER_ROUND = 10;
 
-/** `linked`: a sub-device holds it where it is; `busy`: somebody else moves or provisions it. */
+/** `linked`: a sub-device links to the device; `busy`: another request is moving or provisioning it. */
 export async function moveDevice(
   env: Env,
   device: DeviceRow,
@@ -27,22 +28,22 @@ export async function moveDevice(
   return await completeMove(env, { ...device, movingTo: to }, now);
 }
 
-/** A device that is where the registry says, whoever began to move it. */
+/** Returns the device after finishing an interrupted move. */
 export async function settledDevice(env: Env, device: DeviceRow, now: number): Promise<DeviceRow> {
   if (device.movingTo === null) return device;
   await completeMove(env, device, now);
   return (await findDialingDevice(env.DB, device.id)) ?? device;
 }
 
-/** Moves that a request left under way. */
+/** Finishes interrupted moves. */
 export async function finishMoves(env: Env, now: number): Promise<void> {
   for (const { id } of await devicesOnTheWay(env.DB, MOVES_PER_ROUND)) {
     try {
-      // Where it is by now: those before it took their time.
+      // Reads the device again: finishing the previous moves took time.
       const device = await findDialingDevice(env.DB, id);
       if (device) await settledDevice(env, device, now);
     } catch (error) {
-      console.error('device not moved yet', { deviceId: id, reason: reasonOf(error) });
+      console.error('device move not finished, will retry', { deviceId: id, reason: reasonOf(error) });
     }
   }
 }
@@ -57,26 +58,30 @@ async function completeMove(env: Env, device: DeviceRow, now: number): Promise<R
     await leave(env, id, from);
     return change;
   }
-  // Where it went is no more: it has no plant then.
+  // The destination plant was deleted in the meantime: the device gets no plant.
   await carry(env, id, to, id);
   const home = await finishMove(env.DB, device, null, now);
-  if (home === 'plant') throw new Error('a device without a plant needs none');
+  if (home === 'plant') throw new Error('a move to no plant failed because of a missing plant');
   for (const siteId of new Set([from, to])) if (siteId !== id) await leave(env, id, siteId);
   return home;
 }
 
-/** One that is not there, not provisioned or carried already, has nothing to carry. */
+/** Moves the device's data to another Site. Does nothing if it is not provisioned or already moved. */
 async function carry(env: Env, id: string, from: string, to: string): Promise<void> {
   if (from === to) return;
   const pack = await siteById(env, from).releaseDevice(id, to);
   if (pack) await siteById(env, to).takeDevice(to, id, pack);
 }
 
-/** What is left there is nobody's: it goes now, or with the next change of its plant. */
+/** Deletes the data in the previous Site. If that fails, the Site deletes it with the next change of its plant. */
 async function leave(env: Env, id: string, siteId: string): Promise<void> {
   await siteById(env, siteId)
     .dropDevice(id)
     .catch((error: unknown) => {
-      console.warn('device left something behind', { deviceId: id, siteId, reason: reasonOf(error) });
+      console.warn('moved device not deleted from its previous site', {
+        deviceId: id,
+        siteId,
+        reason: reasonOf(error),
+      });
     });
 }

@@ -1,4 +1,4 @@
-/** What a device needs to speak to us (spec: Provisioning package): where the listener is, and what is trusted there. */
+/** Builds the provisioning package of a device (spec: Provisioning package). */
 import type { ProvisioningPackage } from '../../protocol/device-record.ts';
 import type { AuthMethod } from '../../protocol/enums.ts';
 import { formatInstant } from '../../protocol/ids.ts';
@@ -9,13 +9,13 @@ import type { IssuedCertificate } from './device-certificate.ts';
 
 const DEFAULT_PORTS = { TOKEN: '8885', MTLS: '8883' } as const;
 
-/** What proves who the device is, beside its secret. */
+/** The device's login credential, in addition to its hmacSecret. */
 export interface DeviceProof {
   token?: { token: string; expiresAtMs: number };
   certificate?: IssuedCertificate;
 }
 
-/** Whether this deployment lets devices of that kind in at all. */
+/** Whether this deployment accepts devices with this authentication method. */
 export function hasListener(env: Env, authMethod: AuthMethod): boolean {
   if (!env.MQTT_HOST) return false;
   return authMethod === 'TOKEN' || Boolean(env.DEVICE_CA_CERTIFICATE && env.DEVICE_CA_KEY);
@@ -65,7 +65,7 @@ export function certificateFields({ certificate, privateKey, expiresAtMs }: Issu
   };
 }
 
-/** Nothing, where the listener's certificate is one that systems trust. */
+/** The CA that devices must trust; empty if operating systems trust the listener's certificate. */
 export function trustedBy(env: Env): { caCertificate?: string } {
   return env.MQTT_CA ? { caCertificate: env.MQTT_CA } : {};
 }

@@ -1,4 +1,4 @@
-/** The object that serves a device: its plant's Site, or for a device without a plant one of its own. */
+/** The Site that serves a device: that of its plant, or its own if it has no plant. */
 import type { SiteStub } from '../../durable-objects/env.ts';
 import type { Env } from '../env.ts';
 import type { DeviceRow } from '../registry/devices.ts';

@@ -1,6 +1,7 @@
 /**
- * The life of a device (spec: Device lifecycle; [C-3.3]): what takes something away takes effect in the object that
- * serves it first, and D1 follows, from there too; what gives something is in D1 before anybody is told of it.
+ * The life of a device (spec: Device lifecycle; [C-3.3]). Changes of status and secret take effect first in
+ * the device's Site, which also writes them to D1 until that succeeds. New credentials are in D1 before a
+ * client receives them.
  */
 import type { AuditEntry } from '../../durable-objects/registry/entries.ts';
 import { writeRegistry } from '../../durable-objects/registry/status-lane.ts';
@@ -21,7 +22,7 @@ import { type IssuedCertificate, issueCertificate } from './device-certificate.t
 import { packageOf } from './device-package.ts';
 import { siteIdOf, siteOf } from './device-site.ts';
 
-/** Once in a device's life; undefined when that was before, or somebody else is at it. */
+/** Provisions a device, once. Undefined if it is already provisioned, or another request is provisioning it. */
 export async function provisionDevice(
   env: Env,
   device: DeviceRow,
@@ -30,7 +31,7 @@ export async function provisionDevice(
   now: number,
 ): Promise<ProvisioningPackage | undefined> {
   const { id, organizationId, plantId, type, authMethod } = device;
-  // What can be wrong with the request is found before anything is done.
+  // Checks the request completely before anything is written.
   const proof =
     authMethod === 'TOKEN'
       ? { token: await signDeviceToken(env.TOKEN_KEYS, id, LIMIT.mqttTokenSeconds, now) }
@@ -54,17 +55,17 @@ export async function provisionDevice(
       certificateExpiresAtMs: proof.certificate?.expiresAtMs ?? null,
     };
     const done = await finishProvisioning(env.DB, { id, claim }, credentials, audit, now);
-    // Deleted meanwhile: what its object has of it is nobody's.
+    // The device was deleted in the meantime: delete it from its Site, too.
     if (!done && !(await findDevice(env.DB, organizationId, id))) await siteOf(env, device).forgetDevice(id);
     return done && packageOf(env, id, authMethod, hmacSecret, proof);
   } catch (error) {
-    // It lapses by itself where this fails, too.
+    // If the release fails, the claim expires.
     await releaseClaim(env.DB, id, claim).catch(() => {});
     throw error;
   }
 }
 
-/** Whether it came about: the device may be decommissioned meanwhile. */
+/** Returns false if the device's state does not allow it any more, for example after a concurrent revocation. */
 export async function setDeviceStatus(
   env: Env,
   device: DeviceRow,
@@ -74,12 +75,12 @@ export async function setDeviceStatus(
 ): Promise<boolean> {
   const told = await siteOf(env, device).setDeviceStatus(device.id, status, reason, audit);
   if (!told) return false;
-  // The object tells the registry the same, until it has it; here for whoever reads next.
+  // The Site writes the same to D1 with retries. Writing it here makes it visible to the next request.
   await writeRegistry(env.DB, told);
   return true;
 }
 
-/** The new secret; undefined where the device is not ACTIVE any more. */
+/** Returns the new secret; undefined if the device is no longer ACTIVE. */
 export async function rotateSecret(
   env: Env,
   device: DeviceRow,
@@ -93,7 +94,7 @@ export async function rotateSecret(
   return { hmacSecret, graceUntilMs, rotatedAtMs };
 }
 
-/** A token of so many seconds; undefined where the device is not ACTIVE any more. */
+/** Issues a token; undefined if the device is no longer ACTIVE. */
 export async function issueToken(
   env: Env,
   device: DeviceRow,
@@ -112,7 +113,7 @@ export async function issueToken(
   return noted && issued;
 }
 
-/** Another certificate; the one before is good for a while. */
+/** Issues a new certificate; the old one has a grace period. Undefined if the device is no longer ACTIVE. */
 export async function reissueCertificate(
   env: Env,
   device: DeviceRow,
@@ -125,7 +126,7 @@ export async function reissueCertificate(
   const noted = await replaceCertificate(env.DB, device.id, issued, graceUntilMs, audit, now);
   if (!noted) return undefined;
   const { previousUntilMs } = noted;
-  // Whoever is in by the old one is out when that is over.
+  // A session that was opened with the previous certificate ends when that expires.
   if (previousUntilMs !== null) await siteOf(env, device).endSessionBy(device.id, previousUntilMs);
   return { issued, previousUntilMs };
 }

@@ -1,4 +1,4 @@
-/** What the clock does, each minute: it finishes what requests left under way, and clears away what is over. */
+/** The scheduled task of each minute: finishes what interrupted requests left, and deletes expired rows. */
 import { reasonOf } from '../../durable-objects/object/reason.ts';
 import type { Env } from '../env.ts';
 import { dropOldAlerts } from '../registry/alerts.ts';
@@ -9,7 +9,7 @@ import { discardStranded } from './api-key.ts';
 import { finishMoves } from './device-move.ts';
 import { announceDue } from './registry-change.ts';
 
-/** Rows that one round clears away; of audit events they are named one by one, and D1 binds a hundred. */
+/** Rows that one round deletes; fewer where they are deleted by id: D1 binds at most 100 parameters. */
 const ROWS_PER_ROUND = 5_000;
 const EVENTS_PER_ROUND = 90;
 
@@ -23,7 +23,7 @@ export async function keepHouse(env: Env, now: number): Promise<void> {
     ['alerts', () => dropOldAlerts(env.DB, now, EVENTS_PER_ROUND)],
     ['audit events', () => dropOldAuditEvents(env.DB, now, EVENTS_PER_ROUND)],
   ];
-  // One that fails holds back no other.
+  // A duty that fails does not stop the others.
   for (const [name, duty] of duties) {
     await duty().catch((error: unknown) => {
       console.error('housekeeping failed', { name, reason: reasonOf(error) });

@@ -1,6 +1,6 @@
 /**
- * A real connection with a key's own credentials, from here through the public listener [C-5.4]: login, vhost, a passive
- * declaration. A stock client does it, so what works here works when it is pasted.
+ * Tests an API key with a real connection through the public listener [C-5.4]: login, vhost, and a passive
+ * declaration. It uses a standard AMQP client, so that the code samples work if the test works.
  */
 import type { ConnectionTest } from '../../protocol/api-key-record.ts';
 import { PROBE_PROPERTY } from '../../protocol/link/proof.ts';
@@ -13,13 +13,13 @@ export interface ProbedKey {
   username: string;
   key: string;
   vhost: string;
-  /** A queue that it may declare. */
+  /** A queue of the vhost, declared passively. */
   queue: string;
-  /** Carried through the dial: it opens the key once, whatever its state. */
+  /** Sent with the login: the key is accepted once with it, even before it is active. */
   nonce: string;
 }
 
-/** Never rejects: what went wrong is the answer. */
+/** Never rejects: an error is part of the result. */
 export async function probe(target: ProbedKey): Promise<ConnectionTest> {
   const startedAtMs = Date.now();
   const { promise: limit, reject } = Promise.withResolvers<never>();
@@ -48,7 +48,7 @@ async function connectAndDeclare({
     { protocol: 'amqps', hostname: host, port, username, password: key, vhost, heartbeat: 0 },
     { noDelay: true, clientProperties: { [PROBE_PROPERTY]: nonce } },
   );
-  // What breaks it is told by the call that waits for it.
+  // The pending call reports a connection error, too. Without a listener the event would throw.
   connection.on('error', () => {});
   try {
     const channel = await connection.createChannel();

@@ -1,6 +1,7 @@
 /**
- * A change is in force when its request answers: D1 first, with a version, then each Site and Vhost that holds a copy
- * takes it. What one of them has not taken stands in D1 and is told again, by the next change and by the clock.
+ * Makes registry changes effective before their request is answered: D1 stores the change with a version,
+ * then every Site and Vhost with a copy applies it. If one of them fails, the change stays in D1 and is
+ * announced again by the next change and by the scheduled task.
  */
 import type { Context } from 'hono';
 import { reasonOf } from '../../durable-objects/object/reason.ts';
@@ -9,32 +10,32 @@ import { ApiError } from '../http/error-response.ts';
 import { dueChanges, type RegistryChange, settleChange, type Target } from '../registry/changes.ts';
 
 const AT_ONCE = 50;
-/** So many are told within a request: the platform bounds its calls. Those beyond follow within a minute. */
+/** Objects that one request notifies, because the platform limits its calls. The others follow within a minute. */
 const MAX_TOLD = 900;
 const ANSWER_MS = 5_000;
 const DUE_PER_ROUND = 10;
 
-/** Returns once all have taken it. Throws 503 when one of them has not: the change stands, and is told again. */
+/** Returns when all objects have applied the change. Throws 503 if one has not; it is retried. */
 export async function announce(c: Context<AppContext>, change: RegistryChange): Promise<void> {
   const { env } = c;
   const { failed, left } = await tell(env, change);
   await settleChange(env.DB, change.id, left, Date.now());
-  // Who changes something helps those along that were left over.
+  // Each change also retries earlier changes that are due.
   c.executionCtx.waitUntil(announceDue(env, Date.now()).catch((error: unknown) => warn(error)));
   if (failed === 0) return;
-  console.warn('registry change not in force yet', { organizationId: change.organizationId, failed });
-  throw new ApiError('SERVICE_UNAVAILABLE', 'The change is stored, and will be in force within a minute', {
+  console.warn('registry change not applied everywhere', { organizationId: change.organizationId, failed });
+  throw new ApiError('SERVICE_UNAVAILABLE', 'The change is stored and takes effect within a minute', {
     headers: { 'retry-after': '60' },
   });
 }
 
-/** For what nobody's next request depends on: told behind the answer. */
+/** Announces a change after the answer. For changes on which the client's next request does not depend. */
 export function announceLater(c: Context<AppContext>, change: RegistryChange): void {
   const told = announce(c, change).catch((error: unknown) => warn(error));
   c.executionCtx.waitUntil(told);
 }
 
-/** Tells what is due again. */
+/** Announces changes again whose retry is due. */
 export async function announceDue(env: Env, now: number): Promise<void> {
   for (const change of await dueChanges(env.DB, now, DUE_PER_ROUND)) {
     const { left } = await tell(env, change);
@@ -43,10 +44,10 @@ export async function announceDue(env: Env, now: number): Promise<void> {
 }
 
 function warn(error: unknown): void {
-  console.warn('registry change is told again', { reason: reasonOf(error) });
+  console.warn('retrying registry change', { reason: reasonOf(error) });
 }
 
-/** Tells so many; `left`: who has not taken it, or was not told. */
+/** Notifies up to MAX_TOLD targets. `failed`: failed calls; `left`: their targets and those not notified. */
 async function tell(
   env: Env,
   { version, targets }: RegistryChange,
@@ -73,7 +74,7 @@ async function tellOne(env: Env, target: Target, version: number): Promise<boole
     await Promise.race([call, limit]);
     return true;
   } catch (error) {
-    console.warn('registry change not taken', { target, version, reason: reasonOf(error) });
+    console.warn('object did not confirm registry change', { target, version, reason: reasonOf(error) });
     return false;
   } finally {
     clearTimeout(timer);

@@ -1,4 +1,4 @@
-/** The upgrade of an AMQP client: bridge proof, then the key as in any connect, then the key's own object. */
+/** The dial of an AMQP client: checks bridge proof and API key, hands the socket to the key's Vhost. */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import type { PartnerRefusal } from '../../durable-objects/figures/families.ts';
@@ -18,10 +18,11 @@ import { basicCredentials, linkVersion, verifyBridge } from './bridge-proof.ts';
 export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
   const proof = verifyBridge(c.req.raw, c.env.BRIDGE_SECRET, now);
-  // Without a proof the path does not exist: the request falls through to what answers every unknown one.
+  // Without a valid proof the path does not exist: `next` answers 404 as for any unknown path.
   if (!proof || c.req.header('upgrade') !== 'websocket') return await next();
 
-  // A key that is unknown, revoked or expired is none; what D1 does not know yet, the key's own object refuses below.
+  // Unknown, revoked and expired keys are not found. A revocation that D1 does not have yet is enforced by
+  // the Vhost below.
   const credentials = basicCredentials(c.req.raw.headers);
   const probed = credentials && (await takeProbe(c.env.DB, credentials.password, proof.probe));
   const apiKey = probed ?? (credentials && (await findApiKey(c.env.DB, credentials.password, now)));
@@ -60,7 +61,7 @@ export const linkAmqp = createMiddleware<AppContext>(async (c, next) => {
     if (!isProbe) await noteRefusal(c, proof, who, why, now);
     return response;
   }
-  // Later bridges tell the object of connection.open: the connection begins there. This one does not.
+  // Since link version 2 the bridge reports connection.open, and the Vhost audits the connection then.
   if (dial.link < 2) c.executionCtx.waitUntil(noteConnected(c, apiKey, proof.address, now));
   return response;
 });
@@ -76,16 +77,16 @@ async function noteConnected(
     await markUsed(c.env.DB, apiKey, now);
     await writeConnected(c.env.DB, { organizationId, keyId, keyPrefix }, address, now);
   } catch (error) {
-    console.warn('connection not noted', { keyId, reason: reasonOf(error) });
+    console.warn('connection not recorded', { keyId, reason: reasonOf(error) });
   }
 }
 
-/** Whose attempt it was: the organization of that slug, or of the key whose id was given for a user name. */
+/** The organization for the audit row: that of the slug, or of the key whose id the client sent as user name. */
 async function organizationOf(c: Context<AppContext>, username: string): Promise<string | undefined> {
   return (await organizationOfSlug(c.env.DB, username)) ?? (await organizationOfKey(c.env.DB, username));
 }
 
-/** Counted, and told to the audit log of whose attempt it was: nobody's is nobody's row. */
+/** Counts a refused dial and audits it, if the organization is known. */
 async function noteRefusal(
   c: Context<AppContext>,
   proof: BridgeProof,

@@ -1,6 +1,6 @@
 /**
- * The door (rule 1): only a bridge that proves itself sees that the link paths exist. One that has the secret and a
- * clock that is off is told the time, and no more.
+ * Authenticates bridges (rule 1): without a valid proof the link paths do not exist. A bridge that has the
+ * secret but a wrong clock gets only the edge's time.
  */
 import { createMiddleware } from 'hono/factory';
 import { verifyHmac } from '../../durable-objects/secrets/hmac.ts';
@@ -16,8 +16,8 @@ import {
 import type { AppContext } from '../env.ts';
 
 /**
- * What the bridge says of its client, or undefined without a valid proof. That it is used once, the object sees to.
- * `secrets`: those that are good, a comma between.
+ * Returns the bridge's data about its client, or undefined without a valid proof. The object, not this
+ * function, ensures that a proof is used once. `secrets`: the accepted secrets, separated by commas.
  */
 export function verifyBridge(request: Request, secrets: string, now: number): BridgeProof | undefined {
   const proof = provenBy(request, secrets);
@@ -39,7 +39,7 @@ function isInTime({ timeMs }: BridgeProof, now: number): boolean {
   return Math.abs(now - timeMs) <= PROOF_TOLERANCE_MS;
 }
 
-/** Of all link paths: whoever has the secret and the wrong time learns the right one. */
+/** For all link paths: adds the edge's time to the 404 if the proof has the right secret but a wrong time. */
 export const tellClock = createMiddleware<AppContext>(async (c, next) => {
   await next();
   if (c.res.status !== 404) return;
@@ -48,19 +48,19 @@ export const tellClock = createMiddleware<AppContext>(async (c, next) => {
   if (proof && !isInTime(proof, now)) c.header(CLOCK_HEADER, String(now));
 });
 
-/** Whether a bridge's proof is good, for its /readyz. */
+/** Answers 204 if the bridge's proof is valid. Bridges use it for their /readyz. */
 export const linkReady = createMiddleware<AppContext>(async (c, next) => {
   if (!verifyBridge(c.req.raw, c.env.BRIDGE_SECRET, Date.now())) return await next();
   return c.body(null, 204);
 });
 
-/** The version of the link's frames that the bridge speaks; a bridge that says nothing speaks the first. */
+/** The version of the link's frames that the bridge speaks; 1 if it sends no version. */
 export function linkVersion(headers: Headers): number {
   const version = headers.get(LINK_VERSION_HEADER) ?? '';
   return /^\d{1,3}$/.test(version) ? Math.max(1, Number(version)) : 1;
 }
 
-/** User name and password of `Authorization: Basic`; undefined when there is none. */
+/** User name and password of `Authorization: Basic`; undefined if the header is missing or malformed. */
 export function basicCredentials(headers: Headers): { username: string; password: string } | undefined {
   const match = /^Basic ([A-Za-z0-9+/]+=*)$/.exec(headers.get('authorization') ?? '');
   if (!match?.[1]) return undefined;

@@ -1,6 +1,7 @@
 /**
- * The upgrade of a device: bridge proof, then its token or certificate, then the object that serves it. Who is refused as
- * a device that D1 knows is kept there, and may count toward its suspension [C-3.11].
+ * The dial of a device: checks the bridge proof and the device's token or certificate, then hands the socket
+ * to its Site. The Site records refused logins of a known device, which may count toward its suspension
+ * [C-3.11].
  */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
@@ -15,16 +16,16 @@ import { count } from '../metrics/counts.ts';
 import { type DialingDevice, findDialingDevice } from '../registry/devices.ts';
 import { basicCredentials, linkVersion, verifyBridge } from './bridge-proof.ts';
 
-/** Who a credential says that its client is, until when; or why it does not. */
+/** Result of a credential check: when the credential was issued and expires, or why it is refused. */
 type Credential =
   | { ok: true; issuedAtMs: number | null; expiresAtMs: number | null }
-  /** `isOurs`: of a credential that we once made. */
+  /** `isOurs`: the platform issued this credential. */
   | { ok: false; isOurs: boolean; reason: string };
 
 export const linkMqtt = createMiddleware<AppContext>(async (c, next) => {
   const now = Date.now();
   const proof = verifyBridge(c.req.raw, c.env.BRIDGE_SECRET, now);
-  // Without a proof the path does not exist: the request falls through to what answers every unknown one.
+  // Without a valid proof the path does not exist: `next` answers 404 as for any unknown path.
   if (!proof || c.req.header('upgrade') !== 'websocket') return await next();
 
   const credentials = basicCredentials(c.req.raw.headers);
@@ -72,17 +73,20 @@ async function tokenOf(
   const { deviceId, issuedAtMs, expiresAtMs } = verdict.token;
   if (!device || deviceId !== device.id) return { ok: false, isOurs: true, reason: "another device's token" };
   if (device.authMethod !== 'TOKEN')
-    return { ok: false, isOurs: true, reason: 'a token, and the device has a certificate' };
+    return { ok: false, isOurs: true, reason: 'a token, but the device authenticates with a certificate' };
   return { ok: true, issuedAtMs, expiresAtMs };
 }
 
-/** The listener has seen that it is of our authority, and is good today; here it is the device's own. */
+/**
+ * The listener has checked that our CA issued the certificate and that it is valid now. This checks that it
+ * is the device's.
+ */
 function certificateOf(device: DialingDevice | undefined, fingerprint: string, now: number): Credential {
   if (device?.authMethod !== 'MTLS')
-    return { ok: false, isOurs: true, reason: 'a certificate that is not of a device with one' };
+    return { ok: false, isOurs: true, reason: 'a certificate, but the device authenticates with a token' };
   const expiresAtMs = goodUntilMs(device, fingerprint);
   if (expiresAtMs === undefined) return { ok: false, isOurs: true, reason: "not this device's certificate" };
-  if (expiresAtMs <= now) return { ok: false, isOurs: true, reason: 'certificate expired, or replaced' };
+  if (expiresAtMs <= now) return { ok: false, isOurs: true, reason: 'certificate expired or replaced' };
   return { ok: true, issuedAtMs: null, expiresAtMs };
 }
 
@@ -98,7 +102,7 @@ async function refuse(
   { address }: BridgeProof,
   { isOurs, reason }: { isOurs: boolean; reason: string },
 ): Promise<Response> {
-  // Only these are in an object.
+  // Only devices with these statuses are in a Site.
   if (device && (device.status === 'ACTIVE' || device.status === 'SUSPENDED')) {
     const { organizationId, settings } = device;
     const isThrottled = c.req.path === LINK_PATHS.mqttUncounted;
@@ -106,7 +110,7 @@ async function refuse(
     try {
       await siteOf(c.env, device).noteRefusedLogin(device.id, { address, reason, counts, organizationId });
     } catch (error) {
-      console.warn('refused login not kept', { deviceId: device.id, reason: reasonOf(error) });
+      console.warn('refused login not recorded', { deviceId: device.id, reason: reasonOf(error) });
     }
   }
   return refusalResponse('UNAUTHORIZED', 'Invalid or expired credential');

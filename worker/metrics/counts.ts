@@ -1,6 +1,7 @@
 /**
- * What the Worker itself counts, in the memory of its isolate: told to the Figures object at most every five seconds, behind
- * a request. What an isolate counted since its last word goes with it; a call whose answer is lost may count twice.
+ * The Worker's own counters, in the memory of its isolate. They are reported to the Figures object after a
+ * request, at most every five seconds. An isolate that ends loses unreported counts; a call whose answer is
+ * lost may count twice.
  */
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
@@ -15,29 +16,29 @@ const PAUSE_MS = 5_000;
 const tally = new Tally();
 let toldAtMs = 0;
 
-/** One more; nothing waits for it. */
+/** Adds one to a counter, without waiting for a report. */
 export function count(c: Context<AppContext>, key: CountKey): void {
   tally.add(key);
   const now = Date.now();
-  // A clock that was set back holds nothing up.
+  // Math.abs: a clock that was set back must not delay reports.
   if (Math.abs(now - toldAtMs) < PAUSE_MS) return;
   toldAtMs = now;
   c.executionCtx.waitUntil(tellCounts(c.env));
 }
 
-/** Resolves when the Figures object has them, or it failed: they are told again then. */
+/** Resolves when the Figures object has the counts, or when the call failed: the next report then includes them. */
 export async function tellCounts(env: Env): Promise<void> {
   if (tally.isEmpty) return;
   const told = tally.take();
   try {
     await figuresOf(env).add(told);
   } catch (error) {
-    console.warn('counts not told', { reason: reasonOf(error) });
+    console.warn('failed to report counters', { reason: reasonOf(error) });
     tally.addAll(told);
   }
 }
 
-/** Counts the answers of what stands behind it. */
+/** Middleware that counts the answers of the routes after it. */
 export const countAnswers = createMiddleware<AppContext>(async (c, next) => {
   await next();
   count(c, `answers/${c.res.status}`);

@@ -1,4 +1,4 @@
-/** `GET /metrics`: the edge's figures, for who has the token. Without one in the environment the path does not exist. */
+/** `GET /metrics`: the edge's metrics. The path only exists if METRICS_TOKEN is set, which protects it. */
 import { createMiddleware } from 'hono/factory';
 import { CONTENT_TYPE } from '../../durable-objects/figures/exposition.ts';
 import { figuresOf } from '../../durable-objects/figures/stub.ts';
@@ -14,7 +14,7 @@ export const getMetrics = createMiddleware<AppContext>(async (c, next) => {
   const tokens = tokensOf(c.env.METRICS_TOKEN);
   if (tokens.length === 0) return await next();
   if (!isOneOf(tokens, bearerOf(c.req.raw.headers))) {
-    throw new ApiError('UNAUTHORIZED', 'A good bearer token is needed', {
+    throw new ApiError('UNAUTHORIZED', 'Missing or invalid bearer token', {
       headers: { 'www-authenticate': 'Bearer' },
     });
   }
@@ -23,7 +23,7 @@ export const getMetrics = createMiddleware<AppContext>(async (c, next) => {
   return c.body(text, 200, { 'content-type': CONTENT_TYPE, 'cache-control': 'no-store' });
 });
 
-/** Throws when one of them is too short to be one. */
+/** The configured tokens. Throws if one of them is too short. */
 function tokensOf(setting = ''): string[] {
   if (setting.trim() === '') return [];
   const tokens = setting.split(',').map((token) => token.trim());
@@ -37,7 +37,7 @@ function bearerOf(headers: Headers): string {
   return /^Bearer +(\S+) *$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
 }
 
-/** By their digests, and all of them: the time that it takes tells nothing. */
+/** Compares the digests of all tokens, so that the time reveals nothing about them. */
 function isOneOf(tokens: readonly string[], shown: string): boolean {
   const digest = sha256Hex(shown);
   return tokens.map((token) => equalText(sha256Hex(token), digest)).includes(true);

@@ -1,4 +1,4 @@
-/** Alert rules and alerts as the Worker reads and writes them [C-9]. */
+/** Alert rules and alerts in D1 [C-9]. */
 import { and, count, desc, eq, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core';
@@ -14,13 +14,13 @@ import { commitChange, type RegistryChange, type Told } from './changes.ts';
 export type AlertRuleRow = typeof alertRules.$inferSelect;
 export type AlertRow = typeof alerts.$inferSelect;
 
-/** Whose alerts: of an organization, of those plants alone where a key is limited to some. */
+/** The alerts that a caller may see: those of an organization or, for a limited key, of its allowed plants. */
 export interface AlertsOf {
   organizationId: string;
   allowedPlantIds: string[] | null;
 }
 
-/** What a list is narrowed to. */
+/** The filters of a list. */
 export interface AlertFilter {
   plantId?: string | undefined;
   deviceId?: string | undefined;
@@ -54,7 +54,7 @@ export async function pageAlerts(
   return { rows, total: total?.total ?? 0 };
 }
 
-/** Newest first. A key that is limited to plants sees the rules about those, and about devices of theirs. */
+/** Newest first. A key that is limited to plants sees the rules about these plants and their devices. */
 export async function pageAlertRules(
   database: D1Database,
   of: AlertsOf,
@@ -112,7 +112,7 @@ export async function findAlertRule(
   return row?.rule;
 }
 
-/** `full`: no more may be. */
+/** `full`: the organization has reached its limit of alert rules. */
 export async function createAlertRule(
   database: D1Database,
   organizationId: string,
@@ -170,7 +170,7 @@ export async function changeAlertRule(
   return row ? { row, change } : 'gone';
 }
 
-/** Changes an alert that is in one of these states; false for one that is in none of them any more. */
+/** Changes an alert if it is still in one of these states; otherwise returns false. */
 export async function changeAlert(
   database: D1Database,
   id: string,
@@ -191,7 +191,7 @@ export async function changeAlert(
   return changed.length > 0;
 }
 
-/** Clears away so many that were resolved longer ago than their organization keeps audit events. */
+/** Deletes up to `most` alerts that were resolved before their organization's retention period of audit events. */
 export async function dropOldAlerts(database: D1Database, now: number, most: number): Promise<void> {
   const db = drizzle(database);
   const over = await db
@@ -209,7 +209,7 @@ export async function dropOldAlerts(database: D1Database, now: number, most: num
   );
 }
 
-/** Rules with the devices that they are about joined: the plant of a device's rule is the device's. */
+/** Condition for rules joined with their device. The plant of a rule about a device is the device's plant. */
 function rulesOf(of: AlertsOf): SQL | undefined {
   return and(
     eq(alertRules.organizationId, of.organizationId),
@@ -219,6 +219,6 @@ function rulesOf(of: AlertsOf): SQL | undefined {
 
 function ofPlants(column: SQLiteColumn | SQL, { allowedPlantIds }: AlertsOf): SQL | undefined {
   if (allowedPlantIds === null) return undefined;
-  // As one parameter: D1 binds a hundred.
+  // As one JSON parameter: D1 binds at most a hundred parameters.
   return sql`${column} IN (SELECT value FROM json_each(${JSON.stringify(allowedPlantIds)}))`;
 }

@@ -1,4 +1,4 @@
-/** API keys: found by their hash, straight in D1. No cache stands between a revocation and its effect [C-5.6]. */
+/** API keys in D1, looked up by hash and never cached: a revocation is effective at once [C-5.6]. */
 import { and, count, desc, eq, gt, isNull, lt, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
@@ -17,7 +17,7 @@ import { commitChange, type RegistryChange } from './changes.ts';
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
 type Creator = Pick<typeof users.$inferSelect, 'id' | 'name' | 'email'>;
 
-/** A key as a request comes with it. */
+/** The API key of a request. */
 export interface ApiKey {
   id: string;
   prefix: string;
@@ -29,11 +29,11 @@ export interface ApiKey {
   /** CIDR ranges; empty = no restriction. */
   allowedIps: string[];
   lastUsedAtMs: number | null;
-  /** Its organization's. */
+  /** Settings of the key's organization. */
   settings: OrganizationSettings;
 }
 
-/** The live key behind a plaintext; undefined for one that is unknown, mistyped, revoked or expired alike. */
+/** The active key with this plaintext; undefined if it is unknown, mistyped, revoked or expired. */
 export async function findApiKey(
   database: D1Database,
   plaintext: string,
@@ -46,7 +46,7 @@ export async function findApiKey(
   return found.key;
 }
 
-/** The key that is being probed with this nonce, once; undefined for everybody else [C-5.4]. */
+/** The key whose connection test uses this nonce. The nonce is valid once; otherwise returns undefined [C-5.4]. */
 export async function takeProbe(
   database: D1Database,
   plaintext: string,
@@ -89,7 +89,7 @@ async function findByHash(
   return { row, key };
 }
 
-/** Whose key it is; undefined when there is none of that id. */
+/** The organization of a key; undefined if no key has this id. */
 export async function organizationOfKey(database: D1Database, keyId: string): Promise<string | undefined> {
   const [row] = await drizzle(database)
     .select({ id: apiKeys.organizationId })
@@ -105,7 +105,7 @@ export interface KeyWithCreator {
 
 const CREATOR = { id: users.id, name: users.name, email: users.email };
 
-/** Newest first; those that are being probed are nobody's yet. */
+/** Newest first, without keys that are still being created. */
 export async function pageApiKeys(
   database: D1Database,
   organizationId: string,
@@ -113,7 +113,7 @@ export async function pageApiKeys(
 ): Promise<{ rows: KeyWithCreator[]; total: number }> {
   const db = drizzle(database);
   const isOwn = and(eq(apiKeys.organizationId, organizationId), eq(apiKeys.state, 'active'));
-  // Not as a batch: there columns of one name from two tables would be one.
+  // Not a batch: its rows are objects, in which equally named columns of two tables collide.
   const [rows, [total]] = await Promise.all([
     db
       .select({ row: apiKeys, creator: CREATOR })
@@ -161,7 +161,7 @@ export async function insertKey(database: D1Database, row: ApiKeyRow): Promise<v
   await drizzle(database).insert(apiKeys).values(row);
 }
 
-/** From here on it is a key. Sites that it sees are to send it their events. */
+/** Activates a key and notifies all Sites, which then send it their events. */
 export async function activateKey(
   database: D1Database,
   { id, organizationId }: { id: string; organizationId: string },
@@ -174,14 +174,14 @@ export async function activateKey(
   ]);
 }
 
-/** One whose creation failed: it never was. */
+/** Deletes a key whose creation failed. */
 export async function deleteProbingKey(database: D1Database, id: string): Promise<void> {
   await drizzle(database)
     .delete(apiKeys)
     .where(and(eq(apiKeys.id, id), eq(apiKeys.state, 'probing')));
 }
 
-/** Keys whose creation nobody finished; some of them, so that none hides the others. */
+/** Keys whose creation was interrupted; in random order, so that a failing one does not block others. */
 export async function strandedKeys(database: D1Database, beforeMs: number, most: number): Promise<string[]> {
   const rows = await drizzle(database)
     .select({ id: apiKeys.id })
@@ -192,7 +192,7 @@ export async function strandedKeys(database: D1Database, beforeMs: number, most:
   return rows.map(({ id }) => id);
 }
 
-/** The nonce of the next probe: it opens once. */
+/** Stores the nonce of the next connection test. It is valid once. */
 export async function prepareProbe(database: D1Database, id: string, nonce: string): Promise<void> {
   await drizzle(database)
     .update(apiKeys)
@@ -200,7 +200,7 @@ export async function prepareProbe(database: D1Database, id: string, nonce: stri
     .where(eq(apiKeys.id, id));
 }
 
-/** Its end in D1; the moment of it, an earlier one where there was. */
+/** Writes the revocation to D1. An earlier revocation time stays. */
 export async function revokeKey(
   database: D1Database,
   { id, organizationId }: { id: string; organizationId: string },
@@ -232,12 +232,12 @@ export async function acknowledgeBundle(
   ]);
 }
 
-/** Whether a plaintext is this key's. */
+/** Whether this plaintext is that of the key. */
 export function isKey({ keyHash }: ApiKeyRow, plaintext: string): boolean {
   return isWellFormedApiKey(plaintext) && sha256Hex(plaintext) === keyHash;
 }
 
-/** [C-5.2] As answers show it: no secret is in it. */
+/** [C-5.2] The key as answers show it, without secrets. */
 export function apiKeyRecordOf({ row, creator }: KeyWithCreator, now: number): ApiKeyRecord {
   const scopes = row.scopes as ApiKeyScope[];
   const hasExpired = row.expiresAtMs !== null && row.expiresAtMs <= now;

@@ -1,4 +1,4 @@
-/** Audit rows as admins read them [C-8.4], and those of actions that change nothing else in D1. */
+/** Audit rows: reading them [C-8.4], and writing those of actions that change nothing else in D1. */
 import { and, count, desc, eq, inArray, lt, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow } from '../../durable-objects/registry/audit-events.ts';
@@ -15,7 +15,7 @@ export async function writeAudit(database: D1Database, entry: AuditEntry, now: n
   await auditRow(drizzle(database), entry, now);
 }
 
-/** Newest first; those of one event alone, where it is named. */
+/** Newest first; only rows of `event` if it is given. */
 export async function pageAuditEvents(
   database: D1Database,
   organizationId: string,
@@ -51,7 +51,7 @@ function toAuditEvent(row: typeof auditEvents.$inferSelect): AuditEvent {
     },
     target: row.target === null ? null : { type: row.targetType, id: row.target },
     address: row.address,
-    // Rows of older code say it in other words.
+    // Older versions wrote other values.
     outcome: row.outcome.toUpperCase() === 'SUCCESS' ? 'SUCCESS' : 'FAILURE',
     details: row.details,
     count: row.count,
@@ -59,14 +59,14 @@ function toAuditEvent(row: typeof auditEvents.$inferSelect): AuditEvent {
   };
 }
 
-/** The moment from which on the organization of a joined row keeps what has been. */
+/** Start of the retention period of the joined organization, in epoch milliseconds. */
 export function keptFromMs(now: number): SQL {
   const days = sql`coalesce(json_extract(${organizations.settings}, '$.auditRetentionDays'),
     ${organizationSettings.parse({}).auditRetentionDays})`;
   return sql`${now} - ${days} * ${DAY_MS}`;
 }
 
-/** Clears away so many rows that their organization keeps no longer. */
+/** Deletes up to `most` rows that are older than their organization's retention period. */
 export async function dropOldAuditEvents(database: D1Database, now: number, most: number): Promise<void> {
   const db = drizzle(database);
   const over = await db

@@ -1,7 +1,7 @@
-/** What a write broke: the columns of a unique index, as SQLite names them, or a reference to it. */
+/** Recognizes the constraint that a failed write violated: a unique index or a foreign key. */
 import { causesOf } from '../../durable-objects/object/reason.ts';
 
-/** `api_keys.key_hash`, several columns with commas between; undefined when it broke none. */
+/** The columns of the violated unique index, comma-separated (`api_keys.key_hash`); undefined if none. */
 export function brokenUnique(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   for (const { message } of causesOf(error)) {
@@ -16,7 +16,7 @@ export function brokeForeignKey(error: unknown): boolean {
   return error instanceof Error && causesOf(error).some(isForeign);
 }
 
-/** Of a statement that returns what it changed: nothing was there to change. */
+/** Whether a statement with `returning` changed no row. */
 export function isEmpty(rows: unknown): boolean {
   return (rows as unknown[]).length === 0;
 }

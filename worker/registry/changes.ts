@@ -1,6 +1,7 @@
 /**
- * Changes on their way to the objects that hold a copy of them: a row written with the change itself, which goes when
- * all of them have taken it. Versions grow per organization.
+ * Registry changes that Sites and Vhosts with a copy must apply. The row of a change is written in the same
+ * transaction and deleted when all targets have applied it. Each organization has its own increasing
+ * versions.
  */
 import { asc, eq, lte, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
@@ -18,18 +19,18 @@ export interface RegistryChange {
   targets: Target[];
 }
 
-/** Whoever drives a change has it for so long; then it is anybody's again. */
+/** How long a request that announces a change holds it. After that another one may announce it. */
 const HELD_MS = 10_000;
 
-/** Whom a change concerns: Sites by id or all of the organization's, and the Vhosts of its keys that may connect. */
+/** The targets of a change: Sites by id or all of the organization, and the Vhosts of its keys that may connect. */
 export interface Told {
   sites?: 'all' | string[];
   vhosts?: boolean;
 }
 
 /**
- * The statements of a change, its announcement with them, in one transaction: who is there then is told, and who comes
- * later reads it. `results`: theirs, in their order.
+ * Runs the statements of a change and inserts its announcement in one transaction. Objects that exist at that
+ * time are notified; later ones read the new data. `results`: the results of the statements in order.
  */
 export async function commitChange(
   database: D1Database,
@@ -73,7 +74,7 @@ function targetsOf(organizationId: string, { sites = [], vhosts = false }: Told)
     UNION ALL SELECT 'site:' || value FROM json_each(${named})))`;
 }
 
-/** What is due to be told again, so many of the oldest, held for this caller. */
+/** Up to `most` changes whose retry is due, oldest first, held for this caller. */
 export async function dueChanges(database: D1Database, now: number, most: number): Promise<RegistryChange[]> {
   const db = drizzle(database);
   const due = db
@@ -95,7 +96,7 @@ export async function dueChanges(database: D1Database, now: number, most: number
   }));
 }
 
-/** Who has not taken it yet; nobody: it is over. */
+/** Stores the targets that have not applied the change yet. Deletes the change if none is left. */
 export async function settleChange(
   database: D1Database,
   id: string,

@@ -1,4 +1,4 @@
-/** What lets a device in, as far as the registry knows: who provisions it, and when its credentials end [C-3.3]. */
+/** Device credentials in the registry: provisioning claim, fingerprints and expiry times [C-3.3]. */
 import { and, eq, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
@@ -7,15 +7,15 @@ import { devices } from '../../migrations/schema.ts';
 import { runBatch, type Statement } from './batch.ts';
 import type { DeviceRow } from './devices.ts';
 
-/** Whoever provisions a device has it for so long. */
+/** How long a claim to provision a device lasts. */
 const CLAIM_MS = 60_000;
 
-/** Of a device that nobody is provisioning. */
+/** Condition: no request is provisioning the device. */
 export function isUnclaimed(now: number) {
   return or(isNull(devices.provisioningAtMs), lt(devices.provisioningAtMs, now - CLAIM_MS));
 }
 
-/** The claim to provision a device, which lapses; undefined when it is not PENDING, or somebody has it. */
+/** Claims a device to provision it. Undefined if it is not PENDING, is moving, or is claimed by another request. */
 export async function claimProvisioning(
   database: D1Database,
   id: string,
@@ -29,7 +29,7 @@ export async function claimProvisioning(
   return claimed[0]?.claim ?? undefined;
 }
 
-/** Given up: anybody may claim it. */
+/** Releases a claim after a failure. */
 export async function releaseClaim(database: D1Database, id: string, claim: number): Promise<void> {
   await drizzle(database)
     .update(devices)
@@ -44,10 +44,10 @@ type CredentialName =
   | 'previousFingerprint'
   | 'previousUntilMs';
 
-/** As text of SQL: by what the row says as it is written. */
+/** New column values. An SQL value is computed from the row when it is written. */
 export type CredentialColumns = { [Name in CredentialName]?: DeviceRow[Name] | SQL };
 
-/** PENDING → ACTIVE, for whoever holds the claim. */
+/** PENDING → ACTIVE, for the holder of the claim. Undefined if the claim or the device is gone. */
 export async function finishProvisioning(
   database: D1Database,
   { id, claim }: { id: string; claim: number },
@@ -74,7 +74,7 @@ export async function finishProvisioning(
   return rows[0];
 }
 
-/** Of a device that is ACTIVE; undefined when it is not any more. */
+/** Stores credentials of an ACTIVE device. Undefined if it is no longer ACTIVE. */
 export async function noteCredentials(
   database: D1Database,
   id: string,
@@ -95,7 +95,7 @@ export async function noteCredentials(
   return rows[0];
 }
 
-/** The certificate of before is good until its own end, and so long at most. */
+/** Replaces the certificate. The previous one is valid until it expires, but not after `graceUntilMs`. */
 export async function replaceCertificate(
   database: D1Database,
   id: string,
@@ -107,7 +107,7 @@ export async function replaceCertificate(
   const columns: CredentialColumns = {
     certificateFingerprint: fingerprint,
     certificateExpiresAtMs: expiresAtMs,
-    // Another may have been issued since the device was read: that one is the one of before.
+    // SQL values: another certificate may have been issued since the device was read.
     previousFingerprint: sql`${devices.certificateFingerprint}`,
     previousUntilMs: sql`min(${graceUntilMs}, ${devices.certificateExpiresAtMs})`,
   };

@@ -1,4 +1,4 @@
-/** Devices on their way to another plant [C-3.1]: where to is in the registry until they are there. */
+/** Moves of devices to another plant [C-3.1]. The registry stores the destination until the move is finished. */
 import { and, eq, isNotNull, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
@@ -9,7 +9,7 @@ import { commitChange, type RegistryChange } from './changes.ts';
 import { isUnclaimed } from './device-credentials.ts';
 import type { DeviceRow } from './devices.ts';
 
-/** A device is on its way from here on. `linked`: a sub-device holds it; `busy`: it goes elsewhere, or is being provisioned. */
+/** Starts a move. `linked`: a sub-device links to the device; `busy`: it is already moving or being provisioned. */
 export async function beginMove(
   database: D1Database,
   { id, organizationId }: DeviceRow,
@@ -18,7 +18,7 @@ export async function beginMove(
   now: number,
 ): Promise<'linked' | 'begun' | 'busy'> {
   const db = drizzle(database);
-  // It will be there, whatever becomes of who asked: its audit row is of now.
+  // Writes the audit row now: the move will be finished even if this request is interrupted.
   const [links, moved] = await db.batch([
     db.select({ id: subDevices.id }).from(subDevices).where(eq(subDevices.linkedDeviceId, id)),
     db
@@ -40,7 +40,10 @@ export async function beginMove(
   return moved.length > 0 ? 'begun' : 'busy';
 }
 
-/** It has arrived, unless it is on another way by now: both plants are told. `plant`: that has gone meanwhile. */
+/**
+ * Finishes a move, unless another one has started, and announces it to both plants. `plant`: the destination
+ * plant was deleted in the meantime.
+ */
 export async function finishMove(
   database: D1Database,
   { id, organizationId, plantId: from, movingTo }: DeviceRow,
@@ -68,7 +71,7 @@ export async function finishMove(
   }
 }
 
-/** Devices whose move has not ended; some of them, so that none hides the others. */
+/** Devices with an unfinished move, in random order, so that one that keeps failing does not block the others. */
 export async function devicesOnTheWay(database: D1Database, most: number): Promise<DeviceRow[]> {
   return await drizzle(database)
     .select()

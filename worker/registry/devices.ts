@@ -1,4 +1,4 @@
-/** Devices in the registry [C-3.1]: who they are and what they may; their secrets are in the object that serves them. */
+/** Devices in the registry [C-3.1]. Their secrets are in the Site that serves them. */
 import { and, asc, count, eq, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
@@ -13,7 +13,7 @@ import { commitChange, type RegistryChange } from './changes.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
 
-/** As one is looked up when it dials. */
+/** A device that connects, with its organization's settings. */
 export type DialingDevice = DeviceRow & { settings: OrganizationSettings };
 
 export async function findDialingDevice(
@@ -40,7 +40,7 @@ export async function findDevice(
   return row;
 }
 
-/** By name; those of one plant alone, where it is named. */
+/** Ordered by name; only those of `plantId` if it is given. */
 export async function pageDevices(
   database: D1Database,
   { organizationId, allowedPlantIds }: { organizationId: string; allowedPlantIds: string[] | null },
@@ -55,7 +55,7 @@ export async function pageDevices(
       ? undefined
       : sql`${devices.plantId} IN (SELECT value FROM json_each(${JSON.stringify(allowedPlantIds)}))`,
   );
-  // Of all of them the organization knows how many there are: counting reads every row.
+  // Without a filter, uses the organization's counter: counting would read every row.
   const total =
     plantId === undefined && allowedPlantIds === null
       ? db
@@ -76,7 +76,7 @@ export async function pageDevices(
   return { rows, total: known?.total ?? 0 };
 }
 
-/** `serial`: it is another device's; `full`: no more may be; `plant`: that has gone meanwhile. */
+/** `serial`: another device has the serial number; `full`: device limit reached; `plant`: the plant was deleted. */
 export async function createDevice(
   database: D1Database,
   organizationId: string,
@@ -104,7 +104,7 @@ export async function createDevice(
       auditRow(db, audit(id), now),
     ]);
     const [row] = results[0] as DeviceRow[];
-    if (!row) throw new Error('an insert that returned nothing');
+    if (!row) throw new Error('the insert returned no row');
     return { row, change };
   } catch (error) {
     if (brokenUnique(error)?.includes('devices.serial_number')) return 'serial';
@@ -113,7 +113,7 @@ export async function createDevice(
   }
 }
 
-/** All but its plant: that is a move. */
+/** Changes any field except the plant, which needs a move. */
 export async function changeDevice(
   database: D1Database,
   { organizationId, id, plantId }: DeviceRow,
@@ -134,7 +134,7 @@ export async function changeDevice(
   return isEmpty(results[0]) ? 'gone' : told;
 }
 
-/** With the links of sub-devices to it. */
+/** Deletes the device with its alert rules, and removes it from linked sub-devices. */
 export async function deleteDevice(
   database: D1Database,
   { organizationId, id, plantId }: DeviceRow,
@@ -147,7 +147,7 @@ export async function deleteDevice(
     db.delete(alertRules).where(eq(alertRules.deviceId, id)),
     db.delete(devices).where(eq(devices.id, id)).returning({ id: devices.id }),
     auditRowIfChanged(db, audit, now),
-    // As many as the audit row that stands before it.
+    // `changes()` counts the audit row of the previous statement, which exists only if the device was deleted.
     db
       .update(organizations)
       .set({ deviceCount: sql`${organizations.deviceCount} - 1` })

@@ -1,12 +1,15 @@
-/** Wrong logins, by e-mail, known or not [C-1.4]: each attempt counts before it is judged, so none slips by in parallel. */
+/**
+ * Failed logins by e-mail address, registered or not [C-1.4]. An attempt is counted before its password is
+ * checked, so that parallel attempts cannot bypass the limit.
+ */
 import { lt, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { loginFailures } from '../../migrations/schema.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 
 /**
- * Counts one attempt. When it may not be judged: how long until one may be. The lock begins with the tenth wrong one, and
- * knocking does not prolong it.
+ * Counts one attempt. If the account is locked, returns how long. The lock starts with the tenth failure;
+ * further attempts do not extend it.
  */
 export async function countAttempt(
   database: D1Database,
@@ -30,7 +33,7 @@ export async function countAttempt(
   return { lockedMs: row.firstAtMs + LIMIT.wrongLoginsMs - now };
 }
 
-/** Clears away so many of those whose time is over: e-mails are anybody's to make up. */
+/** Deletes up to `most` expired rows. Clients can invent e-mail addresses, so the table would grow. */
 export async function dropOldFailures(database: D1Database, now: number, most: number): Promise<void> {
   const db = drizzle(database);
   const over = db

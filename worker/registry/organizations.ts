@@ -1,4 +1,4 @@
-/** Organizations and their members, as the Worker reads and writes them [C-1.1], [C-1.2]. */
+/** Organizations and their members in D1 [C-1.1], [C-1.2]. */
 import { and, asc, count, eq, sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
@@ -35,7 +35,7 @@ export async function findOrganization(
   return row;
 }
 
-/** Whoever makes one is its ORG_ADMIN [C-1.2]. */
+/** The statements that create an organization with its creator as ORG_ADMIN [C-1.2]. */
 export function newOrganization(
   db: DrizzleD1Database,
   organization: { id: string; name: string; slug: string },
@@ -59,7 +59,7 @@ export function newOrganization(
   ];
 }
 
-/** A user, and where the request comes from. */
+/** The creating user, and the client address of the request. */
 export interface Maker {
   id: string;
   email: string;
@@ -71,7 +71,7 @@ export interface ListedOrganizations {
   total: number;
 }
 
-/** Those of a user by slug; `all`: of everybody, with the user's role where there is one. */
+/** The organizations of a user, ordered by slug. `all`: all organizations, with the user's role or null. */
 export async function listOrganizations(
   database: D1Database,
   userId: string,
@@ -106,7 +106,7 @@ export function organizationRecordOf(row: OrganizationRow, role: Role | null): O
   };
 }
 
-/** Name and settings; a setting that is left out stays. All of its Sites and Vhosts are to be told. */
+/** Changes name and settings (omitted ones stay). Changed settings go to all Sites and Vhosts. */
 export async function changeOrganization(
   database: D1Database,
   id: string,
@@ -148,7 +148,7 @@ export async function createOrganization(
 
 export type MemberRow = { user: typeof users.$inferSelect; role: Role; createdAtMs: number };
 
-/** By e-mail. */
+/** Ordered by e-mail address. */
 export async function listMembers(
   database: D1Database,
   organizationId: string,
@@ -156,7 +156,7 @@ export async function listMembers(
 ): Promise<{ rows: MemberRow[]; total: number }> {
   const db = drizzle(database);
   const isMember = eq(memberships.organizationId, organizationId);
-  // Not as a batch: there columns of one name from two tables would be one.
+  // Not a batch: its rows are objects, in which equally named columns of two tables collide.
   const [rows, [total]] = await Promise.all([
     db
       .select({ user: users, role: memberships.role, createdAtMs: memberships.createdAtMs })
@@ -184,7 +184,7 @@ export async function findMember(
   return row;
 }
 
-/** `member`: is one already; `full`: no more may be, there or of the user's. */
+/** `member`: already a member; `full`: the organization or the user has too many memberships. */
 export async function addMember(
   database: D1Database,
   organizationId: string,
@@ -213,14 +213,14 @@ export async function addMember(
   return 'added';
 }
 
-/** Somebody else is ORG_ADMIN there, too: checked by the statement itself, for two who leave at once. */
+/** Condition: not the last ORG_ADMIN. Part of the statement, as two could leave at the same time. */
 function isAnotherAdmin(organizationId: string, userId: string) {
   return sql`(${memberships.role} <> 'ORG_ADMIN' OR EXISTS (
     SELECT 1 FROM memberships AS other WHERE other.organization_id = ${organizationId}
     AND other.user_id <> ${userId} AND other.role = 'ORG_ADMIN'))`;
 }
 
-/** False: it would leave the organization without an ORG_ADMIN, or the member's role is another by now. */
+/** Returns false if no ORG_ADMIN would be left, or if the member's role has changed meanwhile. */
 export async function changeRole(
   database: D1Database,
   organizationId: string,
@@ -248,7 +248,7 @@ export async function changeRole(
   return (changed as unknown[]).length > 0;
 }
 
-/** False: see `changeRole`. */
+/** Returns false in the same cases as `changeRole`. */
 export async function removeMember(
   database: D1Database,
   organizationId: string,

@@ -1,4 +1,4 @@
-/** Plants as the Worker reads and writes them, and their sub-devices as partners list them. */
+/** Plants in D1, and the sub-device list of the partner surface. */
 import { and, asc, count, eq, getTableColumns, or, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
@@ -13,7 +13,7 @@ import { commitChange, type RegistryChange, type Told } from './changes.ts';
 export type PlantRow = typeof plants.$inferSelect;
 export type SubDeviceRow = typeof subDevices.$inferSelect;
 
-/** An organization's plants by name; those with that metering point alone, when there is one. */
+/** An organization's plants, ordered by name; only those with the metering point `ean` if it is given. */
 export async function listPlants(
   database: D1Database,
   organizationId: string,
@@ -43,7 +43,7 @@ export async function isPlantOf(
   return found.length > 0;
 }
 
-/** Of all plants of an organization, or of the one of a metering point, by external id. */
+/** The sub-devices of all plants, or of the plants with the metering point `ean`, ordered by external id. */
 export async function listSubDevices(
   database: D1Database,
   organizationId: string,
@@ -57,7 +57,7 @@ export async function listSubDevices(
     .orderBy(asc(subDevices.externalId));
 }
 
-/** A page by name; of those alone that a key is limited to, where it is. */
+/** A page of plants, ordered by name; only `allowed` plants unless it is null. */
 export async function pagePlants(
   database: D1Database,
   organizationId: string,
@@ -95,7 +95,7 @@ export async function findPlant(
   return row;
 }
 
-/** `taken`: an EAN or external id is another plant's; `full`: no more may be. */
+/** `taken`: another plant has the EAN or external id; `full`: the limit of plants is reached. */
 export async function createPlant(
   database: D1Database,
   organizationId: string,
@@ -149,7 +149,10 @@ export async function changePlant(
   });
 }
 
-/** With its sub-devices; its Site ends what is under way. `devices`: it has some that must go first; `gone`: it is. */
+/**
+ * Deletes a plant with its sub-devices and alert rules; its Site then ends all open commands. `devices`: the
+ * plant still has devices; `gone`: it was already deleted.
+ */
 export async function deletePlant(
   database: D1Database,
   { organizationId, id }: { organizationId: string; id: string },

@@ -1,4 +1,4 @@
-/** A new user, and with it an organization where one is asked for: both or neither [C-1.4]. */
+/** Creates a user and, if requested, an organization, in one transaction [C-1.4]. */
 import { drizzle } from 'drizzle-orm/d1';
 import { users } from '../../migrations/schema.ts';
 import { runBatch } from './batch.ts';
@@ -11,7 +11,7 @@ export interface Registered {
   organization: OrganizationRow | undefined;
 }
 
-/** `email` or `slug`: what somebody has already. */
+/** Returns `email` or `slug` if that value is already taken. */
 export async function registerUser(
   database: D1Database,
   { email, name, passwordHash }: { email: string; name: string; passwordHash: string },

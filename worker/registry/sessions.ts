@@ -1,4 +1,4 @@
-/** Sessions [C-1.4]: who asks is looked up at each request, so a session ends at once. */
+/** User sessions [C-1.4]. Each request looks its session up, so that an ended session is invalid at once. */
 import { and, asc, desc, eq, gt, isNull, lt, ne, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { loginFailures, memberships, organizations, sessions, users } from '../../migrations/schema.ts';
@@ -19,7 +19,7 @@ export interface LiveSession {
   memberships: SessionMembership[];
 }
 
-/** The user of a session, whether it still holds, and their memberships: one round trip. */
+/** Reads the user of a session, whether the session is still valid, and the memberships, in one round trip. */
 export async function findSession(
   database: D1Database,
   { userId, sessionId }: { userId: string; sessionId: string },
@@ -55,8 +55,8 @@ export async function findSession(
 }
 
 /**
- * A login: its session, and the moment of it. Undefined when the password was changed since it was judged. Of too many
- * sessions the oldest end.
+ * Creates the session of a login and stores the login's time. Undefined if the password was changed since it
+ * was checked. Over the limit of sessions the oldest are deleted.
  */
 export async function openSession(
   database: D1Database,
@@ -75,7 +75,7 @@ export async function openSession(
     .orderBy(desc(sessions.createdAtMs), desc(sessions.id))
     .limit(LIMIT.sessionsPerUser);
   const [, opened] = await runBatch(db, [
-    // In the order of the schema: a batch takes no statement of our own.
+    // A batch accepts no raw SQL, so this is insert().select(), which needs all columns in the order of the schema.
     db
       .insert(sessions)
       .select(sql`SELECT ${id}, ${userId}, 1, ${now}, ${now + LIMIT.refreshTokenMs}, NULL, ${address}
@@ -88,8 +88,8 @@ export async function openSession(
 }
 
 /**
- * Another password: every other session ends with it, and older access tokens are no good. The new token version;
- * undefined when the password was changed meanwhile.
+ * Stores a new password, ends all other sessions, and makes older access tokens invalid. Returns the new
+ * token version; undefined if the password was changed in the meantime.
  */
 export async function changePasswordHash(
   database: D1Database,
@@ -126,7 +126,7 @@ export type Refreshed =
   | { outcome: 'refreshed'; userId: string; generation: number }
   | { outcome: 'unknown' | 'revoked' | 'expired' | 'reused' };
 
-/** The next generation, once: of two who come with the same token one is the thief, and the session ends. */
+/** Moves the session to its next generation. A token used twice may be stolen: the session ends. */
 export async function refreshSession(
   database: D1Database,
   { sessionId, generation }: { sessionId: string; generation: number },
@@ -156,7 +156,7 @@ export async function endSession(database: D1Database, sessionId: string, now: n
     .where(and(eq(sessions.id, sessionId), isNull(sessions.revokedAtMs)));
 }
 
-/** Clears away so many of those whose time is over. */
+/** Deletes up to `most` expired sessions. */
 export async function dropExpiredSessions(database: D1Database, now: number, most: number): Promise<void> {
   const db = drizzle(database);
   const over = db.select({ id: sessions.id }).from(sessions).where(lt(sessions.expiresAtMs, now)).limit(most);

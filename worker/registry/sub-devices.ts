@@ -1,4 +1,4 @@
-/** Sub-devices as admins write them [C-2.2]: the plant's Site is told of each change. */
+/** Sub-devices in D1, as admins manage them [C-2.2]. Each change is announced to the plant's Site. */
 import { and, asc, count, eq, isNull, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { auditRow, auditRowIfChanged } from '../../durable-objects/registry/audit-events.ts';
@@ -13,8 +13,9 @@ import { commitChange, type RegistryChange } from './changes.ts';
 import type { SubDeviceRow } from './plants.ts';
 
 /**
- * What the registry says no to: `external-id` and `linked` are somebody else's, `full`: no more may be; `plant`: that has
- * gone meanwhile, `gone`: the sub-device has; `device`: the one to be linked is not of the plant any more.
+ * Why the registry rejects a change. `external-id`: another sub-device has it; `linked`: the device is linked
+ * to another sub-device; `full`: the plant has reached its limit; `plant` or `gone`: the plant or the
+ * sub-device was deleted in the meantime; `device`: the device to link no longer belongs to the plant.
  */
 export type SubDeviceRefusal = 'external-id' | 'linked' | 'full' | 'plant' | 'gone' | 'device';
 
@@ -55,7 +56,7 @@ export async function findSubDevice(
   return row;
 }
 
-/** Whether a device is there to serve a sub-device of this plant. */
+/** Whether the device belongs to this plant and is not moving, so that it can serve a sub-device. */
 export async function isDeviceOf(
   database: D1Database,
   { organizationId, plantId }: Whose,
@@ -160,7 +161,10 @@ export async function deleteSubDevice(
   return isEmpty(results[0]) ? 'gone' : told;
 }
 
-/** The device, if it is of this plant as the row is written, and stays; else nobody's id, which breaks the reference. */
+/**
+ * SQL for the device's id, if the device belongs to this plant and is not moving when the row is written;
+ * otherwise an invalid id, which violates the foreign key.
+ */
 function deviceHere(deviceId: string, plantId: string) {
   return sql<string>`coalesce((SELECT id FROM devices
     WHERE id = ${deviceId} AND plant_id = ${plantId} AND moving_to IS NULL), 'not here')`;

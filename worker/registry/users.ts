@@ -1,4 +1,4 @@
-/** Users, and their memberships, as the Worker reads and writes them. */
+/** Users and their memberships in D1. */
 import { asc, eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { memberships, organizations, users } from '../../migrations/schema.ts';
@@ -27,7 +27,7 @@ export async function membershipsOf(database: D1Database, userId: string): Promi
     .orderBy(asc(organizations.slug));
 }
 
-/** [C-1.5] A user as answers show them; `own`: the memberships to be shown. */
+/** [C-1.5] A user as answers show them. `own`: the memberships to show. */
 export function userRecordOf(user: UserRow, own: Membership[], role: Role | null): UserRecord {
   return {
     id: user.id,

@@ -1,4 +1,4 @@
-/** Alerts and the rules that they come from [C-9]: one path, two kinds. */
+/** Alert rules, and the alerts that they fire [C-9]. Both kinds share the path /alerts. */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import {
@@ -49,7 +49,7 @@ const eitherRecord = z.union([alertRecord, alertRuleRecord]);
 export const getAlerts = route({
   method: 'GET',
   path: '/api/v1/alerts',
-  summary: 'Alerts that fired, newest first; with `kind=RULE` the rules',
+  summary: 'List alerts or alert rules',
   who: READS_ALERTS,
   params: noParameters,
   query: z.object({
@@ -61,7 +61,7 @@ export const getAlerts = route({
   }),
   answer: {
     status: 200,
-    description: 'A page',
+    description: 'A page of alerts, newest first; with `kind=RULE`, of alert rules',
     body: pageSchema<AlertRecord | AlertRuleRecord>(eitherRecord),
   },
   errors: [],
@@ -79,7 +79,7 @@ export const getAlerts = route({
 export const postAlertRule = route({
   method: 'POST',
   path: '/api/v1/alerts',
-  summary: 'Make an alert rule about a plant, a device, or every plant',
+  summary: 'Create an alert rule for a plant, a device or all plants',
   who: WRITES_ALERTS,
   params: noParameters,
   query: noParameters,
@@ -95,13 +95,13 @@ export const postAlertRule = route({
       forSeconds: 120,
     },
   },
-  answer: { status: 201, description: 'The rule: it is judged from now on', body: alertRuleRecord },
+  answer: { status: 201, description: 'The alert rule; it is evaluated from now on', body: alertRuleRecord },
   errors: ['PLANT_NOT_FOUND', 'NOT_FOUND', 'FORBIDDEN', 'CONFLICT'],
   handler: async (c, { body }) => {
     const { organizationId, allowedPlantIds } = c.get('tenant');
     const sites = await sitesOf(c, body);
     if (allowedPlantIds !== null && sites === 'all') {
-      throw new ApiError('FORBIDDEN', 'The API key is limited to plants: name one of them');
+      throw new ApiError('FORBIDDEN', 'The API key is limited to certain plants: name a plantId or deviceId');
     }
     if (sites.length === 0) throw deviceNotFound();
     const { name, severity, metric, operator } = body;
@@ -109,7 +109,7 @@ export const postAlertRule = route({
       auditEntry(c, 'alert_rule.created', { type: 'ALERT_RULE', id }, { name, severity, metric, operator });
     const made = await createAlertRule(c.env.DB, organizationId, body, { sites }, audit, Date.now());
     if (made === 'full')
-      throw new ApiError('CONFLICT', 'The organization has as many alert rules as it may have');
+      throw new ApiError('CONFLICT', 'The organization has reached its limit of alert rules');
     await announce(c, made.change);
     return ruleRecordOf(made.row);
   },
@@ -118,13 +118,13 @@ export const postAlertRule = route({
 export const patchAlert = route({
   method: 'PATCH',
   path: '/api/v1/alerts/{id}',
-  summary: 'Change a rule, or the severity and note of an alert',
+  summary: 'Update an alert rule, or the severity and note of an alert',
   who: WRITES_ALERTS,
   params: idParameter,
   query: noParameters,
   body: alertChange,
   examples: { body: { threshold: 15, enabled: true } },
-  answer: { status: 200, description: 'The rule or the alert', body: eitherRecord },
+  answer: { status: 200, description: 'The alert rule or the alert', body: eitherRecord },
   errors: ['NOT_FOUND'],
   handler: async (c, { params: { id }, body }) => {
     const of = c.get('tenant');
@@ -142,13 +142,13 @@ export const patchAlert = route({
 export const postAlertAcknowledgement = route({
   method: 'POST',
   path: '/api/v1/alerts/{id}/acknowledge',
-  summary: 'Somebody has seen an alert',
+  summary: 'Acknowledge an alert',
   who: WRITES_ALERTS,
   params: idParameter,
   query: noParameters,
   body: alertAction,
   isBodyOptional: true,
-  answer: { status: 200, description: 'The alert', body: alertRecord },
+  answer: { status: 200, description: 'The acknowledged alert', body: alertRecord },
   errors: ['NOT_FOUND', 'CONFLICT'],
   handler: async (c, { params: { id }, body }) => {
     const alert = await requireAlert(c, id);
@@ -161,26 +161,30 @@ export const postAlertAcknowledgement = route({
 export const postAlertResolution = route({
   method: 'POST',
   path: '/api/v1/alerts/{id}/resolve',
-  summary: 'Resolve an alert: no other of its rule fires there before its cooldown is over',
+  summary: 'Resolve an alert',
   who: WRITES_ALERTS,
   params: idParameter,
   query: noParameters,
   body: alertAction,
   isBodyOptional: true,
-  answer: { status: 200, description: 'The alert', body: alertRecord },
+  answer: {
+    status: 200,
+    description: 'Resolved; the rule does not fire again for this plant until its cooldown has passed',
+    body: alertRecord,
+  },
   errors: ['NOT_FOUND', 'CONFLICT'],
   handler: async (c, { params: { id }, body }) => {
     const alert = await requireAlert(c, id);
     if (!OPEN.includes(alert.status)) throw wrongState(alert);
     const now = Date.now();
-    // Its Site first: what has ended there does not begin again. Told twice, it changes nothing.
+    // Ends the alert in its Site first, so that the Site does not reopen it. A repeated call has no effect.
     if (alert.plantId !== null) await siteById(c.env, alert.plantId).endAlert(id);
     const columns = { resolvedBy: c.get('tenant').actor.id, resolvedAtMs: now };
     return await moveAlert(c, alert, OPEN, 'RESOLVED', { ...columns, ...onlyGiven(body) }, now);
   },
 });
 
-/** What somebody did about an alert that is in one of these states; 409 where it is in none of them any more. */
+/** Moves an alert from a status in `from` to `status`. Throws 409 when its status has changed meanwhile. */
 async function moveAlert(
   c: Context<AppContext>,
   alert: AlertRow,
@@ -205,11 +209,11 @@ async function changeRule(c: Context<AppContext>, rule: AlertRuleRow, change: Al
   const { note: _none, ...fields } = change;
   const given = onlyGiven(fields);
   const next = { ...rule, ...given };
-  if (!isWhole(next)) throw invalid('threshold: needed, but for ABSENT');
-  if (!waitsForAbsence(next)) throw invalid('forSeconds: at least 1 for ABSENT');
+  if (!isWhole(next)) throw invalid('threshold: required unless operator is ABSENT');
+  if (!waitsForAbsence(next)) throw invalid('forSeconds: must be at least 1 when operator is ABSENT');
   const { operator } = next;
   const threshold = operator === 'ABSENT' ? null : next.threshold;
-  // Together: two who change one each leave no operator that has nothing to compare with.
+  // Always written together: two concurrent changes must not leave an operator without its threshold.
   const isCompared = change.operator !== undefined || change.threshold !== undefined;
   const columns = isCompared ? { ...given, operator, threshold } : given;
   const sites = await sitesOf(c, rule);
@@ -220,7 +224,7 @@ async function changeRule(c: Context<AppContext>, rule: AlertRuleRow, change: Al
   return ruleRecordOf(changed.row);
 }
 
-/** Whose Sites judge a rule; none where its device has no plant. */
+/** Returns the ids of the Sites that evaluate a rule, or 'all'; none when its device has no plant. */
 async function sitesOf(
   c: Context<AppContext>,
   { plantId, deviceId }: { plantId?: string | null | undefined; deviceId?: string | null | undefined },
@@ -231,7 +235,7 @@ async function sitesOf(
   return own === null ? [] : [own];
 }
 
-/** Without what was left out. */
+/** Returns the fields that are not undefined. */
 function onlyGiven<Fields extends object>(
   fields: Fields,
 ): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {
@@ -247,7 +251,7 @@ async function requireAlert(c: Context<AppContext>, id: string): Promise<AlertRo
 
 function requireOnly(change: AlertChange, names: readonly string[]): void {
   const other = Object.keys(change).find((name) => !names.includes(name));
-  if (other !== undefined) throw invalid(`${other}: unknown field`);
+  if (other !== undefined) throw invalid(`${other}: cannot be changed here`);
 }
 
 function invalid(detail: string): ApiError {
@@ -259,7 +263,7 @@ function notFound(): ApiError {
 }
 
 function wrongState({ status }: AlertRow): ApiError {
-  return new ApiError('CONFLICT', `The alert is ${status}`);
+  return new ApiError('CONFLICT', `Not possible for an alert in status ${status}`);
 }
 
 function ruleRecordOf({

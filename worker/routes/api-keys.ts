@@ -1,4 +1,4 @@
-/** API keys (spec: API key management; [C-5.1] to [C-5.6]): made, shown, tested, ended. By an ORG_ADMIN, with x-org-id. */
+/** API keys (spec: API key management; [C-5.1] to [C-5.6]), managed by an ORG_ADMIN who sends x-org-id. */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import { isRange } from '../../protocol/address-range.ts';
@@ -40,8 +40,7 @@ const ORG_ADMIN: Who = { door: 'member', role: 'ORG_ADMIN', isHeaderNeeded: true
 export const postApiKey = route({
   method: 'POST',
   path: '/api/v1/partner/api-keys',
-  summary:
-    'Make an API key. Its plaintext and signing key are told once; with broker scopes it has been tried out',
+  summary: 'Create an API key',
   who: ORG_ADMIN,
   params: noParameters,
   query: noParameters,
@@ -53,7 +52,11 @@ export const postApiKey = route({
       scopes: ['vcp:connect', 'vcp:read', 'vcp:write:setpoint', 'vcp:write:device-command'],
     },
   },
-  answer: { status: 201, description: 'The key, and what its partner connects with', body: createdApiKey },
+  answer: {
+    status: 201,
+    description: 'The API key with its secrets, shown only once. A key with broker scopes has been tested',
+    body: createdApiKey,
+  },
   errors: [
     'API_KEY_SCOPES_EMPTY',
     'API_KEY_SCOPE_INVALID',
@@ -74,7 +77,7 @@ export const postApiKey = route({
     const plants = await listPlants(c.env.DB, tenant.organizationId);
     requirePlants(body.allowedPlantIds, plants);
     if ((await countLiveKeys(c.env.DB, tenant.organizationId, now)) >= LIMIT.keysPerOrganization) {
-      throw new ApiError('CONFLICT', 'The organization has too many API keys: revoke some');
+      throw new ApiError('CONFLICT', 'The organization has reached its limit of API keys: revoke one first');
     }
     const created = await createApiKey(
       c.env,
@@ -101,7 +104,7 @@ export const postApiKey = route({
     );
     if (!created.ok) {
       console.error('key not created', { organizationId: tenant.organizationId, reason: created.error });
-      throw new ApiError('INTERNAL_SERVER_ERROR', 'The key could not be tried out, and was not made');
+      throw new ApiError('INTERNAL_SERVER_ERROR', 'The key was not created: setup or connection test failed');
     }
     announceLater(c, created.change);
     const { row, key, signingKey } = created;
@@ -132,11 +135,11 @@ export const postApiKey = route({
 export const getApiKeys = route({
   method: 'GET',
   path: '/api/v1/partner/api-keys',
-  summary: 'API keys of the organization; no secret is told again',
+  summary: 'List the API keys of the organization, without their secrets',
   who: ORG_ADMIN,
   params: noParameters,
   query: z.object(pageParameters),
-  answer: { status: 200, description: 'A page, newest first', body: pageSchema(apiKeyRecord) },
+  answer: { status: 200, description: 'A page of API keys, newest first', body: pageSchema(apiKeyRecord) },
   errors: [],
   handler: async (c, { query }) => {
     const { rows, total } = await pageApiKeys(c.env.DB, c.get('tenant').organizationId, query);
@@ -152,11 +155,11 @@ export const getApiKeys = route({
 export const getApiKey = route({
   method: 'GET',
   path: '/api/v1/partner/api-keys/{id}',
-  summary: 'An API key',
+  summary: 'Get an API key',
   who: ORG_ADMIN,
   params: idParameter,
   query: noParameters,
-  answer: { status: 200, description: 'The key', body: apiKeyRecord },
+  answer: { status: 200, description: 'The API key', body: apiKeyRecord },
   errors: ['API_KEY_NOT_FOUND'],
   handler: async (c, { params }) => apiKeyRecordOf(await requireKeyOf(c, params.id), Date.now()),
 });
@@ -164,20 +167,20 @@ export const getApiKey = route({
 export const deleteApiKey = route({
   method: 'DELETE',
   path: '/api/v1/partner/api-keys/{id}',
-  summary: 'Revoke an API key: when this answers it is dead everywhere, and its connections are closed',
+  summary: 'Revoke an API key',
   who: ORG_ADMIN,
   params: idParameter,
   query: noParameters,
   answer: {
     status: 200,
-    description: 'It is revoked; again is the same',
+    description: 'Revoked (idempotent). The key is rejected everywhere and its connections are closed',
     body: z.strictObject({ id: z.string(), isActive: z.literal(false), revokedAt: z.string() }),
   },
   errors: ['API_KEY_NOT_FOUND'],
   handler: async (c, { params: { id } }) => {
     const { row } = await requireKeyOf(c, id);
     const { organizationId } = c.get('tenant');
-    // Again, too: an earlier request may have ended between its steps.
+    // Revokes a revoked key again: an earlier request may have failed between its steps.
     const audit = auditEntry(c, 'api_key.revoked', { type: 'API_KEY', id }, { keyPrefix: row.keyPrefix });
     announceLater(c, await revokeApiKey(c.env, { id, organizationId }, audit, Date.now()));
     const { row: revoked } = await requireKeyOf(c, id);
@@ -189,13 +192,13 @@ export const deleteApiKey = route({
 export const postConnectionTest = route({
   method: 'POST',
   path: '/api/v1/partner/api-keys/{id}/test-connection',
-  summary: 'Try a key out: a real connection through the public listener',
+  summary: 'Test an API key with a real connection through the public listener',
   who: ORG_ADMIN,
   params: idParameter,
   query: noParameters,
   body: z.strictObject({ key: z.string().max(200) }),
   examples: { body: { key: 'sw_…' } },
-  answer: { status: 200, description: 'How it went', body: connectionTest },
+  answer: { status: 200, description: 'Connection test result', body: connectionTest },
   errors: ['API_KEY_NOT_FOUND'],
   handler: async (c, { params: { id }, body }) => {
     const { row } = await requireKeyOf(c, id);
@@ -212,11 +215,11 @@ export const postConnectionTest = route({
 export const postBundleAcknowledgement = route({
   method: 'POST',
   path: '/api/v1/partner/api-keys/{id}/acknowledge-bundle',
-  summary: 'Say that the secrets of a new key were taken',
+  summary: "Confirm that you stored the new key's secrets",
   who: ORG_ADMIN,
   params: idParameter,
   query: noParameters,
-  answer: { status: 200, description: 'The key', body: apiKeyRecord },
+  answer: { status: 200, description: 'The API key', body: apiKeyRecord },
   errors: ['API_KEY_NOT_FOUND'],
   handler: async (c, { params: { id } }) => {
     const { row } = await requireKeyOf(c, id);
@@ -240,31 +243,34 @@ async function testConnection(
   key: string,
 ): Promise<z.infer<typeof connectionTest>> {
   const not = (error: string) => ({ ok: false, durationMs: 0, error });
-  if (!isKey(row, key)) return not('this is another key');
-  if (row.vhost === null) return not('the key has no broker scopes');
+  if (!isKey(row, key)) return not('the submitted text belongs to another key, or is no API key');
+  if (row.vhost === null) return not('the key has no broker scopes (vcp:connect or vcp:write:*)');
   const hasEnded = row.revokedAtMs !== null || (row.expiresAtMs !== null && row.expiresAtMs <= Date.now());
   if (hasEnded) return not('the key is revoked or has expired');
   return await probeKey(c.env, { id: row.id, slug, vhost: row.vhost, key });
 }
 
 function requireScopes(given: readonly string[]): ApiKeyScope[] {
-  if (given.length === 0) throw new ApiError('API_KEY_SCOPES_EMPTY', 'scopes: at least one');
+  if (given.length === 0) throw new ApiError('API_KEY_SCOPES_EMPTY', 'scopes: at least one is required');
   const isScope = (text: string): text is ApiKeyScope => (API_KEY_SCOPES as readonly string[]).includes(text);
   const unknown = given.filter((text) => !isScope(text));
   if (unknown.length > 0) {
     const details = { unknown: unknown.slice(0, 10).map((text) => text.slice(0, 100)) };
-    throw new ApiError('API_KEY_SCOPE_INVALID', 'scopes: one of them is none', { details });
+    throw new ApiError('API_KEY_SCOPE_INVALID', 'scopes: unknown scope, see details.unknown', { details });
   }
   return given.filter(isScope);
 }
 
 function requireAddresses(c: Context<AppContext>, ranges: readonly string[]): void {
   const wrong = ranges.flatMap((range, index) =>
-    isRange(range) ? [] : [`allowedIps.${index}: must be a CIDR range`],
+    isRange(range) ? [] : [`allowedIps.${index}: must be a CIDR range, for example 192.0.2.0/24`],
   );
   if (wrong.length > 0) throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: wrong });
   if (ranges.length > 0 && c.env.CLIENT_ADDRESS !== 'platform') {
-    throw new ApiError('API_KEY_CIDR_NOT_IMPLEMENTED', 'This deployment does not see client addresses');
+    throw new ApiError(
+      'API_KEY_CIDR_NOT_IMPLEMENTED',
+      'allowedIps cannot be used here: client IP addresses are not available',
+    );
   }
 }
 
@@ -278,7 +284,7 @@ function requireExpiry(expiresAt: string | undefined, now: number): number | nul
 function requirePlants(ids: ApiKeyRequest['allowedPlantIds'], plants: readonly { id: string }[]): void {
   const known = new Set(plants.map(({ id }) => id));
   const wrong = (ids ?? []).flatMap((id, index) =>
-    known.has(id) ? [] : [`allowedPlantIds.${index}: no such plant`],
+    known.has(id) ? [] : [`allowedPlantIds.${index}: the organization has no plant with this id`],
   );
   if (wrong.length > 0) throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: wrong });
 }

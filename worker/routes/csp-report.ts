@@ -1,4 +1,4 @@
-/** Where browsers report what a page's content security policy stopped: logged, and answered [C-1.6], [C-10]. */
+/** Sink for browsers' content security policy reports: logs each report and answers 200 [C-1.6], [C-10]. */
 import { z } from 'zod';
 import { errorBody, errorEnvelope } from '../../protocol/errors.ts';
 import { CSP_REPORT_PATH } from '../http/json-body.ts';
@@ -11,7 +11,7 @@ const MAX_LOGGED_CHARACTERS = 2_000;
 export const postCspReport = route({
   method: 'POST',
   path: CSP_REPORT_PATH,
-  summary: 'Report of a content security policy',
+  summary: 'Report a content security policy violation',
   who: { door: 'public' },
   params: noParameters,
   query: noParameters,
@@ -19,7 +19,7 @@ export const postCspReport = route({
   examples: {
     body: { 'csp-report': { 'document-uri': 'https://example.com/', 'violated-directive': 'script-src' } },
   },
-  answer: { status: 200, description: 'CSP_VIOLATION_LOGGED', body: errorEnvelope },
+  answer: { status: 200, description: 'The report was logged: CSP_VIOLATION_LOGGED', body: errorEnvelope },
   errors: [],
   handler: async (c, { body }) => {
     await shedLoad(c);

@@ -1,4 +1,4 @@
-/** Whether the edge answers, for whoever watches it. */
+/** Health check for external monitoring. It reads no storage: a 200 shows only that the Worker runs. */
 import { z } from 'zod';
 import { noParameters } from '../http/query.ts';
 import { route } from '../route.ts';
@@ -6,11 +6,15 @@ import { route } from '../route.ts';
 export const readHealth = route({
   method: 'GET',
   path: '/healthz',
-  summary: 'Whether the edge answers',
+  summary: 'Check the health of the edge',
   who: { door: 'public' },
   params: noParameters,
   query: noParameters,
-  answer: { status: 200, description: 'It does', body: z.strictObject({ status: z.literal('ok') }) },
+  answer: {
+    status: 200,
+    description: 'The edge is healthy',
+    body: z.strictObject({ status: z.literal('ok') }),
+  },
   errors: [],
   handler: () => ({ status: 'ok' as const }),
 });

@@ -1,4 +1,4 @@
-/** The methods of class basic, publish aside: consumers, gets, and what becomes of deliveries. */
+/** The methods of class basic except publish: consumers, gets and the settlement of deliveries. */
 import { randomBytes } from 'node:crypto';
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
 import { channelError, connectionError } from '../wire/amqp-error.ts';
@@ -38,7 +38,7 @@ export const consume: MethodHandler = (channel, fields, method, args) => {
   );
 };
 
-/** The consumer's own `x-priority`, 0 when it says nothing; `what`: its queue, as errors name it. */
+/** Returns the consumer's `x-priority`, 0 if absent; `what` names its queue in errors. */
 function priorityOf(args: Buffer, what: string, method: number): number {
   let priority = 0;
   for (const { name, type, value } of readArguments(args, behindStrings(args, 2) + 1)) {

@@ -1,4 +1,4 @@
-/** The methods of class exchange: only our own exchange exists, and it is not the client's to change [C-6.1]. */
+/** The methods of class exchange: only the exchange `vcp` exists, and clients cannot change it [C-6.1]. */
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
 import { channelError, connectionError } from '../wire/amqp-error.ts';
 import { type Fields, METHOD } from '../wire/codec.ts';
@@ -45,7 +45,7 @@ function checkType(type: string, method: number): void {
   if (!TYPES.includes(type)) throw connectionError(503, `unknown exchange type '${type}'`, method);
 }
 
-/** Of its arguments RabbitMQ compares one, the exchange that takes what is not routed; ours has none. */
+/** RabbitMQ compares only one argument of an exchange, `alternate-exchange`; ours has none. */
 function firstDifference(fields: Fields, args: Buffer): { argument: string; text: string } | undefined {
   for (const key of Object.keys(OURS) as (keyof typeof OURS)[]) {
     if (fields[key] === OURS[key]) continue;

@@ -1,15 +1,15 @@
-/** The methods of class queue: what the object answers is what happens. */
+/** The methods of class queue: the object decides, the bridge forwards its answer. */
 import { EXCHANGE } from '../../../protocol/routing-keys.ts';
 import { channelError } from '../wire/amqp-error.ts';
 import { type Fields, METHOD } from '../wire/codec.ts';
 import { behindStrings, readArguments } from '../wire/table.ts';
 import { accessRefused, checkNotDefault, type MethodChannel, type MethodHandler, queueOf } from './method.ts';
 
-/** The version of the link from which on there are queues of the partner's own. */
+/** The first link version with partner queues. */
 const OWN_QUEUES = 5;
 
 export const declareQueue: MethodHandler = (channel, fields, method, args) => {
-  // As RabbitMQ: a name has no line breaks.
+  // As in RabbitMQ: line breaks are removed from the name.
   const queue = String(fields.queue).replace(/[\r\n]/g, '');
   const flags = fields as { passive: boolean; durable: boolean; exclusive: boolean; autoDelete: boolean };
   const { passive, durable, exclusive, autoDelete } = flags;
@@ -32,20 +32,20 @@ export const declareQueue: MethodHandler = (channel, fields, method, args) => {
   );
 };
 
-/** queue.bind and queue.unbind; only our exchange is there to be bound to. */
+/** queue.bind and queue.unbind; a queue can be bound only to our exchange. */
 export const bindQueue: MethodHandler = (channel, fields, method) => {
   const queue = queueOf(channel, fields, method);
   const exchange = String(fields.exchange);
   requireOwn(channel, queue, method);
   checkNotDefault(exchange, method);
   if (exchange.startsWith('amq.')) throw accessRefused(channel, 'exchange', exchange, method);
-  // As RabbitMQ: without both, the key is the name of the queue that was declared last.
+  // As in RabbitMQ: if both are empty, the routing key is the name of the queue that was declared last.
   const isShort = fields.queue === '' && fields.routingKey === '';
   const pattern = isShort ? queue : String(fields.routingKey);
   const isBind = method === METHOD.queueBind;
   if (exchange !== EXCHANGE) {
     if (isBind) throw channelError(404, `no exchange '${exchange}' in vhost '${channel.host.vhost}'`, method);
-    // What is not bound is unbound.
+    // Removing a binding that does not exist succeeds.
     if (fields.nowait !== true) channel.reply(METHOD.queueUnbindOk, {});
     return;
   }
@@ -84,7 +84,7 @@ function replyCount(channel: MethodChannel, fields: Fields, method: number, mess
   if (fields.nowait !== true) channel.reply(method, { messageCount });
 }
 
-/** An edge of before knows none. */
+/** Link versions below 5 have no partner-declared queues. */
 function requireOwn(channel: MethodChannel, queue: string, method: number): void {
   if (channel.uplink.version < OWN_QUEUES) throw accessRefused(channel, 'queue', queue, method);
 }

@@ -1,4 +1,4 @@
-/** Which methods a client may send on an open channel, and what each does. */
+/** The methods that a client may send on an open channel, with their handlers. */
 import { type AmqpError, connectionError } from '../wire/amqp-error.ts';
 import { METHOD } from '../wire/codec.ts';
 import { cancel, consume, get, qos, recover, settle } from './basic.ts';

@@ -1,4 +1,4 @@
-/** What ends a channel or a connection, with RabbitMQ's codes and words. */
+/** Errors that close a channel or a connection, with RabbitMQ's codes and texts. */
 const NAMES: Record<number, string> = {
   311: 'CONTENT_TOO_LARGE',
   320: 'CONNECTION_FORCED',
@@ -15,12 +15,12 @@ const NAMES: Record<number, string> = {
   541: 'INTERNAL_ERROR',
 };
 
-/** What no client brings about: a fault of ours. */
+/** A bug of the bridge: no client can cause it. */
 export const INTERNAL_ERROR = 541;
 
 const SHORT_STRING_BYTES = 255;
 
-/** A short string holds 255 bytes of UTF-8: what is longer is cut between characters, and marked as told. */
+/** Cuts a text between characters to the 255 UTF-8 bytes of a short string, and appends `mark` if it cuts. */
 export function cutShortString(text: string, mark = ''): string {
   const bytes = Buffer.from(text, 'utf8');
   if (bytes.length <= SHORT_STRING_BYTES) return text;
@@ -47,7 +47,7 @@ export class AmqpError extends Error {
     this.methodId = method & 0xffff;
   }
 
-  /** What the close says that tells of it. */
+  /** The fields of the close method for this error. */
   get fields(): Record<string, unknown> {
     const { code, text, classId, methodId } = this;
     return { replyCode: code, replyText: text, classId, methodId };
@@ -62,7 +62,7 @@ export function channelError(code: number, what: string, method: number): AmqpEr
   return new AmqpError('channel', code, `${NAMES[code]} - ${what}`, method);
 }
 
-/** The socket just closes: what RabbitMQ does where no frame would be understood. */
+/** Closes the socket after `delayMs` without a frame, as RabbitMQ does where no frame is understood. */
 export class SilentClose extends Error {
   readonly delayMs: number;
 
@@ -72,7 +72,7 @@ export class SilentClose extends Error {
   }
 }
 
-/** Arguments that end before they should are the client's fault; anything else that is unexpected is ours. */
+/** A RangeError means truncated arguments, which is the client's error; any other is a bug of the bridge. */
 export function toAmqpError(error: unknown): AmqpError {
   if (error instanceof AmqpError) return error;
   return error instanceof RangeError

@@ -1,7 +1,8 @@
 /**
- * AMQP 0-9-1 methods and tables, encoded and decoded by amqplib's own codec. Its package hides these files, so they
- * are loaded by path; the version is pinned and a round trip over every method stands in the tests. Nothing else
- * touches amqplib. A table key `__proto__` sets the decoded object's prototype: read tables with `Object.hasOwn`.
+ * AMQP 0-9-1 methods and tables, encoded and decoded by amqplib's own codec. The package does not export
+ * these files, so they are loaded by path; the version is pinned, and a test round-trips every method. No
+ * other file uses amqplib. A table key `__proto__` sets the decoded object's prototype: read tables with
+ * `Object.hasOwn`.
  */
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -17,7 +18,7 @@ interface Argument {
   type: ArgumentType;
 }
 
-/** Arguments of a basic.ack: the tag and a byte of bits. */
+/** Length of the arguments of basic.ack: the tag and a byte of bits. */
 const ACK_BYTES = 9;
 
 interface Definitions {
@@ -33,7 +34,7 @@ const require = createRequire(import.meta.url);
 const library = dirname(require.resolve('amqplib'));
 const definitions = require(join(library, 'lib', 'defs.js')) as Definitions;
 
-/** The numeric id (class in the high half, method in the low) of every method that either side names. */
+/** The numeric id (class in the high half, method in the low half) of every method in use. */
 export const METHOD = {
   connectionStart: 655370,
   connectionStartOk: 655371,
@@ -95,19 +96,19 @@ export const METHOD = {
   txRollback: 5898270,
 } as const;
 
-/** The class id of basic, in content headers; amqplib keeps its properties under it. */
+/** The class id of basic in content headers; amqplib defines the basic properties under this id. */
 export const BASIC_CLASS = 60;
 const PROPERTIES = definitions.info(BASIC_CLASS).args;
 
-/** Throws an AmqpError on arguments that do not decode, or hold tables within tables beyond reason. */
+/** Throws an AmqpError if the arguments do not decode or nest tables too deeply. */
 export function decodeMethod(id: number, args: Buffer): Fields {
   if (id === METHOD.basicAck && args.length === ACK_BYTES) return readAck(args);
-  // What is answered names queues and tags again: as text that is none they may not fit any more.
+  // Replies repeat names of queues and tags: encoded again, a name that is not UTF-8 could become too long.
   check(definitions.info(id).args, args, { from: 0, isMethod: true }, id);
   return definitions.decode(id, args);
 }
 
-/** By hand: one comes for each delivery. */
+/** Decoded by hand, because one arrives for each delivery. */
 function readAck(args: Buffer): Fields {
   const deliveryTag = args.readUInt32BE(0) * 2 ** 32 + args.readUInt32BE(4);
   return { deliveryTag, multiple: (args.readUInt8(8) & 1) !== 0 };
@@ -126,12 +127,12 @@ function check(
   if (fault === 'short' || fault === 'long') throw undecodable(bytes, method);
 }
 
-/** Arguments that are no method's, with themselves in the text. */
+/** The error for arguments that do not decode; the text contains their bytes. */
 export function undecodable(bytes: Buffer, method: number): Error {
   return connectionError(501, `cannot decode ${listOctets(bytes)}`, method);
 }
 
-/** The method of a frame's payload; one that nobody knows closes without a word. */
+/** Decodes the method in a frame's payload; an unknown method closes the socket without a frame. */
 export function readMethod(payload: Buffer): { method: number; fields: Fields } {
   const method = payload.readUInt32BE(0);
   if (!isKnownMethod(method)) throw new SilentClose(`unknown method ${method}`);
@@ -142,25 +143,25 @@ export function encodeMethod(id: number, channel: number, fields: Fields): Buffe
   return definitions.encodeMethod(id, channel, fields);
 }
 
-/** A whole content-header frame. */
+/** Encodes a complete content header frame. */
 export function encodeProperties(channel: number, bodySize: number, fields: Fields): Buffer {
   return definitions.encodeProperties(BASIC_CLASS, channel, bodySize, fields);
 }
 
-/** Flags and property list of a content header: its payload from offset 12. Throws like `decodeMethod`. */
+/** Decodes flags and properties of a content header (payload from offset 12). Throws like `decodeMethod`. */
 export function decodeProperties(flagsAndFields: Buffer): Fields {
   if (flagsAndFields.length < 2) throw connectionError(501, 'cannot decode', METHOD.basicPublish);
   const flags = flagsAndFields.readUInt16BE(0);
-  // From the highest bit down: one for each property that is there.
+  // One bit per property, from the highest bit down; set if the property is present.
   const args = PROPERTIES.filter((_property, index) => (flags & (0x8000 >>> index)) !== 0);
   check(args, flagsAndFields, { from: 2, isMethod: false }, METHOD.basicPublish);
   return definitions.decode(BASIC_CLASS, flagsAndFields);
 }
 
-/** Whether a method id exists at all: an unknown one closes the socket without a word, as RabbitMQ does. */
+/** Whether a method id exists. An unknown one closes the socket without a frame, as in RabbitMQ. */
 export function isKnownMethod(id: number): boolean {
   try {
-    // Below is the content class of properties, which is no method.
+    // Smaller ids are content classes (of properties), not methods.
     return id > 0xffff && definitions.info(id) !== undefined;
   } catch {
     return false;

@@ -1,6 +1,7 @@
 /**
- * A delivery as bytes: method, header and body frames in one buffer, the body split by the tuned frame size. By hand,
- * each size first: with the codec's fields and buffers one cost twice as much. A publisher's own properties go as they came.
+ * Encodes a delivery: method, header and body frames in one buffer, the body split by the negotiated frame
+ * size. Done by hand, with all sizes computed first, because the codec takes twice as long. A publisher's
+ * properties are not changed.
  */
 import type { Delivery, MessageProperties } from '../../../protocol/link/vhost.ts';
 import { cutShortString } from './amqp-error.ts';
@@ -9,11 +10,11 @@ import { FRAME, FRAME_OVERHEAD } from './frame-reader.ts';
 import { type HeaderEntry, long, longstr, longstrs, tableInArray, timestamp, withHeaders } from './table.ts';
 
 const PERSISTENT = 2;
-/** Flags alone, and none of them. */
+/** Property flags with none set. */
 const NO_PROPERTIES = Buffer.alloc(2);
-/** Of a content header: class, weight and body size. */
+/** Bytes of a content header before its properties: class, weight and body size. */
 const HEADER_BYTES = 12;
-/** Of a header frame around its flags and fields. */
+/** Bytes of a header frame around its flags and fields. */
 const HEADER_FRAME_BYTES = FRAME_OVERHEAD + HEADER_BYTES;
 const BEFORE_PAYLOAD = 7;
 const FLAG = {
@@ -30,7 +31,7 @@ export function encodeDelivery(
   delivery: Delivery,
   frameMax: number,
 ): Buffer {
-  // What is not text says its size only when it is read.
+  // The size of a base64 body is known only after decoding.
   const body = delivery.encoding === 'utf8' ? delivery.body : Buffer.from(delivery.body, 'base64');
   const bodyBytes = Buffer.byteLength(body);
   const properties = encodeFlagsAndFields(delivery.properties);
@@ -134,7 +135,7 @@ function encodeFlagsAndFields(properties: MessageProperties): Buffer {
   return added.length > 0 ? withHeaders(fields, added) : fields;
 }
 
-/** A publisher's own properties, byte for byte; what does not decode is left out, and the body arrives. */
+/** Returns a publisher's properties as received; undefined if they do not decode: only the body is sent. */
 function readable(raw: string): Buffer | undefined {
   const bytes = Buffer.from(raw, 'base64');
   try {
@@ -168,7 +169,7 @@ function addedHeaders({ headers, death }: MessageProperties): HeaderEntry[] {
   ];
 }
 
-/** Those of our own events; a text that no short string holds is left out. */
+/** Encodes the properties of our own events; a text too long for a short string is omitted. */
 function encodePlain(properties: MessageProperties): Buffer {
   const { timestampMs } = properties;
   const contentType = fitting(properties.contentType);

@@ -1,10 +1,11 @@
 /**
- * Whether encoded arguments lie within their bytes, before a decoder reads them: it takes a string or table that
- * announces more than there is for a shorter one. Tables within tables are followed to a depth, and no further.
+ * Checks that encoded arguments lie within their bytes, before the decoder reads them: the decoder would
+ * silently shorten a string or table that announces more bytes than it has. Nested tables are checked down to
+ * a maximum depth.
  */
 import { isUtf8 } from 'node:buffer';
 
-/** A type of AMQP's arguments and properties. */
+/** The types of AMQP arguments and properties. */
 export type ArgumentType =
   | 'bit'
   | 'octet'
@@ -25,7 +26,7 @@ const FIXED: Readonly<Partial<Record<ArgumentType, number>>> = {
   longlong: 8,
   timestamp: 8,
 };
-/** Bytes of a table's values by their tag; a string, a table and an array begin with their length. */
+/** Bytes of table values, by tag. Strings, tables and arrays are not listed: they begin with their length. */
 export const TABLE_VALUE_BYTES: Readonly<Record<string, number>> = {
   V: 0,
   t: 1,
@@ -43,8 +44,9 @@ export const TABLE_VALUE_BYTES: Readonly<Record<string, number>> = {
 };
 
 /**
- * What is wrong with them: too few bytes or a value of no known type, tables too deep. A method's end where its bytes
- * end, and its short strings are UTF-8; properties are kinder.
+ * Returns what is wrong with encoded arguments: `short` for too few bytes or a value of unknown type, `deep`
+ * for tables nested too deeply; only for methods also `long` for bytes left over and `text` for a short
+ * string that is not UTF-8.
  */
 export function faultOf(
   types: readonly ArgumentType[],
@@ -54,7 +56,7 @@ export function faultOf(
   let at = from;
   let bits = 0;
   for (const type of types) {
-    // Bits in a row share an octet.
+    // Consecutive bits share an octet.
     bits = type === 'bit' ? bits + 1 : 0;
     if (type === 'bit') {
       at += bits % 8 === 1 ? 1 : 0;
@@ -78,14 +80,14 @@ export function faultOf(
   return isMethod && at < bytes.length ? 'long' : undefined;
 }
 
-/** Where something ends that begins with its length in four bytes. */
+/** The end of a value that begins with its length in four bytes; undefined if it is beyond `limit`. */
 function endOfLong(bytes: Buffer, at: number, limit: number): number | undefined {
   if (at + 4 > limit) return undefined;
   const end = at + 4 + bytes.readUInt32BE(at);
   return end > limit ? undefined : end;
 }
 
-/** Of a table's entries or an array's values: the last must end where they end. */
+/** Checks the entries of a table or the values of an array; the last must end exactly at `end`. */
 function faultOfItems(
   bytes: Buffer,
   from: number,

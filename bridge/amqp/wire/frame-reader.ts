@@ -1,18 +1,19 @@
 /**
- * Frames out of a byte stream, whole, split or many to a chunk. A frame's size is judged at its header, before a
- * byte of it is kept. Payloads are slices of what was read: copy what stays.
+ * Reads frames from a byte stream: a chunk may hold a part of a frame, one frame or many. The size of a frame
+ * is checked at its header, before its payload is stored. Payloads are slices of the chunk: copy what has to
+ * last.
  */
 import { frameError } from './octets.ts';
 
 export const FRAME = { method: 1, header: 2, body: 3, heartbeat: 8, end: 0xce } as const;
 const HEADER_BYTES = 7;
-/** A method's id. */
+/** Bytes of a method's id. */
 const METHOD_BYTES = 4;
-/** A content header without its properties: class, weight, body size. */
+/** Bytes of a content header without its properties: class, weight, body size. */
 const CONTENT_HEADER_BYTES = 12;
-/** Chunks that are kept apart while their frame is not whole. */
+/** Chunks of an incomplete frame that are stored separately; this many are copied into one buffer. */
 const MAX_PARTS = 64;
-/** A frame around its payload. */
+/** Bytes of a frame around its payload. */
 export const FRAME_OVERHEAD = 8;
 
 export interface Frame {
@@ -22,11 +23,11 @@ export interface Frame {
 }
 
 export class FrameReader {
-  /** The largest payload taken now: small until tuned. */
+  /** The largest payload that is accepted; small until the connection is tuned. */
   maxPayload: number;
   #rest: Buffer = Buffer.alloc(0);
   #parts: Buffer[] = [];
-  /** Of the size of the frame that is awaited, once it comes in many chunks. */
+  /** Buffer for an incomplete frame that arrives in many chunks, allocated with the size of the frame. */
   #gathered: Buffer | undefined;
   #held = 0;
   #needed = HEADER_BYTES;
@@ -35,7 +36,7 @@ export class FrameReader {
     this.maxPayload = maxPayload;
   }
 
-  /** The frames that a chunk completes. Throws an AmqpError at the first that is wrong. */
+  /** Yields the frames that a chunk completes. Throws an AmqpError at the first invalid frame. */
   *push(chunk: Buffer): Generator<Frame> {
     if (this.#held + chunk.length < this.#needed) {
       this.#keep(chunk);
@@ -60,7 +61,7 @@ export class FrameReader {
     }
   }
 
-  /** What is of a frame that is not whole. One that comes byte by byte costs no buffer for each. */
+  /** Stores a part of an incomplete frame. A frame that arrives byte by byte costs no buffer per byte. */
   #keep(chunk: Buffer): void {
     if (this.#gathered) chunk.copy(this.#gathered, this.#held);
     else this.#parts.push(chunk);
@@ -100,7 +101,7 @@ export class FrameReader {
   }
 }
 
-/** Whether a payload can be of a frame of that type. */
+/** Whether the payload is possible for a frame of this type. */
 function isFrame(type: number, payload: Buffer): boolean {
   switch (type) {
     case FRAME.method:

@@ -1,13 +1,13 @@
 /** Bytes in error texts, written as RabbitMQ writes them. */
 import { type AmqpError, connectionError } from './amqp-error.ts';
 
-/** What of a frame is told. */
+/** The parts of a frame that error texts show. */
 interface Told {
   type: number;
   payload: Buffer;
 }
 
-/** A text holds no more of them. */
+/** A reply text has no room for more octets. */
 const MAX_LISTED = 128;
 const SNIPPET_BYTES = 16;
 
@@ -16,7 +16,7 @@ export function listOctets(bytes: Buffer): string {
   return `<<${[...bytes.subarray(0, MAX_LISTED)].join(',')}>>`;
 }
 
-/** Its type and how it begins; what is all text is shown as text. */
+/** The type and the first octets of a frame; printable octets are shown as text. */
 function snippet({ type, payload }: Told): string {
   const start = payload.subarray(0, SNIPPET_BYTES);
   const text = start.toString('latin1');
@@ -25,12 +25,12 @@ function snippet({ type, payload }: Told): string {
   return `type ${type}, ${which} octets = ${shown}`;
 }
 
-/** A frame that is none. */
+/** The error for an invalid frame. */
 export function frameError(frame: Told, what: string): AmqpError {
   return connectionError(501, `${snippet(frame)}: ${what}`);
 }
 
-/** A frame that has no place where it came. */
+/** The error for a frame that is not allowed in this state. */
 export function unexpectedFrame(frame: Told): AmqpError {
   return connectionError(505, snippet(frame));
 }

@@ -1,10 +1,11 @@
 /**
- * A socket's output: what one turn produces goes out in one write, one write is under way at a time, and each part
- * tells when the socket took it. So what waits is known, and whether anything drains at all.
+ * The output of a socket: the parts of one event-loop turn go out in one write, only one write runs at a
+ * time, and a callback per part reports when the socket has taken it. So the bridge knows how much waits and
+ * whether it drains.
  */
 import type { Duplex } from 'node:stream';
 
-/** Parts go out together up to this: progress shows even when much waits. */
+/** Parts are written together up to this size, so that progress is visible even when much waits. */
 const WRITE_BYTES = 64 * 1024;
 
 interface Part {
@@ -20,21 +21,21 @@ export class Output {
   #isEnding = false;
   #scheduled = false;
   #progressMs = Date.now();
-  /** Called before each flush: the place to add what is coalesced. */
+  /** Called before each flush, to add coalesced frames. */
   beforeFlush: () => void = () => {};
-  /** The socket has taken something. */
+  /** Called when the socket has taken bytes. */
   onDrained: () => void = () => {};
 
   constructor(stream: Duplex) {
     this.#stream = stream;
   }
 
-  /** What the socket has not taken yet. */
+  /** Bytes that the socket has not taken yet. */
   get waitingBytes(): number {
     return this.#waitingBytes;
   }
 
-  /** For how long something waits and nothing was taken; 0 while nothing waits. */
+  /** Milliseconds since the socket last took bytes while some wait; 0 if none wait. */
   stuckMs(now: number): number {
     return this.#waitingBytes === 0 ? 0 : now - this.#progressMs;
   }
@@ -48,7 +49,7 @@ export class Output {
     this.schedule();
   }
 
-  /** Makes sure that a flush comes at the end of this turn. */
+  /** Schedules a flush at the end of this turn, once. */
   schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
@@ -86,7 +87,7 @@ export class Output {
     });
   }
 
-  /** Mostly all there is. */
+  /** Removes and returns the parts for the next write: all, or `WRITE_BYTES` and up to one part more. */
   #takeParts(): Part[] {
     if (this.#waitingBytes <= WRITE_BYTES) {
       const all = this.#parts;

@@ -1,11 +1,11 @@
 /**
- * Field tables as bytes: read with the type that each value has, and added to without reading what is there, so that
- * a publisher's own headers keep theirs. What ends before it should throws a RangeError.
+ * Field tables as bytes: reads values with their types, and adds entries without decoding the existing ones,
+ * so that a publisher's own headers keep their types. Truncated bytes throw a RangeError.
  */
 import { MAX_ARGUMENTS, type TypedArgument } from '../../../protocol/link/vhost.ts';
 import { TABLE_VALUE_BYTES } from './extent.ts';
 
-/** RabbitMQ's words for the types, by their tags. */
+/** RabbitMQ's names for the types, by tag. */
 const TYPES: Readonly<Record<string, string>> = {
   t: 'bool',
   b: 'byte',
@@ -26,7 +26,7 @@ const TYPES: Readonly<Record<string, string>> = {
   V: 'void',
 };
 
-/** Of the types that have no size of their own. */
+/** Bytes of the length with which values without a fixed size begin. */
 const LENGTH_BYTES = 4;
 const MAX_VALUE_CHARS = 1_024;
 
@@ -34,14 +34,14 @@ export interface HeaderEntry {
   name: string;
   tag: string;
   value: Buffer;
-  /** Of the whole entry. */
+  /** The whole encoded entry. */
   bytes: Buffer;
 }
 
 /** The entries of a table that begins at `offset` with its length. */
 function* entriesOf(bytes: Buffer, offset: number): Generator<HeaderEntry> {
   const end = offset + LENGTH_BYTES + bytes.readUInt32BE(offset);
-  if (end > bytes.length) throw new RangeError('a field table ends behind its frame');
+  if (end > bytes.length) throw new RangeError('a field table extends beyond its frame');
   let at = offset + LENGTH_BYTES;
   while (at < end) {
     const start = at;
@@ -51,19 +51,19 @@ function* entriesOf(bytes: Buffer, offset: number): Generator<HeaderEntry> {
     const valueStart = nameEnd + 1;
     const size = TABLE_VALUE_BYTES[tag] ?? LENGTH_BYTES + bytes.readUInt32BE(valueStart);
     at = valueStart + size;
-    if (at > end) throw new RangeError('a field ends behind its table');
+    if (at > end) throw new RangeError('a field extends beyond its table');
     yield { name, tag, value: bytes.subarray(valueStart, at), bytes: bytes.subarray(start, at) };
   }
 }
 
-/** Where a method's bits stand, behind its reserved short and so many short strings. */
+/** Returns the offset of a method's bits: after its reserved short and `count` short strings. */
 export function behindStrings(args: Buffer, count: number): number {
   let at = 2;
   for (let string = 0; string < count; string++) at += 1 + args.readUInt8(at);
   return at;
 }
 
-/** The arguments in a table at `offset`, the first of them: a declaration has few. */
+/** Reads the first `MAX_ARGUMENTS` arguments of the table at `offset`: a declaration has only a few. */
 export function readArguments(bytes: Buffer, offset: number): TypedArgument[] {
   const typed: TypedArgument[] = [];
   for (const { name, tag, value } of entriesOf(bytes, offset)) {
@@ -102,7 +102,7 @@ function scalar(tag: string, value: Buffer): TypedArgument['value'] {
   }
 }
 
-/** What is no number has no place in JSON. */
+/** Returns null for NaN and infinity, which JSON does not have. */
 function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null;
 }
@@ -112,8 +112,8 @@ const CONTENT_ENCODING = 0x4000;
 const HEADERS = 0x2000;
 
 /**
- * Flags and fields of a content header with these entries in its headers table, in the place of any of the same names;
- * all else stays as it is, byte for byte.
+ * Returns flags and fields of a content header with `added` in the headers table, in place of existing
+ * entries with the same names. Everything else is copied byte for byte.
  */
 export function withHeaders(properties: Buffer, added: readonly HeaderEntry[]): Buffer {
   const flags = properties.readUInt16BE(0);
@@ -146,7 +146,7 @@ export function long(name: string, value: number): HeaderEntry {
   return entry(name, 'l', bytes);
 }
 
-/** A moment in whole seconds, from milliseconds. */
+/** A timestamp in whole seconds; `ms` is epoch milliseconds. */
 export function timestamp(name: string, ms: number): HeaderEntry {
   const bytes = Buffer.alloc(8);
   bytes.writeBigUInt64BE(BigInt(Math.floor(ms / 1_000)));

@@ -1,61 +1,55 @@
-/** The stock client, over a real socket, against the engine and an edge of the test. */
-
-import type { AddressInfo } from 'node:net';
-import { createServer, type Server } from 'node:net';
+/** The stock client, over a real socket, with the engine and a test's edge. */
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { type ChannelModel, type ConfirmChannel, type ConsumeMessage, connect, type Options } from 'amqplib';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { AmqpConnection } from '../../../bridge/amqp/connection.ts';
-import { deliveryOf, dialEdge, SeenEvents } from '../../support/bridge-amqp.ts';
-import { envelope, TestEdge, VHOST, type VhostEdgeLink } from '../../support/bridge-edge.ts';
+import {
+  accept,
+  amqpTest,
+  deliver,
+  deliveryOf,
+  dialEdge,
+  reject,
+  SeenEvents,
+} from '../../support/bridge-amqp.ts';
+import { envelope, VHOST, type VhostEdgeLink } from '../../support/bridge-edge.ts';
 import { Signal } from '../../support/bridge-signal.ts';
 
 const QUEUE = 'vcp.acme.event.status';
 const KEY = 'acme.command.mode';
 
-let edge: TestEdge;
-let server: Server;
-const open = new Set<ChannelModel>();
+/** `model` and `channel` are amqplib's, `vhost` is their link. */
+const it = amqpTest
+  .extend('connectClient', async ({ edge, serve }, { onCleanup }) => {
+    const models: ChannelModel[] = [];
+    onCleanup(async () => {
+      for (const model of models) await model.close().catch(() => {});
+    });
+    const port = await serve(
+      createServer({ noDelay: true }, (socket) => {
+        new AmqpConnection(socket, dialEdge(edge), new SeenEvents());
+      }),
+    );
+    const login = {
+      protocol: 'amqp',
+      hostname: '127.0.0.1',
+      port,
+      username: 'acme',
+      password: 'key',
+      vhost: VHOST,
+    };
+    return async (options: Options.Connect = {}) => {
+      const model = await connect({ ...login, ...options });
+      models.push(model);
+      return model;
+    };
+  })
+  .extend('model', ({ connectClient }) => connectClient())
+  .extend('vhost', ({ model: _model, edge }) => edge.vhostLink())
+  .extend('channel', ({ model }) => model.createConfirmChannel());
 
-beforeAll(async () => {
-  edge = await TestEdge.start();
-  server = createServer((socket) => {
-    socket.setNoDelay(true);
-    new AmqpConnection(socket, dialEdge(edge), new SeenEvents());
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-});
-beforeEach(() => {
-  edge.reset();
-});
-afterEach(async () => {
-  for (const model of open) await model.close().catch(() => {});
-  open.clear();
-});
-afterAll(async () => {
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-  await edge.stop();
-});
-
-function connectClient(options: Options.Connect = {}): Promise<ChannelModel> {
-  const { port } = server.address() as AddressInfo;
-  return connect({
-    protocol: 'amqp',
-    hostname: '127.0.0.1',
-    port,
-    username: 'acme',
-    password: 'key',
-    vhost: VHOST,
-    ...options,
-  });
-}
-
-async function openClient(): Promise<{ model: ChannelModel; channel: ConfirmChannel; link: VhostEdgeLink }> {
-  const [model, link] = await Promise.all([connectClient(), edge.vhostLink()]);
-  open.add(model);
-  return { model, link, channel: await model.createConfirmChannel() };
-}
-
-/** A consumer's messages, each when it comes. */
+/** A consumer's messages. */
 class Inbox {
   readonly #messages: (ConsumeMessage | null)[] = [];
   readonly #signal = new Signal();
@@ -73,20 +67,14 @@ class Inbox {
 async function consume(channel: ConfirmChannel, link: VhostEdgeLink): Promise<{ inbox: Inbox; tag: string }> {
   const inbox = new Inbox();
   const consuming = channel.consume(QUEUE, inbox.take);
-  link.send({ kind: 'ok', seq: (await link.take('consume')).seq });
+  await accept(link, 'consume');
   return { inbox, tag: (await consuming).consumerTag };
 }
 
-/** The first error of a channel or connection. */
-function errorOf(emitter: {
-  once(event: 'error', listener: (error: Error) => void): unknown;
-}): Promise<Error> {
-  return new Promise((resolve) => emitter.once('error', resolve));
-}
-
 describe('amqplib', () => {
-  it('connects, and is refused with a wrong key or a wrong vhost [C-6.3]', async () => {
-    const { model } = await openClient();
+  it('amqplib with a wrong key or vhost is rejected [C-6.3]', async ({ edge, connectClient }) => {
+    const model = await connectClient();
+    await edge.vhostLink();
     expect(model.connection.serverProperties).toMatchObject({ product: 'Sitewire' });
     await expect(connectClient({ vhost: 'partner-k2' })).rejects.toThrow(/ConnectionClose/);
     await (await edge.vhostLink()).untilClosed();
@@ -96,8 +84,7 @@ describe('amqplib', () => {
     await expect(connectClient()).rejects.toThrow(/320 \(CONNECTION-FORCED\)/);
   });
 
-  it('publishes and waits for its confirms [C-6.4]', async () => {
-    const { channel, link } = await openClient();
+  it('amqplib publishes and gets its confirms [C-6.4]', async ({ channel, vhost: link }) => {
     const outcomes = new Map<string, string>();
     for (const body of ['a', 'b', 'c']) {
       channel.publish('vcp', KEY, Buffer.from(body), { correlationId: body, headers: { n: 1 } }, (error) =>
@@ -114,48 +101,34 @@ describe('amqplib', () => {
     expect(frames.map(({ body }) => body)).toEqual(['a', 'b', 'c']);
   });
 
-  it('publishes a thousand messages, and each is confirmed', async () => {
-    const { channel, link } = await openClient();
+  it('amqplib gets a confirm for each of a thousand publishes', async ({ channel, vhost: link }) => {
     for (let index = 0; index < 1_000; index++) channel.publish('vcp', KEY, Buffer.from(`${index}`));
     const confirmed = channel.waitForConfirms();
     for (let index = 0; index < 1_000; index++) {
-      const { seq, body } = await link.take('publish');
-      expect(body).toBe(`${index}`);
-      link.send({ kind: 'stored', seqs: [seq] });
+      expect((await link.store()).body).toBe(`${index}`);
     }
     await confirmed;
   });
 
-  it('publishes 256 KiB in several frames, and consumes as much', async () => {
-    const { channel, link } = await openClient();
+  it('amqplib publishes and consumes 256 KiB in several frames', async ({ channel, vhost: link }) => {
     const body = Buffer.alloc(262_144, 'č');
     channel.publish('vcp', KEY, body);
-    const { seq, body: received } = await link.take('publish');
+    const { body: received } = await link.store();
     expect(received).toBe(body.toString());
-    link.send({ kind: 'stored', seqs: [seq] });
     const { inbox, tag } = await consume(channel, link);
-    link.send({ kind: 'deliver', channel: 1, tag, delivery: deliveryOf(1, { body: received }) });
+    link.send(deliver(1, { body: received }, tag));
     expect((await inbox.next())?.content.equals(body)).toBe(true);
   });
 
-  it('consumes, acknowledges, gives back and throws away [C-6.4]', async () => {
-    const { channel, link } = await openClient();
+  it('amqplib consumes, acknowledges, requeues and rejects [C-6.4]', async ({ channel, vhost: link }) => {
     const { inbox, tag } = await consume(channel, link);
     const properties = { contentType: 'application/json', correlationId: 'c', timestampMs: 7_000 };
     for (const lease of [1, 2, 3, 4])
-      link.send({
-        kind: 'deliver',
-        channel: 1,
-        tag,
-        delivery: deliveryOf(lease, { properties, redelivered: lease === 2 }),
-      });
+      link.send(deliver(lease, { properties, redelivered: lease === 2 }, tag));
     const messages = [await inbox.next(), await inbox.next(), await inbox.next(), await inbox.next()];
     expect(messages.map((message) => message?.fields.redelivered)).toEqual([false, true, false, false]);
-    expect(messages[0]?.properties).toMatchObject({
-      contentType: 'application/json',
-      correlationId: 'c',
-      timestamp: 7,
-    });
+    const { timestampMs: _timestampMs, ...kept } = properties;
+    expect(messages[0]?.properties).toMatchObject({ ...kept, timestamp: 7 });
     const [first, second, third, fourth] = messages as ConsumeMessage[];
     if (first && second && third && fourth) {
       channel.ack(second, true);
@@ -169,8 +142,7 @@ describe('amqplib', () => {
     ]);
   });
 
-  it('gets one message, and false from an empty queue', async () => {
-    const { channel, link } = await openClient();
+  it('amqplib gets one message, and false from an empty queue', async ({ channel, vhost: link }) => {
     for (const delivery of [deliveryOf(9), null]) {
       const getting = channel.get(QUEUE);
       const { seq } = await link.take('get');
@@ -182,19 +154,17 @@ describe('amqplib', () => {
     expect((await link.take('settle')).leases).toEqual([9]);
   });
 
-  it('cancels its consumer, and consumes again', async () => {
-    const { channel, link } = await openClient();
+  it('amqplib cancels its consumer and consumes again', async ({ channel, vhost: link }) => {
     const { tag } = await consume(channel, link);
     const cancelling = channel.cancel(tag);
-    link.send({ kind: 'ok', seq: (await link.take('cancel')).seq });
+    await accept(link, 'cancel');
     expect((await cancelling).consumerTag).toBe(tag);
     expect((await consume(channel, link)).tag).not.toBe(tag);
   });
 
-  it('declares passively, and limits what it holds', async () => {
-    const { channel, link } = await openClient();
+  it('amqplib declares passively and sets a prefetch limit', async ({ channel, vhost: link }) => {
     const checking = channel.checkQueue(QUEUE);
-    link.send({ kind: 'ok', seq: (await link.take('declare')).seq, messageCount: 3, consumerCount: 0 });
+    await accept(link, 'declare', { messageCount: 3, consumerCount: 0 });
     expect(await checking).toEqual({ queue: QUEUE, messageCount: 3, consumerCount: 0 });
     await channel.checkExchange('vcp');
     await channel.prefetch(5);
@@ -205,34 +175,28 @@ describe('amqplib', () => {
     await consuming;
   });
 
-  it('sees its channel close where it may not publish, and opens another', async () => {
-    const { model, channel, link } = await openClient();
-    const failed = errorOf(channel);
+  it('a forbidden publish closes only the channel', async ({ model, channel, vhost: link }) => {
+    const failed = once(channel, 'error');
     channel.publish('vcp', 'acme2.command.mode', Buffer.from('x'));
     const text = "ACCESS_REFUSED - access to topic 'acme2.command.mode' in exchange 'vcp' refused";
-    const { seq } = await link.take('publish');
-    link.send({ kind: 'refused', seq, severity: 'channel', code: 403, text });
-    expect((await failed).message).toContain(text);
+    await reject(link, 'publish', 403, text);
+    expect(String(await failed)).toContain(text);
     const next = await model.createConfirmChannel();
     next.publish('vcp', KEY, Buffer.from('fine'));
     expect((await link.take('publish')).body).toBe('fine');
   });
 
-  it('closes its channel, then its connection, and the link closes', async () => {
-    const { model, channel, link } = await openClient();
+  it('the link closes with amqplib’s connection', async ({ model, channel, vhost: link }) => {
     await channel.close();
     expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
     await model.close();
-    open.delete(model);
     await link.untilClosed();
   });
 
-  it('hears 320 when the link is lost [C-6.3]', async () => {
-    const { model, link } = await openClient();
-    // The client takes 320 for an operator's decision: it closes, and is no error.
+  it('amqplib receives 320 when the link is lost [C-6.3]', async ({ model, vhost: link }) => {
+    // amqplib treats 320 as an operator's decision: it closes without an error event.
     const closed = new Promise<Error | undefined>((resolve) => model.once('close', resolve));
     link.close(1012);
     expect((await closed)?.message).toMatch(/320 \(CONNECTION-FORCED\)/);
-    open.delete(model);
   });
 });

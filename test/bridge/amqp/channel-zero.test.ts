@@ -1,71 +1,61 @@
-/** What a running connection says and is told on channel 0: its secret, and that its publishes wait. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+/** Channel 0 of a running connection: update-secret, and blocked while publishes are held. */
+import { describe, expect } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { type OpenAmqpClient, openAmqp, throughLink } from '../../support/bridge-amqp.ts';
+import { amqpTest as it, type OpenAmqpClient, takeSeqs, throughLink } from '../../support/bridge-amqp.ts';
 import { publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { TestEdge } from '../../support/bridge-edge.ts';
 import { turns } from '../../support/bridge-signal.ts';
 
-let edge: TestEdge;
-
-beforeAll(async () => {
-  edge = await TestEdge.start();
-});
-afterAll(() => edge.stop());
-
 describe('update-secret', () => {
-  it('with the key that logged in is answered ok', async () => {
-    const client = await openAmqp(edge, { password: 'the key' });
+  it('update-secret with the key of the login gets update-secret-ok', async ({ amqp }) => {
+    const client = await amqp.open({ password: 'the key' });
     client.peer.send(METHOD.connectionUpdateSecret, { newSecret: Buffer.from('the key'), reason: 'renewed' });
     await client.peer.takeMethod(METHOD.connectionUpdateSecretOk);
     await throughLink(client);
-    client.peer.stream.destroy();
   });
 
-  it.each([['another key'], ['the ke'], ['']])('with %j closes the connection: 530', async (secret) => {
-    const { peer } = await openAmqp(edge, { password: 'the key' });
-    peer.send(METHOD.connectionUpdateSecret, { newSecret: Buffer.from(secret), reason: 'renewed' });
-    expect(await peer.takeConnectionClose()).toBe(
-      '530 NOT_ALLOWED - New secret was refused by one of the backends [10/70]',
-    );
-  });
+  it.for(['another key', 'the ke', ''])(
+    'update-secret with %j closes the connection with 530',
+    async (secret, { amqp }) => {
+      const { peer } = await amqp.open({ password: 'the key' });
+      peer.send(METHOD.connectionUpdateSecret, { newSecret: Buffer.from(secret), reason: 'renewed' });
+      expect(await peer.takeConnectionClose()).toBe(
+        '530 NOT_ALLOWED - New secret was refused by one of the backends [10/70]',
+      );
+    },
+  );
 });
 
 describe('a client whose publishes are over its rate', () => {
-  /** Publishes more than may wait, to an object that takes none of them until `takes`. */
-  function flood({ peer, link }: OpenAmqpClient): { takes: boolean } {
-    const object = { takes: false };
+  /** Publishes more than may be held. The object holds them all until `stores` is set. */
+  function flood({ peer, link }: OpenAmqpClient): { stores: boolean } {
+    const object = { stores: false };
     const answer = async () => {
       for (;;) {
-        const { seq } = await link.take('publish');
-        const seqs = [seq];
-        link.send(object.takes ? { kind: 'stored', seqs } : { kind: 'wait', seqs, ms: 250, count: 100 });
+        const seqs = await takeSeqs(link, 1);
+        link.send(object.stores ? { kind: 'stored', seqs } : { kind: 'wait', seqs, ms: 250, count: 100 });
       }
     };
-    // Ends with the link.
+    // The loop ends with the link.
     answer().catch(() => {});
     peer.write(...Array<Buffer>(2 * LIMIT.heldPublishes).fill(publishFrames('x')));
     return object;
   }
 
-  it('is told blocked when no more is read of it, and unblocked when it is read again, if it knows what that is', async () => {
-    const client = await openAmqp(edge, { capabilities: { 'connection.blocked': true } });
+  it('a client with the capability gets blocked while it is not read, then unblocked', async ({ amqp }) => {
+    const client = await amqp.open({ capabilities: { 'connection.blocked': true } });
     const object = flood(client);
     expect(await client.peer.takeMethod(METHOD.connectionBlocked)).toMatchObject({ reason: 'publish rate' });
     expect(client.stream.isPaused()).toBe(true);
-    object.takes = true;
+    object.stores = true;
     await client.peer.takeMethod(METHOD.connectionUnblocked);
-    client.peer.stream.destroy();
   });
 
-  it('is told nothing if it does not', async () => {
-    const client = await openAmqp(edge);
+  it('a client without the capability gets neither blocked nor unblocked', async ({ client }) => {
     const known = client.peer.frames.length;
     flood(client);
     while (!client.stream.isPaused()) await turns(1);
     await turns();
     expect(client.peer.frames.length).toBe(known);
-    client.peer.stream.destroy();
   });
 });

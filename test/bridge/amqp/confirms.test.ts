@@ -15,7 +15,7 @@ const ack = (tag: number, multiple = false): Confirmation => ({ kind: 'ack', tag
 const nack = (tag: number): Confirmation => ({ kind: 'nack', tag, multiple: false });
 
 describe('confirms of a channel', () => {
-  it('are none before anything is settled, and none twice [C-6.4]', () => {
+  it('no publish is confirmed before it is settled, and none twice [C-6.4]', () => {
     const confirms = publish(2);
     expect(confirms.take()).toEqual([]);
     confirms.settle(1, 'ack');
@@ -23,13 +23,13 @@ describe('confirms of a channel', () => {
     expect(confirms.take()).toEqual([]);
   });
 
-  it('of all publishes of a turn are one multiple ack', () => {
+  it('all publishes of a turn are confirmed with one multiple ack', () => {
     const confirms = publish(100);
     for (let tag = 1; tag <= 100; tag++) confirms.settle(tag, 'ack');
     expect(confirms.take()).toEqual([ack(100, true)]);
   });
 
-  it('stored out of order are told one by one beyond the first that is open', () => {
+  it('publishes after an open one are confirmed one by one', () => {
     const confirms = publish(5);
     confirms.settle(5, 'ack');
     confirms.settle(3, 'ack');
@@ -41,14 +41,14 @@ describe('confirms of a channel', () => {
     expect(confirms.take()).toEqual([ack(4, true)]);
   });
 
-  it('put a nack before the multiple ack that would cover it', () => {
+  it('a nack comes before the multiple ack that would cover it', () => {
     const confirms = publish(4);
     for (const tag of [4, 3, 1]) confirms.settle(tag, 'ack');
     confirms.settle(2, 'nack');
     expect(confirms.take()).toEqual([nack(2), ack(4, true)]);
   });
 
-  it('tell a nack at once, though an earlier publish is open', () => {
+  it('a nack is sent at once even while an earlier publish is open', () => {
     const confirms = publish(3);
     confirms.settle(2, 'nack');
     confirms.settle(3, 'ack');
@@ -57,7 +57,7 @@ describe('confirms of a channel', () => {
     expect(confirms.take()).toEqual([ack(1)]);
   });
 
-  it('that are all nacks are all nacks', () => {
+  it('only nacks give only nacks', () => {
     const confirms = publish(3);
     for (const tag of [3, 1, 2]) confirms.settle(tag, 'nack');
     expect(confirms.take()).toEqual([nack(1), nack(2), nack(3)]);
@@ -97,8 +97,8 @@ class NaivePublisher {
   }
 }
 
-describe('whatever comes in whatever order', () => {
-  it('a publisher hears each outcome once, when it is there, and no other', () => {
+describe('confirms in any order', () => {
+  it('a publisher receives each outcome exactly once, as soon as it is known', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
         const confirms = new Confirms();
@@ -129,7 +129,7 @@ describe('whatever comes in whatever order', () => {
     );
   });
 
-  it('acks without a gap are never more than one frame', () => {
+  it('acks without a gap are one frame', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: 10 }), (sizes) => {
         const confirms = new Confirms();

@@ -1,30 +1,22 @@
-/** What a publish holds while it is put together: its announced size, in however many frames it comes (rule 9). */
+/** An unfinished publish takes its announced size in memory, in however many frames it arrives (rule 9). */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { ContentAssembly } from '../../../bridge/amqp/content.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { FrameReader } from '../../../bridge/amqp/wire/frame-reader.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { openAmqp } from '../../support/bridge-amqp.ts';
+import { amqpTest as it } from '../../support/bridge-amqp.ts';
 import { frame, headerFrame, methodFrame } from '../../support/bridge-amqp-frames.ts';
-import { TestEdge } from '../../support/bridge-edge.ts';
 import { turns } from '../../support/bridge-signal.ts';
 
 const MIB = 1_024 * 1_024;
 const PUBLISH = { exchange: 'vcp', routingKey: 'acme.command.mode', mandatory: false };
 
-let edge: TestEdge;
-let collectGarbage: () => void;
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
 
-beforeAll(async () => {
-  edge = await TestEdge.start();
-  setFlagsFromString('--expose-gc');
-  collectGarbage = runInNewContext('gc') as () => void;
-});
-afterAll(() => edge.stop());
-
-/** What is held now: objects and the buffers outside the heap. */
+/** The memory of all live objects, with buffers outside the heap. */
 function heldBytes(): number {
   collectGarbage();
   const { heapUsed, arrayBuffers } = process.memoryUsage();
@@ -32,12 +24,12 @@ function heldBytes(): number {
 }
 
 describe('a body in frames of one byte', () => {
-  it('holds its size, not a piece of memory for each frame', () => {
+  it('an unfinished body takes its announced size, not memory for each frame', () => {
     const before = heldBytes();
     const assembly = new ContentAssembly(PUBLISH);
     assembly.takeHeader(headerFrame(LIMIT.amqpBodyBytes).subarray(7, -1));
     for (let count = 1; count < LIMIT.amqpBodyBytes; count++) {
-      // Each in a buffer of its own, as a chunk of the socket would be.
+      // One buffer for each, as the socket would return.
       assembly.takeBody(Buffer.from([count & 0x7f]));
     }
     expect(heldBytes() - before).toBeLessThan(MIB);
@@ -46,13 +38,8 @@ describe('a body in frames of one byte', () => {
     expect(content?.body.every((byte, index) => byte === ((index + 1) & 0x7f) || byte === 0x21)).toBe(true);
   });
 
-  it('is held once for each of its channels, whatever the client does not finish', async () => {
-    const { peer, link } = await openAmqp(edge);
-    const piece = Buffer.concat(
-      Array(2_000)
-        .fill(Buffer.from('x'))
-        .map((one) => frame(3, 1, one)),
-    );
+  it('unfinished bodies are kept once on each of many channels', async ({ peer, link }) => {
+    const piece = Buffer.concat(Array(2_000).fill(frame(3, 1, Buffer.from('x'))));
     for (let channel = 2; channel <= LIMIT.channelsPerConnection; channel++) await peer.openChannel(channel);
     const before = heldBytes();
     for (let channel = 1; channel <= LIMIT.channelsPerConnection; channel++) {
@@ -65,19 +52,18 @@ describe('a body in frames of one byte', () => {
       }
     }
     await turns();
-    // Once is 1.3 MB, of which some 0.4 come and go besides.
+    // The bodies take 1.3 MB; some 0.4 MB of other memory comes and goes.
     expect(heldBytes() - before).toBeLessThan(1.9 * 20_001 * LIMIT.channelsPerConnection);
     expect(link.received.some(({ kind }) => kind === 'publish')).toBe(false);
     for (let channel = 1; channel <= LIMIT.channelsPerConnection; channel++)
       peer.write(frame(3, channel, Buffer.from('!')));
     for (let channel = 1; channel <= LIMIT.channelsPerConnection; channel++)
       expect((await link.take('publish')).body).toBe(`${'x'.repeat(20_000)}!`);
-    peer.stream.destroy();
   });
 });
 
 describe('a frame in chunks of one byte', () => {
-  it('holds its size, not a piece of memory for each chunk', () => {
+  it('an unfinished frame takes its announced size, not memory for each chunk', () => {
     const bytes = frame(3, 1, Buffer.alloc(LIMIT.amqpFrameBytes - 8, 'x'));
     const reader = new FrameReader(LIMIT.amqpFrameBytes);
     const before = heldBytes();

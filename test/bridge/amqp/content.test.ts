@@ -46,7 +46,7 @@ function errorOf(act: () => unknown): string {
 const codeOf = (act: () => unknown) => /^(\w+) (\w+)/.exec(errorOf(act))?.slice(1).join(' ');
 
 describe('basic.publish', () => {
-  it('is read as amqplib writes it', () => {
+  it('basic.publish decodes as amqplib encodes it', () => {
     fc.assert(
       fc.property(shortString, shortString, fc.boolean(), (exchange, routingKey, mandatory) => {
         const fields = { exchange, routingKey, mandatory };
@@ -55,14 +55,14 @@ describe('basic.publish', () => {
     );
   });
 
-  it('with immediate is not implemented: 540', () => {
+  it('basic.publish with immediate fails with 540', () => {
     for (const mandatory of [false, true])
       expect(errorOf(() => readPublish(publishArguments({ ...PUBLISH, mandatory, immediate: true })))).toBe(
         'connection NOT_IMPLEMENTED - immediate=true [60/40]',
       );
   });
 
-  it('cut short at any byte is a frame error 501 that cannot be decoded', () => {
+  it('basic.publish cut short at any byte fails with 501', () => {
     const whole = publishArguments(PUBLISH);
     for (let length = 0; length < whole.length; length++)
       expect(codeOf(() => readPublish(whole.subarray(0, length)))).toBe('connection FRAME_ERROR');
@@ -70,7 +70,7 @@ describe('basic.publish', () => {
 });
 
 describe('a content', () => {
-  it('is its bodies, cut anywhere, and its properties, byte for byte', () => {
+  it('a content keeps its bodies, cut anywhere, and its properties byte for byte', () => {
     const body = fc.uint8Array({ minLength: 1, maxLength: 500 }).map((array) => Buffer.from(array));
     fc.assert(
       fc.property(body, fc.array(fc.nat(200), { maxLength: 8 }), properties, (bytes, cuts, own) => {
@@ -94,11 +94,11 @@ describe('a content', () => {
     );
   });
 
-  it('that announces no body is whole at its header', () => {
+  it('a content without a body is complete with its header', () => {
     expect(new ContentAssembly(PUBLISH).takeHeader(header(0))?.body).toEqual(Buffer.alloc(0));
   });
 
-  it('keeps its body though the bytes that were read are used again', () => {
+  it('a content keeps its body when the read buffer is reused', () => {
     const content = new ContentAssembly(PUBLISH);
     content.takeHeader(header(4));
     const chunk = Buffer.from('body');
@@ -107,7 +107,7 @@ describe('a content', () => {
     expect(publish?.body.toString()).toBe('body');
   });
 
-  it('of 256 KiB is taken, and a byte more closes the channel with 311 at its header [C-6.3]', () => {
+  it('a content of 256 KiB is accepted; one more byte fails with 311 at its header [C-6.3]', () => {
     const content = new ContentAssembly(PUBLISH);
     content.takeHeader(header(LIMIT.amqpBodyBytes));
     expect(content.takeBody(Buffer.alloc(LIMIT.amqpBodyBytes))?.body.length).toBe(256 * 1024);
@@ -127,8 +127,8 @@ function checkContent(head: Buffer): void {
   if (whole) checkProperties(whole, 'acme');
 }
 
-describe('a content that is not what it says', () => {
-  it('is an unexpected frame 505 when its body is longer than announced', () => {
+describe('an invalid content', () => {
+  it('a body longer than announced fails with 505', () => {
     const content = new ContentAssembly(PUBLISH);
     content.takeHeader(header(3));
     expect(errorOf(() => content.takeBody(Buffer.from('four')))).toBe(
@@ -136,7 +136,7 @@ describe('a content that is not what it says', () => {
     );
   });
 
-  it('is an unexpected frame 505 when a body comes first, a header comes twice, or it is of another class', () => {
+  it('a body before its header, a second header and a header of another class fail with 505', () => {
     expect(errorOf(() => new ContentAssembly(PUBLISH).takeBody(Buffer.from('x')))).toBe(
       'connection UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead [60/40]',
     );
@@ -147,7 +147,7 @@ describe('a content that is not what it says', () => {
     expect(codeOf(() => new ContentAssembly(PUBLISH).takeHeader(other))).toBe('connection UNEXPECTED_FRAME');
   });
 
-  it('is a syntax error 502 when its headers are tables 1 000 deep, or more than 16 KiB', () => {
+  it('headers 1 000 tables deep or of more than 16 KiB fail with 502', () => {
     const flags = Buffer.from([0x20, 0]);
     const deep = rawHeader(1n, Buffer.concat([flags, deepTable(1_000)]));
     expect(codeOf(() => checkContent(deep))).toBe('connection SYNTAX_ERROR');
@@ -157,7 +157,7 @@ describe('a content that is not what it says', () => {
     );
   });
 
-  it('is a frame error 501 when its headers do not decode', () => {
+  it('headers that do not decode fail with 501', () => {
     const bytes = Buffer.concat([Buffer.from([0x20, 0]), tableBytes(tableEntry('k', 'Z', Buffer.alloc(4)))]);
     expect(codeOf(() => checkContent(rawHeader(1n, bytes)))).toBe('connection FRAME_ERROR');
   });

@@ -1,22 +1,14 @@
-/** A partner's flood over its rate: every publish taken once, in its order, and every confirm arrives [C-6.4, C-6.5]. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+/** A flood of publishes over the rate: each is stored once, in order, and confirmed [C-6.4, C-6.5]. */
+import { describe, expect } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { openPublisher } from '../../support/bridge-amqp.ts';
+import { amqpTest as it } from '../../support/bridge-amqp.ts';
 import { publishFrames } from '../../support/bridge-amqp-frames.ts';
 import type { AmqpPeer } from '../../support/bridge-amqp-peer.ts';
-import { TestEdge } from '../../support/bridge-edge.ts';
 import { takeAtRate } from '../../support/bridge-rated.ts';
 
 const FLOOD = 1_500;
 
-let edge: TestEdge;
-
-beforeAll(async () => {
-  edge = await TestEdge.start();
-});
-afterAll(() => edge.stop());
-
-/** Takes confirms until all tags up to `last` are acknowledged; what came twice or as a nack throws. */
+/** Takes confirms until all tags up to `last` are acknowledged. Throws if a tag is confirmed twice or gets a nack. */
 async function takeConfirms(peer: AmqpPeer, last: number): Promise<void> {
   const open = new Set(Array.from({ length: last }, (_, index) => index + 1));
   while (open.size > 0) {
@@ -27,16 +19,19 @@ async function takeConfirms(peer: AmqpPeer, last: number): Promise<void> {
   }
 }
 
-describe('a flood', () => {
-  it.each([
+describe('a flood of publishes', () => {
+  it.for([
     ['a little at a time', { burst: 200, perMessage: 3, ms: 1 }],
     ['one by one', { burst: 1, perMessage: 1, ms: 1 }],
     ['nearly all', { burst: 200, perMessage: 60, ms: 2 }],
-  ])('of which the object takes %s reaches it whole, in order, and is confirmed', async (_title, rate) => {
-    const { peer, link } = await openPublisher(edge);
-    for (let count = 0; count < FLOOD; count++) peer.write(publishFrames(`${count}`));
-    const [taken] = await Promise.all([takeAtRate(link, FLOOD, rate), takeConfirms(peer, FLOOD)]);
-    expect(taken.map(({ body }) => Number(body))).toEqual(Array.from({ length: FLOOD }, (_, index) => index));
-    peer.stream.destroy();
-  });
+  ] as const)(
+    'an object that stores %s gets all publishes in order',
+    async ([_, rate], { publisher: { peer, link } }) => {
+      for (let count = 0; count < FLOOD; count++) peer.write(publishFrames(`${count}`));
+      const [taken] = await Promise.all([takeAtRate(link, FLOOD, rate), takeConfirms(peer, FLOOD)]);
+      expect(taken.map(({ body }) => Number(body))).toEqual(
+        Array.from({ length: FLOOD }, (_, index) => index),
+      );
+    },
+  );
 });

@@ -1,7 +1,7 @@
-/** Frames of a running connection that are not what they should be: what each is answered, and what it closes. */
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+/** Invalid frames of a running connection: the close that each causes. */
+import { afterEach, describe, expect, vi } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { closeAfter, openAmqp } from '../../support/bridge-amqp.ts';
+import { amqpTest as it } from '../../support/bridge-amqp.ts';
 import {
   deepTable,
   frame,
@@ -12,24 +12,24 @@ import {
   tableBytes,
   tableEntry,
 } from '../../support/bridge-amqp-frames.ts';
-import { TestEdge, VHOST } from '../../support/bridge-edge.ts';
+import { VHOST } from '../../support/bridge-edge.ts';
 import { turns } from '../../support/bridge-signal.ts';
 
 const PUBLISH = methodFrame(METHOD.basicPublish, { exchange: 'vcp', routingKey: 'acme.command.mode' }, 1);
 const STRAY = '505 UNEXPECTED_FRAME - expected method frame, got non method frame instead [0/0]';
 
-let edge: TestEdge;
+/** A content header with this headers table. */
+function withHeaders(table: Buffer, rest = Buffer.alloc(0)): Buffer {
+  const head = Buffer.alloc(14);
+  head.writeUInt16BE(60, 0);
+  head.writeUInt16BE(rest.length > 0 ? 0x2010 : 0x2000, 12);
+  return frame(2, 1, Buffer.concat([head, table, rest]));
+}
 
-beforeAll(async () => {
-  edge = await TestEdge.start();
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-});
-afterAll(() => edge.stop());
+afterEach(() => void vi.restoreAllMocks());
 
 describe('a frame', () => {
-  it.each([
+  it.for([
     ['of no known type', frame(4, 1, Buffer.alloc(2)), /^501 FRAME_ERROR - .*unknown_frame/],
     [
       'without its end',
@@ -41,20 +41,18 @@ describe('a frame', () => {
       frame(3, 1, Buffer.alloc(131_073)),
       /^501 FRAME_ERROR - type 3, all octets = <<>>: \{frame_too_large,131073,131064\}/,
     ],
-  ])('%s closes the connection: 501 [C-6.3]', async (_title, bytes, expected) => {
-    expect(await closeAfter(edge, bytes)).toMatch(expected);
+  ] as const)('a frame %s closes the connection with 501 [C-6.3]', async ([_, bytes, expected], { amqp }) => {
+    expect(await amqp.closeAfter(bytes)).toMatch(expected);
   });
 
-  it('that announces 2^32-1 bytes closes the connection with 501, and what follows is not kept', async () => {
-    const { peer } = await openAmqp(edge);
+  it('a frame that announces 2^32-1 bytes closes the connection with 501', async ({ peer }) => {
     const announced = frame(3, 1, Buffer.alloc(0)).subarray(0, 7);
     announced.writeUInt32BE(0xffff_ffff, 3);
     peer.write(announced);
     expect(await peer.takeConnectionClose()).toMatch(/^501 FRAME_ERROR/);
   });
 
-  it('that is refused is the last that is read', async () => {
-    const { peer } = await openAmqp(edge);
+  it('after a bad frame the bridge keeps nothing more', async ({ peer }) => {
     peer.write(frame(4, 1, Buffer.alloc(0)));
     await peer.takeConnectionClose();
     const concat = vi.spyOn(Buffer, 'concat');
@@ -66,8 +64,7 @@ describe('a frame', () => {
     expect(Math.max(0, ...held)).toBeLessThan(50_000);
   });
 
-  it('on channels of any number is taken, as many of them as are tuned; one more closes the connection: 530 [C-6.3]', async () => {
-    const { peer } = await openAmqp(edge);
+  it('channel numbers are free up to the tuned count; one more gets 530 [C-6.3]', async ({ peer }) => {
     for (let count = 2; count <= 64; count++) await peer.openChannel(65_537 - count);
     peer.send(METHOD.channelOpen, {}, 2);
     expect(await peer.takeConnectionClose()).toBe(
@@ -75,8 +72,8 @@ describe('a frame', () => {
     );
   });
 
-  it('on one channel more than the client tuned closes the connection: 530', async () => {
-    const { peer } = await openAmqp(edge, { tune: { channelMax: 2 } });
+  it('one channel more than the client tuned closes the connection with 530', async ({ amqp }) => {
+    const { peer } = await amqp.open({ tune: { channelMax: 2 } });
     await peer.openChannel(60_000);
     peer.send(METHOD.channelOpen, {}, 3);
     expect(await peer.takeConnectionClose()).toBe(
@@ -84,72 +81,74 @@ describe('a frame', () => {
     );
   });
 
-  it.each([
+  it.for([
     ['method', methodFrame(METHOD.basicQos, {}, 2), '[60/10]'],
-    ['publish', Buffer.concat([methodFrame(METHOD.basicPublish, {}, 2)]), '[60/40]'],
-  ])('with a %s on a channel that is not open closes the connection: 504', async (_title, bytes, named) => {
-    expect(await closeAfter(edge, bytes)).toBe(`504 CHANNEL_ERROR - expected 'channel.open' ${named}`);
-  });
+    ['publish', methodFrame(METHOD.basicPublish, {}, 2), '[60/40]'],
+  ] as const)(
+    'a %s on an unopened channel closes the connection with 504',
+    async ([_, bytes, named], { amqp }) => {
+      expect(await amqp.closeAfter(bytes)).toBe(`504 CHANNEL_ERROR - expected 'channel.open' ${named}`);
+    },
+  );
 
-  it.each([
+  it.for([
     ['header', headerFrame(1, {}, 2)],
     ['body', frame(3, 2, Buffer.from('x'))],
-  ])('with a %s on a channel that is not open closes the connection: 505', async (_title, bytes) => {
-    expect(await closeAfter(edge, bytes)).toBe(STRAY);
+  ] as const)('a %s on an unopened channel closes the connection with 505', async ([_, bytes], { amqp }) => {
+    expect(await amqp.closeAfter(bytes)).toBe(STRAY);
   });
 
-  it('with a second channel.open closes the connection: 504', async () => {
-    expect(await closeAfter(edge, methodFrame(METHOD.channelOpen, {}, 1))).toBe(
+  it('a second channel.open closes the connection with 504', async ({ amqp }) => {
+    expect(await amqp.closeAfter(methodFrame(METHOD.channelOpen, {}, 1))).toBe(
       "504 CHANNEL_ERROR - second 'channel.open' seen [20/10]",
     );
   });
 
-  it('of content on channel 0 closes the connection: 505', async () => {
-    expect(await closeAfter(edge, frame(3, 0, Buffer.from('x')))).toBe(
+  it('content on channel 0 closes the connection with 505', async ({ amqp }) => {
+    expect(await amqp.closeAfter(frame(3, 0, Buffer.from('x')))).toBe(
       '505 UNEXPECTED_FRAME - type 3, all octets = <<"x">> [0/0]',
     );
   });
 
-  it('of the handshake again closes the connection: 504', async () => {
-    expect(await closeAfter(edge, methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }))).toBe(
+  it('a second connection.open closes the connection with 504', async ({ amqp }) => {
+    expect(await amqp.closeAfter(methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }))).toBe(
       '504 CHANNEL_ERROR - unexpected method in connection state running [10/40]',
     );
   });
 });
 
 describe('a content', () => {
-  it('without its method closes the connection: 505 [C-6.3]', async () => {
-    expect(await closeAfter(edge, headerFrame(1))).toBe(STRAY);
-    expect(await closeAfter(edge, frame(3, 1, Buffer.from('x')))).toBe(STRAY);
+  it('a content without its method closes the connection with 505 [C-6.3]', async ({ amqp }) => {
+    expect(await amqp.closeAfter(headerFrame(1))).toBe(STRAY);
+    expect(await amqp.closeAfter(frame(3, 1, Buffer.from('x')))).toBe(STRAY);
   });
 
-  it('without its header closes the connection: 505', async () => {
+  it('a content without its header closes the connection with 505', async ({ amqp }) => {
     const expected =
       '505 UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead [60/40]';
-    expect(await closeAfter(edge, PUBLISH, frame(3, 1, Buffer.from('x')))).toBe(expected);
-    expect(await closeAfter(edge, PUBLISH, PUBLISH)).toBe(expected);
-    expect(await closeAfter(edge, PUBLISH, methodFrame(METHOD.confirmSelect, {}, 1))).toBe(expected);
+    expect(await amqp.closeAfter(PUBLISH, frame(3, 1, Buffer.from('x')))).toBe(expected);
+    expect(await amqp.closeAfter(PUBLISH, PUBLISH)).toBe(expected);
+    expect(await amqp.closeAfter(PUBLISH, methodFrame(METHOD.confirmSelect, {}, 1))).toBe(expected);
   });
 
-  it('with a method or a header amid its bodies closes the connection: 505', async () => {
+  it('a method or a header between body frames closes the connection with 505', async ({ amqp }) => {
     const begun = [PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('x'))];
-    expect(await closeAfter(edge, ...begun, methodFrame(METHOD.basicQos, {}, 1))).toMatch(
+    expect(await amqp.closeAfter(...begun, methodFrame(METHOD.basicQos, {}, 1))).toMatch(
       /^505 UNEXPECTED_FRAME/,
     );
-    expect(await closeAfter(edge, ...begun, headerFrame(2))).toMatch(/^505 UNEXPECTED_FRAME/);
+    expect(await amqp.closeAfter(...begun, headerFrame(2))).toMatch(/^505 UNEXPECTED_FRAME/);
   });
 
-  it('longer than it announced closes the connection: 505', async () => {
-    expect(await closeAfter(edge, PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('xyz')))).toMatch(
+  it('a body longer than announced closes the connection with 505', async ({ amqp }) => {
+    expect(await amqp.closeAfter(PUBLISH, headerFrame(2), frame(3, 1, Buffer.from('xyz')))).toMatch(
       /^505 UNEXPECTED_FRAME - expected content body, got non content body frame instead \[60\/40\]$/,
     );
   });
 
-  it('of two channels may be mixed', async () => {
-    const { peer, link } = await openAmqp(edge);
+  it('the contents of two channels may interleave', async ({ peer, link }) => {
     await peer.openChannel(2);
     const [first, second] = [1, 2].map((channel) => publishFrames(`body ${channel}`, { channel }));
-    // Method, header and body of each, one by one in turn.
+    // The two methods, then the two headers, then the two bodies.
     const cut = (bytes: Buffer) => {
       const parts: Buffer[] = [];
       for (let at = 0; at < bytes.length; ) {
@@ -164,29 +163,17 @@ describe('a content', () => {
       peer.write(part, others[index] ?? Buffer.alloc(0));
     expect((await link.take('publish')).body).toBe('body 1');
     expect((await link.take('publish')).body).toBe('body 2');
-    peer.stream.destroy();
   });
 
-  it.each([
+  it.for([
     ['tables 1 000 deep', deepTable(1_000)],
     ['more than 16 KiB', tableBytes(tableEntry('k', 'x', tableBytes(Buffer.alloc(20_000))))],
-  ])('with headers of %s closes the connection: 502 [C-6.3]', async (_title, table) => {
-    const head = Buffer.alloc(14);
-    head.writeUInt16BE(60, 0);
-    head.writeUInt16BE(0x2000, 12);
-    const bytes = frame(2, 1, Buffer.concat([head, table]));
-    expect(await closeAfter(edge, PUBLISH, bytes)).toMatch(/^502 SYNTAX_ERROR - .*\[60\/40\]$/);
+  ] as const)('headers of %s close the connection with 502 [C-6.3]', async ([_, table], { amqp }) => {
+    expect(await amqp.closeAfter(PUBLISH, withHeaders(table))).toMatch(/^502 SYNTAX_ERROR - .*\[60\/40\]$/);
   });
 });
 
 describe('an argument that announces more than its frame holds', () => {
-  /** A content header whose headers table is this. */
-  const withHeaders = (table: Buffer, rest = Buffer.alloc(0)) => {
-    const head = Buffer.alloc(14);
-    head.writeUInt16BE(60, 0);
-    head.writeUInt16BE(rest.length > 0 ? 0x2010 : 0x2000, 12);
-    return frame(2, 1, Buffer.concat([head, table, rest]));
-  };
   const UNDECODABLE = /^501 FRAME_ERROR - cannot decode <<[0-9,.]+(>>)? \[60\/40\]$/;
   const inside = tableEntry('k', 'I', Buffer.alloc(4));
   const lying = (bytes: Buffer, announced: number) => {
@@ -194,7 +181,7 @@ describe('an argument that announces more than its frame holds', () => {
     return bytes;
   };
 
-  it.each([
+  it.for([
     ['by a byte', lying(tableBytes(inside), inside.length + 1)],
     ['by 4 GiB', lying(tableBytes(), 2 ** 32 - 1)],
     ['in a table of its own', tableBytes(tableEntry('k', 'F', lying(tableBytes(inside), 100)))],
@@ -203,17 +190,20 @@ describe('an argument that announces more than its frame holds', () => {
     ['in bytes', tableBytes(tableEntry('k', 'x', lying(tableBytes(), 2 ** 31)))],
     ['in a key', tableBytes(Buffer.from('\xffk', 'latin1'))],
     ['in a number', tableBytes(tableEntry('k', 'l', Buffer.alloc(7)))],
-    ['in a truth value', tableBytes(tableEntry('k', 't', Buffer.alloc(0)))],
-  ])('closes the connection: 501; in a headers table %s [C-6.3]', async (_title, table) => {
-    expect(await closeAfter(edge, PUBLISH, withHeaders(table))).toMatch(UNDECODABLE);
-  });
+    ['in a boolean', tableBytes(tableEntry('k', 't', Buffer.alloc(0)))],
+  ] as const)(
+    'a headers table too long %s closes the connection with 501 [C-6.3]',
+    async ([_, table], { amqp }) => {
+      expect(await amqp.closeAfter(PUBLISH, withHeaders(table))).toMatch(UNDECODABLE);
+    },
+  );
 
-  it('closes it where a property follows that would be read as part of the table: 501', async () => {
+  it('a table does not read on into the next property: 501', async ({ amqp }) => {
     const bytes = withHeaders(lying(tableBytes(), 6), Buffer.from('\x04acme'));
-    expect(await closeAfter(edge, PUBLISH, bytes)).toMatch(UNDECODABLE);
+    expect(await amqp.closeAfter(PUBLISH, bytes)).toMatch(UNDECODABLE);
   });
 
-  it.each([
+  it.for([
     [
       'table',
       rawMethodFrame(METHOD.basicConsume, Buffer.from('\0\0\x01q\x01t\0\0\0\0\x01', 'latin1')),
@@ -221,19 +211,19 @@ describe('an argument that announces more than its frame holds', () => {
     ],
     ['short string', rawMethodFrame(METHOD.basicCancel, Buffer.from('\x05tag', 'latin1')), '[60/30]'],
     ['row of bits', rawMethodFrame(METHOD.basicCancel, Buffer.from('\x03tag', 'latin1')), '[60/30]'],
-  ])('closes the connection: 501; a %s of a method', async (_title, bytes, named) => {
-    expect(await closeAfter(edge, bytes)).toBe(
-      `501 FRAME_ERROR - cannot decode <<${[...bytes.subarray(11, -1)].join(',')}>> ${named}`,
-    );
-  });
+  ] as const)(
+    'a truncated %s of a method closes the connection with 501',
+    async ([_, bytes, named], { amqp }) => {
+      expect(await amqp.closeAfter(bytes)).toBe(
+        `501 FRAME_ERROR - cannot decode <<${[...bytes.subarray(11, -1)].join(',')}>> ${named}`,
+      );
+    },
+  );
 });
 
 describe('a name', () => {
-  it('that is not UTF-8 closes the connection: 502, not 541 when it is answered', async () => {
-    const bytes = rawMethodFrame(
-      METHOD.basicCancel,
-      Buffer.concat([Buffer.alloc(256, 0xff), Buffer.alloc(1)]),
-    );
-    expect(await closeAfter(edge, bytes)).toBe('502 SYNTAX_ERROR - a short string is not UTF-8 [60/30]');
+  it('a name that is not UTF-8 closes the connection with 502, not 541', async ({ amqp }) => {
+    const bytes = rawMethodFrame(METHOD.basicCancel, Buffer.alloc(257, 0xff).fill(0, 256));
+    expect(await amqp.closeAfter(bytes)).toBe('502 SYNTAX_ERROR - a short string is not UTF-8 [60/30]');
   });
 });

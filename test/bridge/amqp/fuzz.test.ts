@@ -12,13 +12,13 @@ import { properties as goodProperties } from '../../support/bridge-amqp-values.t
 
 const FRAMES = 40_000;
 
-it('a client by chance is closed or answered, and no error is the bridge’s own [C-6.3]', async () => {
+it('a random client is closed or answered, and the bridge has no error of its own [C-6.3]', async () => {
   let seed = Date.now() % 2 ** 31;
   for (let frames = 0; frames < FRAMES; seed++) frames += await fuzz(seed, 25);
 }, 20_000);
 
 describe('properties', () => {
-  it('that amqplib writes are read as it reads them', () => {
+  it('properties of amqplib decode as amqplib decodes them', () => {
     fc.assert(
       fc.property(goodProperties, (fields) => {
         const bytes = definitions.encodeProperties(60, 1, 0, fields).subarray(19, -1);
@@ -27,7 +27,7 @@ describe('properties', () => {
     );
   });
 
-  it('that amqplib writes are refused when their last byte is missing', () => {
+  it('properties of amqplib without their last byte are rejected', () => {
     fc.assert(
       fc.property(goodProperties, (fields) => {
         const bytes = definitions.encodeProperties(60, 1, 0, fields).subarray(19, -1);
@@ -36,7 +36,7 @@ describe('properties', () => {
     );
   });
 
-  it('by chance are read or refused as the client’s fault', () => {
+  it('random properties decode or are rejected with 501 or 502', () => {
     fc.assert(
       fc.property(fc.nat(), (seed) => {
         isRead(() => decodeProperties(properties(new Chance(seed))));
@@ -46,7 +46,7 @@ describe('properties', () => {
   });
 });
 
-it('tables by chance are read or refused as the client’s fault', () => {
+it('random tables decode or are rejected with 501 or 502', () => {
   fc.assert(
     fc.property(fc.nat(), (seed) => {
       const args = Buffer.concat([table(new Chance(seed)), Buffer.alloc(6)]);

@@ -1,41 +1,27 @@
-/** A connection's beginning, in wire order: header, start, tune, open, and what a client may get wrong in it. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+/** The handshake in wire order: header, start, tune, open, and the mistakes that a client can make in it. */
+import { afterEach, describe, expect, vi } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { connectAmqp, dialEdge, type OpenAmqpClient, openAmqp } from '../../support/bridge-amqp.ts';
-import { frame, methodFrame, PROTOCOL_HEADER } from '../../support/bridge-amqp-frames.ts';
-import { TestEdge, VHOST } from '../../support/bridge-edge.ts';
-import { CLOCK, turns } from '../../support/bridge-signal.ts';
+import { amqpTest } from '../../support/bridge-amqp.ts';
+import { BYE, frame, methodFrame, PROTOCOL_HEADER } from '../../support/bridge-amqp-frames.ts';
+import { VHOST } from '../../support/bridge-edge.ts';
+import { turns } from '../../support/bridge-signal.ts';
 
 const START_OK = { clientProperties: {}, mechanism: 'PLAIN', response: Buffer.from('\0acme\0key') };
 const OFFER = { channelMax: 64, frameMax: 131_072, heartbeat: 60 };
 
-let edge: TestEdge;
+afterEach(() => void vi.restoreAllMocks());
 
-beforeAll(async () => {
-  edge = await TestEdge.start();
-});
-beforeEach(() => {
-  edge.reset();
-});
-afterEach(() => {
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
-afterAll(() => edge.stop());
-
-/** A client that has come as far as tune. */
-async function connectToTune(): Promise<OpenAmqpClient> {
-  const client = connectAmqp(dialEdge(edge));
-  client.peer.write(PROTOCOL_HEADER);
-  await client.peer.takeMethod(METHOD.connectionStart);
-  client.peer.startOk();
-  const [link] = await Promise.all([edge.vhostLink(), client.peer.takeMethod(METHOD.connectionTune)]);
-  return { ...client, link };
-}
+const it = amqpTest
+  // A client that has taken tune.
+  .extend('tuned', async ({ amqp }) => {
+    const client = await amqp.accepted();
+    await client.peer.takeMethod(METHOD.connectionTune);
+    return client;
+  });
 
 describe('the handshake', () => {
-  it('goes from start over tune to open-ok, each after what the client sends [C-6.3]', async () => {
-    const { peer, events } = connectAmqp(dialEdge(edge));
+  it('the handshake goes from start to tune to open-ok, step by step [C-6.3]', async ({ edge, amqp }) => {
+    const { peer, events } = amqp.connect();
     peer.write(PROTOCOL_HEADER.subarray(0, 7));
     await turns();
     expect(peer.bytes).toBe(0);
@@ -65,49 +51,47 @@ describe('the handshake', () => {
     await edge.vhostLink();
   });
 
-  it('takes the header and every frame one byte at a time', async () => {
-    const { peer, events } = connectAmqp(dialEdge(edge));
-    for (const byte of PROTOCOL_HEADER) peer.write(Buffer.from([byte]));
+  it('the header and all frames may come one byte at a time', async ({ edge, amqp }) => {
+    const { peer, events } = amqp.connect();
+    const writeSlowly = (bytes: Buffer) => {
+      for (const byte of bytes) peer.write(Buffer.from([byte]));
+    };
+    writeSlowly(PROTOCOL_HEADER);
     await peer.takeMethod(METHOD.connectionStart);
-    for (const byte of methodFrame(METHOD.connectionStartOk, START_OK)) peer.write(Buffer.from([byte]));
+    writeSlowly(methodFrame(METHOD.connectionStartOk, START_OK));
     await peer.takeMethod(METHOD.connectionTune);
-    for (const byte of methodFrame(METHOD.connectionTuneOk, OFFER)) peer.write(Buffer.from([byte]));
-    for (const byte of methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }))
-      peer.write(Buffer.from([byte]));
+    writeSlowly(methodFrame(METHOD.connectionTuneOk, OFFER));
+    writeSlowly(methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }));
     await peer.takeMethod(METHOD.connectionOpenOk);
     expect(events.openedWith?.username).toBe('acme');
     await edge.vhostLink();
   });
 
-  it('takes all of it from a client that waits for nothing', async () => {
-    const { peer } = connectAmqp(dialEdge(edge));
+  it('a client may send the whole handshake at once', async ({ edge, amqp }) => {
+    const { peer } = amqp.connect();
     peer.write(PROTOCOL_HEADER);
     peer.startOk();
     peer.send(METHOD.connectionTuneOk, OFFER);
     peer.send(METHOD.connectionOpen, { virtualHost: VHOST });
     peer.send(METHOD.channelOpen, {}, 1);
     peer.send(METHOD.confirmSelect, {}, 1);
-    await peer.takeMethod(METHOD.connectionStart);
-    await peer.takeMethod(METHOD.connectionTune);
-    await peer.takeMethod(METHOD.connectionOpenOk);
+    await peer.takeMethods(METHOD.connectionStart, METHOD.connectionTune, METHOD.connectionOpenOk);
     expect((await peer.takeMethod(METHOD.channelOpenOk)).channel).toBe(1);
     expect((await peer.takeMethod(METHOD.confirmSelectOk)).channel).toBe(1);
     await edge.vhostLink();
   });
 
-  it.each([
+  it.for([
     { frameMax: 4_096, channelMax: 1, heartbeat: 0 },
     { frameMax: 8_192, channelMax: 16, heartbeat: 10 },
     OFFER,
-  ])('takes a tune-ok of %j, which keeps to the offer [C-6.3]', async (tune) => {
-    const { events, peer } = await openAmqp(edge, { tune });
+  ])('a tune-ok of %j is accepted [C-6.3]', async (tune, { amqp }) => {
+    const { events } = await amqp.open({ tune });
     expect(events.openedWith?.vhost).toBe(VHOST);
-    peer.stream.destroy();
   });
 
-  it('answers a close in the middle with close-ok', async () => {
-    const { peer, events } = await connectToTune();
-    peer.send(METHOD.connectionClose, { replyCode: 200, replyText: 'bye', classId: 0, methodId: 0 });
+  it('a close during the handshake gets close-ok', async ({ tuned: { peer, events } }) => {
+    peer.send(METHOD.connectionClose, BYE);
     await peer.takeMethod(METHOD.connectionCloseOk);
     await peer.untilEnded();
     expect(events.openedWith).toBeUndefined();
@@ -115,26 +99,26 @@ describe('the handshake', () => {
 });
 
 describe('a client of another protocol', () => {
-  it.each([
+  it.for([
     ['HTTP', 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'],
     ['AMQP 1.0', 'AMQP\x00\x01\x00\x00'],
     ['AMQP 1.0 with SASL', 'AMQP\x03\x01\x00\x00'],
-    ['an AMQP that will never be', 'AMQP\x00\x00\x09\x02'],
+    ['an unknown AMQP version', 'AMQP\x00\x00\x09\x02'],
     ['MQTT', '\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x00'],
     ['TLS in TLS', '\x16\x03\x01\x02\x00\x01'],
     ['a single byte', 'X'],
-  ])('(%s) is answered AMQP 0 0 9 1 and closed', async (_name, hello) => {
-    const { peer, events } = connectAmqp(dialEdge(edge));
+  ] as const)('%s is answered AMQP 0 0 9 1 and closed', async ([_, hello], { edge, amqp }) => {
+    const { peer, events } = amqp.connect();
     peer.write(Buffer.from(hello, 'latin1'));
     await peer.untilEnded();
     expect(peer.unframed).toEqual(PROTOCOL_HEADER);
     await turns();
-    expect(events.closedWhy).toEqual(['another protocol']);
+    expect(events.closedWhy).toEqual(['the protocol header is not that of AMQP 0-9-1']);
     expect(edge.dialed).toEqual([]);
   });
 
-  it('that sends on and on is not read on and on', async () => {
-    const { peer, stream } = connectAmqp(dialEdge(edge));
+  it('more bytes of another protocol are not kept', async ({ amqp }) => {
+    const { peer, stream } = amqp.connect();
     peer.stream.allowHalfOpen = true;
     peer.write(Buffer.from('PUT / HTTP/1.1\r\n\r\n'));
     await peer.untilEnded();
@@ -152,7 +136,7 @@ describe('a handshake out of order', () => {
   const TUNE_OK = methodFrame(METHOD.connectionTuneOk, OFFER);
   const OPEN = methodFrame(METHOD.connectionOpen, { virtualHost: VHOST });
 
-  it.each([
+  it.for([
     ['tune-ok first', TUNE_OK],
     ['open first', OPEN],
     ['channel.open first', methodFrame(METHOD.channelOpen, {}, 1)],
@@ -160,8 +144,8 @@ describe('a handshake out of order', () => {
     ['start-ok on channel 1', methodFrame(METHOD.connectionStartOk, START_OK, 1)],
     ['a body', frame(3, 0, Buffer.from('body'))],
     ['an unknown method', frame(1, 0, Buffer.from([0, 10, 0, 99]))],
-  ])('(%s) is closed without a word', async (_title, bytes) => {
-    const { peer } = connectAmqp(dialEdge(edge));
+  ] as const)('%s closes the socket without a frame', async ([_, bytes], { edge, amqp }) => {
+    const { peer } = amqp.connect();
     peer.write(PROTOCOL_HEADER, bytes);
     await peer.untilEnded();
     expect(peer.frames.filter(({ type }) => type !== 'method')).toEqual([]);
@@ -169,34 +153,28 @@ describe('a handshake out of order', () => {
     expect(edge.dialed).toEqual([]);
   });
 
-  it.each([
+  it.for([
     ['open instead of tune-ok', OPEN],
     ['start-ok again', methodFrame(METHOD.connectionStartOk, START_OK)],
-  ])('(%s) is closed without a word after tune too, and so is its link', async (_title, bytes) => {
-    const { peer, link } = await connectToTune();
+  ] as const)('%s after tune closes the socket and the link', async ([_, bytes], { tuned }) => {
+    const { peer, link } = tuned;
     peer.write(bytes);
     await peer.untilEnded();
     expect(peer.frames.length).toBe(2);
     await link.untilClosed();
   });
 
-  it('with a broken frame right behind its open leaves no link behind [C-6.3]', async () => {
-    const { peer, link } = await connectToTune();
+  it('a bad frame right after connection.open closes the link [C-6.3]', async ({ tuned: { peer, link } }) => {
     peer.send(METHOD.connectionTuneOk, OFFER);
     await turns();
-    peer.write(
-      Buffer.concat([
-        methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }),
-        frame(1, 0, Buffer.alloc(4_097)),
-      ]),
-    );
+    peer.write(methodFrame(METHOD.connectionOpen, { virtualHost: VHOST }), frame(1, 0, Buffer.alloc(4_097)));
     await peer.takeMethod(METHOD.connectionOpenOk);
     expect(await peer.takeConnectionClose()).toMatch(/^501 /);
     await link.untilClosed();
   });
 
-  it('with a frame above 4096 bytes is closed without a word at its header [C-6.3]', async () => {
-    const { peer } = connectAmqp(dialEdge(edge));
+  it('a frame above 4096 bytes closes the socket at its header [C-6.3]', async ({ amqp }) => {
+    const { peer } = amqp.connect();
     peer.write(PROTOCOL_HEADER);
     await peer.takeMethod(METHOD.connectionStart);
     peer.write(frame(1, 0, Buffer.alloc(4_097)).subarray(0, 7));
@@ -204,22 +182,20 @@ describe('a handshake out of order', () => {
     expect(peer.frames.length).toBe(1);
   });
 
-  it.each([
+  it.for([
     { frameMax: 131_073 },
     { frameMax: 4_095 },
     { frameMax: 1_024 },
     { frameMax: 0 },
     { channelMax: 65 },
     { channelMax: 0 },
-  ])('(a tune-ok with %j) is closed without a word after 3 s', async (change) => {
-    vi.useFakeTimers(CLOCK);
-    const { peer } = await connectToTune();
+  ])('a tune-ok with %j closes the socket after 3 s', async (change, { clock, tuned: { peer } }) => {
     peer.send(METHOD.connectionTuneOk, { ...OFFER, ...change });
     peer.write(OPEN);
     await turns();
-    await vi.advanceTimersByTimeAsync(2_999);
+    await clock.pass(2_999);
     expect(peer.ended).toBe(false);
-    await vi.advanceTimersByTimeAsync(1);
+    await clock.pass(1);
     await peer.untilEnded();
     expect(peer.frames.length).toBe(2);
   });

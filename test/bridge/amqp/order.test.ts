@@ -1,5 +1,5 @@
-/** Frames are judged, and answered, in their order: what stands behind a refusal is not taken [C-6.4]. */
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+/** Frames are answered in their order, and those after a rejection are dropped [C-6.4]. */
+import { describe, expect } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import {
@@ -8,74 +8,46 @@ import {
   SCOPES_HEADER,
   VHOST_HEADER,
 } from '../../../protocol/link/proof.ts';
-import { type OpenAmqpClient, openAmqp } from '../../support/bridge-amqp.ts';
-import { methodFrame, publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { TestEdge, VHOST } from '../../support/bridge-edge.ts';
-import { CLOCK, turns } from '../../support/bridge-signal.ts';
+import { accept, amqpTest, QUEUE, reject } from '../../support/bridge-amqp.ts';
+import { BYE, methodFrame, publishFrames } from '../../support/bridge-amqp-frames.ts';
+import { VHOST } from '../../support/bridge-edge.ts';
+import { turns } from '../../support/bridge-signal.ts';
 
-const QUEUE = 'vcp.acme.event.alarm';
-const BYE = { replyCode: 200, replyText: 'bye', classId: 0, methodId: 0 };
 const SETPOINT = { routingKey: 'acme.command.site-setpoint' };
 const CLOSE = methodFrame(METHOD.channelClose, BYE, 1);
 const CLOSE_CONNECTION = methodFrame(METHOD.connectionClose, BYE);
+const OTHER_SLUG = "topic 'acme2.command.site-setpoint' in exchange 'vcp'";
 const REFUSED =
   "403 ACCESS_REFUSED - access to topic 'acme.command.mode' in exchange 'vcp' in vhost 'partner-k1' refused for user 'acme' [60/40]";
 
-let edge: TestEdge;
-
-beforeAll(async () => {
-  edge = await TestEdge.start();
-  edge.answer = () => ({
-    accept: {
-      [VHOST_HEADER]: VHOST,
-      [SCOPES_HEADER]: 'vcp:write:setpoint,vcp:read:site',
-      [LINK_VERSION_HEADER]: String(LINK_VERSION),
-    },
-  });
+/** `setpoints` is a publisher whose key may publish setpoints. */
+const it = amqpTest.extend('setpoints', ({ edge, amqp }) => {
+  const scopes = { [SCOPES_HEADER]: 'vcp:write:setpoint,vcp:read:site' };
+  const version = { [LINK_VERSION_HEADER]: String(LINK_VERSION) };
+  edge.answer = () => ({ accept: { [VHOST_HEADER]: VHOST, ...scopes, ...version } });
+  return amqp.openPublisher();
 });
-afterEach(() => {
-  vi.useRealTimers();
-});
-afterAll(() => edge.stop());
-
-/** A client with confirms, whose key may publish setpoints. */
-async function openSetpoints(): Promise<OpenAmqpClient> {
-  const client = await openAmqp(edge);
-  client.peer.send(METHOD.confirmSelect, {}, 1);
-  await client.peer.takeMethod(METHOD.confirmSelectOk);
-  return client;
-}
 
 const setpoint = (body: string) => publishFrames(body, SETPOINT);
 const mode = (body: string) => publishFrames(body, { routingKey: 'acme.command.mode' });
 
-describe('a publish that may not be', () => {
-  it.each([
-    [
-      'a right that its key lacks',
-      { routingKey: 'acme.command.mode' },
-      "topic 'acme.command.mode' in exchange 'vcp'",
-    ],
-    [
-      'another slug',
-      { routingKey: 'acme2.command.site-setpoint' },
-      "topic 'acme2.command.site-setpoint' in exchange 'vcp'",
-    ],
+describe('a forbidden publish', () => {
+  it.for([
+    ['a missing scope', { routingKey: 'acme.command.mode' }, "topic 'acme.command.mode' in exchange 'vcp'"],
+    ['another slug', { routingKey: 'acme2.command.site-setpoint' }, OTHER_SLUG],
     ['another exchange', { exchange: 'amq.topic' }, "exchange 'amq.topic'"],
     ['the default exchange', { exchange: '' }, "exchange 'amq.default'"],
-  ])('(%s) is refused without asking the object [C-6.2]', async (_title, options, what) => {
-    const { peer, link } = await openSetpoints();
-    peer.write(publishFrames('no', { ...SETPOINT, ...options }), setpoint('behind it'));
+  ] as const)('a publish with %s is rejected [C-6.2]', async ([_, options, what], { setpoints }) => {
+    const { peer, link } = setpoints;
+    peer.write(publishFrames('no', { ...SETPOINT, ...options }), setpoint('later'));
     expect(await peer.takeChannelClose()).toBe(
       `403 ACCESS_REFUSED - access to ${what} in vhost 'partner-k1' refused for user 'acme' [60/40]`,
     );
     expect(await link.take('close-channel')).toEqual({ kind: 'close-channel', channel: 1 });
     expect(link.received.length).toBe(1);
-    peer.stream.destroy();
   });
 
-  it('lets nothing behind it through, and what stands before it is confirmed first', async () => {
-    const { peer, link, events } = await openSetpoints();
+  it('earlier publishes are confirmed, later ones dropped', async ({ setpoints: { peer, link, events } }) => {
     peer.write(setpoint('a'), setpoint('b'), mode('no'), setpoint('c'), setpoint('d'));
     const [first, second] = [await link.take('publish'), await link.take('publish')];
     await link.take('close-channel');
@@ -88,43 +60,33 @@ describe('a publish that may not be', () => {
     expect(events.results).toEqual({ confirmed: 2, nacked: 0, refused: 1 });
     peer.send(METHOD.channelCloseOk, {}, 1);
     await peer.openChannel(1);
-    peer.stream.destroy();
   });
 
-  it('waits for what stands before it no longer than so', async () => {
-    const { peer, link } = await openSetpoints();
-    vi.useFakeTimers(CLOCK);
+  it('a rejection waits 3 s at most for earlier publishes', async ({ clock, setpoints: { peer, link } }) => {
     peer.write(setpoint('never answered'), mode('no'));
     await link.take('close-channel');
-    vi.advanceTimersByTime(LIMIT.amqpCloseMs);
+    await clock.pass(LIMIT.amqpCloseMs);
     expect(await peer.takeChannelClose()).toBe(REFUSED);
-    peer.stream.destroy();
   });
 
-  it('leaves other channels alone', async () => {
-    const { peer, link } = await openSetpoints();
+  it('a forbidden publish leaves other channels open', async ({ setpoints: { peer, link } }) => {
     await peer.openChannel(2);
     peer.write(mode('no'), publishFrames('on 2', { ...SETPOINT, channel: 2 }));
     expect((await link.take('publish')).body).toBe('on 2');
     expect(await peer.takeChannelClose()).toBe(REFUSED);
-    peer.stream.destroy();
   });
 
-  it('followed by a close of its channel in one write is told first, then close-ok', async () => {
-    const { peer, link } = await openSetpoints();
+  it('a rejection comes before the close-ok of its channel', async ({ setpoints: { peer, link } }) => {
     peer.write(setpoint('a'), mode('no'), CLOSE);
-    const { seq } = await link.take('publish');
-    link.send({ kind: 'stored', seqs: [seq] });
+    await link.store();
     await peer.takeMethod(METHOD.basicAck);
     expect(await peer.takeChannelClose()).toBe(REFUSED);
     await peer.takeMethod(METHOD.channelCloseOk);
     peer.send(METHOD.channelCloseOk, {}, 1);
     await peer.openChannel(1);
-    peer.stream.destroy();
   });
 
-  it('followed by a close of the connection in one write is told first, then close-ok', async () => {
-    const { peer, link } = await openSetpoints();
+  it('a rejection comes before the close-ok of the connection', async ({ setpoints: { peer, link } }) => {
     peer.write(setpoint('a'), mode('no'), CLOSE_CONNECTION);
     const { seq } = await link.take('publish');
     await turns();
@@ -132,13 +94,11 @@ describe('a publish that may not be', () => {
     await peer.takeMethod(METHOD.basicAck);
     expect(await peer.takeChannelClose()).toBe(REFUSED);
     await peer.takeMethod(METHOD.connectionCloseOk);
-    peer.stream.destroy();
   });
 });
 
 describe('a close', () => {
-  it('of a channel is answered when what was published on it is', async () => {
-    const { peer, link } = await openSetpoints();
+  it('channel.close is answered after its publishes', async ({ setpoints: { peer, link } }) => {
     peer.write(setpoint('a'), CLOSE);
     const { seq } = await link.take('publish');
     await link.take('close-channel');
@@ -146,59 +106,44 @@ describe('a close', () => {
     expect(await peer.takeMethod(METHOD.basicNack)).toMatchObject({ deliveryTag: 1 });
     await peer.takeMethod(METHOD.channelCloseOk);
     await peer.openChannel(1);
-    peer.stream.destroy();
   });
 
-  it('of a channel is answered after 3 s at the latest', async () => {
-    const { peer, link } = await openSetpoints();
-    vi.useFakeTimers(CLOCK);
+  it('channel.close is answered after 3 s at the latest', async ({ clock, setpoints: { peer, link } }) => {
     peer.write(setpoint('never answered'), CLOSE);
     await link.take('close-channel');
-    vi.advanceTimersByTime(LIMIT.amqpCloseMs);
+    await clock.pass(LIMIT.amqpCloseMs);
     await peer.takeMethod(METHOD.channelCloseOk);
-    peer.stream.destroy();
   });
 
-  it('of the connection behind a declaration is answered after it', async () => {
-    const { peer, link } = await openSetpoints();
+  it('connection.close is answered after an earlier declare', async ({ setpoints: { peer, link } }) => {
     const declare = { queue: 'nope', passive: true, arguments: {} };
     peer.write(methodFrame(METHOD.queueDeclare, declare, 1), CLOSE_CONNECTION);
-    const { seq } = await link.take('declare');
     await turns();
-    link.send({ kind: 'refused', seq, severity: 'channel', code: 404, text: 'NOT_FOUND - that' });
+    await reject(link, 'declare', 404, 'NOT_FOUND - that');
     expect(await peer.takeChannelClose()).toBe('404 NOT_FOUND - that [50/10]');
     await peer.takeMethod(METHOD.connectionCloseOk);
-    peer.stream.destroy();
   });
 
-  it('of the connection is answered after 3 s at the latest', async () => {
-    const { peer, link } = await openSetpoints();
-    vi.useFakeTimers(CLOCK);
+  it('connection.close is answered after 3 s at the latest', async ({ clock, setpoints: { peer, link } }) => {
     peer.write(methodFrame(METHOD.basicGet, { queue: QUEUE }, 1), CLOSE_CONNECTION);
     await link.take('get');
-    await turns();
-    vi.advanceTimersByTime(LIMIT.amqpCloseMs);
+    await clock.pass(LIMIT.amqpCloseMs);
     await peer.takeMethod(METHOD.connectionCloseOk);
-    peer.stream.destroy();
   });
 
-  it('of the connection leaves the end of the stream to the client, and waits 3 s for it', async () => {
-    const { peer, events } = await openSetpoints();
-    vi.useFakeTimers(CLOCK);
+  it('after connection.close the stream ends in 3 s', async ({ clock, setpoints: { peer, events } }) => {
     peer.write(CLOSE_CONNECTION);
     await peer.takeMethod(METHOD.connectionCloseOk);
-    vi.advanceTimersByTime(LIMIT.amqpCloseMs - 1);
-    await turns();
+    await clock.pass(LIMIT.amqpCloseMs - 1);
     expect(peer.ended).toBe(false);
-    vi.advanceTimersByTime(1);
+    await clock.pass(1);
     await peer.untilEnded();
     expect(events.closedWhy).toEqual(['client closed']);
   });
 });
 
 describe('requests of one channel in one write', () => {
-  it('are put to the object one by one, and answered in their order', async () => {
-    const { peer, link } = await openSetpoints();
+  it('requests of one channel are answered one by one, in order', async ({ setpoints: { peer, link } }) => {
     const declare = { queue: QUEUE, passive: true, arguments: {} };
     peer.write(
       methodFrame(METHOD.queueDeclare, declare, 1),
@@ -212,31 +157,24 @@ describe('requests of one channel in one write', () => {
     link.send({ kind: 'ok', seq, messageCount: 0, consumerCount: 0 });
     const get = await link.take('get');
     link.send({ kind: 'got', seq: get.seq, messageCount: 0, delivery: null });
-    await peer.takeMethod(METHOD.queueDeclareOk);
-    await peer.takeMethod(METHOD.exchangeDeclareOk);
-    await peer.takeMethod(METHOD.basicGetEmpty);
-    await peer.takeMethod(METHOD.basicQosOk);
-    peer.stream.destroy();
+    await peer.takeMethods(METHOD.queueDeclareOk, METHOD.exchangeDeclareOk);
+    await peer.takeMethods(METHOD.basicGetEmpty, METHOD.basicQosOk);
   });
 
-  it('behind one that is refused are not put to it at all, a publish among them', async () => {
-    const { peer, link } = await openSetpoints();
+  it('requests and publishes after a rejected request are dropped', async ({ setpoints: { peer, link } }) => {
     const declare = { queue: 'nope', passive: true, arguments: {} };
     peer.write(
       methodFrame(METHOD.queueDeclare, declare, 1),
-      setpoint('behind it'),
+      setpoint('later'),
       methodFrame(METHOD.basicConsume, { queue: QUEUE, arguments: {} }, 1),
     );
-    const { seq } = await link.take('declare');
-    link.send({ kind: 'refused', seq, severity: 'channel', code: 404, text: 'NOT_FOUND - that' });
+    await reject(link, 'declare', 404, 'NOT_FOUND - that');
     expect(await peer.takeChannelClose()).toBe('404 NOT_FOUND - that [50/10]');
     await link.take('close-channel');
     expect(link.received.map(({ kind }) => kind)).toEqual(['declare', 'close-channel']);
-    peer.stream.destroy();
   });
 
-  it('do not keep another channel waiting that stands before them', async () => {
-    const { peer, link } = await openSetpoints();
+  it('a waiting request does not delay another channel', async ({ setpoints: { peer, link } }) => {
     await peer.openChannel(2);
     peer.write(
       methodFrame(METHOD.basicGet, { queue: QUEUE }, 1),
@@ -246,32 +184,23 @@ describe('requests of one channel in one write', () => {
     await link.take('get');
     expect((await link.take('publish')).body).toBe('on 2');
     expect(link.received.length).toBe(2);
-    peer.stream.destroy();
   });
 
-  it('a passive declare with nowait, then a consume of the queue declared last', async () => {
-    const { peer, link } = await openSetpoints();
+  it('a consume after a declare with nowait gets its queue', async ({ setpoints: { peer, link } }) => {
     const declare = { queue: QUEUE, passive: true, nowait: true, arguments: {} };
     peer.write(
       methodFrame(METHOD.queueDeclare, declare, 1),
       methodFrame(METHOD.basicConsume, { queue: '', consumerTag: 'ct', arguments: {} }, 1),
     );
-    link.send({ kind: 'ok', seq: (await link.take('declare')).seq, messageCount: 0, consumerCount: 0 });
-    const consume = await link.take('consume');
-    expect(consume.queue).toBe(QUEUE);
-    link.send({ kind: 'ok', seq: consume.seq });
+    await accept(link, 'declare', { messageCount: 0, consumerCount: 0 });
+    expect((await accept(link, 'consume')).queue).toBe(QUEUE);
     expect(await peer.takeMethod(METHOD.basicConsumeOk)).toMatchObject({ consumerTag: 'ct' });
-    peer.stream.destroy();
   });
 
-  it('a cancel with nowait, then a consume with the same tag', async () => {
-    const { peer, link } = await openSetpoints();
+  it('a consume after a cancel with nowait may use the same tag', async ({ setpoints: { peer, link } }) => {
     const consume = methodFrame(METHOD.basicConsume, { queue: QUEUE, consumerTag: 'ct', arguments: {} }, 1);
     peer.write(consume, methodFrame(METHOD.basicCancel, { consumerTag: 'ct', nowait: true }, 1), consume);
-    for (const kind of ['consume', 'cancel', 'consume'] as const)
-      link.send({ kind: 'ok', seq: (await link.take(kind)).seq });
-    await peer.takeMethod(METHOD.basicConsumeOk);
-    await peer.takeMethod(METHOD.basicConsumeOk);
-    peer.stream.destroy();
+    for (const kind of ['consume', 'cancel', 'consume'] as const) await accept(link, kind);
+    await peer.takeMethods(METHOD.basicConsumeOk, METHOD.basicConsumeOk);
   });
 });

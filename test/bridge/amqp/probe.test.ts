@@ -1,102 +1,79 @@
-/** The nonce of a new key's probe: a client property that travels in the bridge's proof, and nothing else does [C-5.4]. */
+/** The nonce of a new key's probe: the only client property that travels in the bridge proof [C-5.4]. */
+import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { PROBE_PROPERTY, PROOF_HEADER, parseProof } from '../../../protocol/link/proof.ts';
-import { type AmqpClient, connectAmqp, dialEdge } from '../../support/bridge-amqp.ts';
+import { type AmqpClient, amqpTest, dialEdge } from '../../support/bridge-amqp.ts';
 import { type Fields, PROTOCOL_HEADER } from '../../support/bridge-amqp-frames.ts';
-import { TestEdge } from '../../support/bridge-edge.ts';
 
 const NONCE = '0123456789abcdef0123456789abcdef';
 
-let edge: TestEdge;
-const clients: AmqpClient[] = [];
-
-beforeAll(async () => {
-  edge = await TestEdge.start();
-});
-beforeEach(() => {
-  edge.reset();
-});
-afterEach(() => {
-  for (const { peer } of clients.splice(0)) peer.stream.destroy();
-});
-afterAll(() => edge.stop());
-
-/** A client that introduces itself with these properties, as far as it comes. */
-function introduce(to: TestEdge, clientProperties: Fields): AmqpClient {
-  const client = connectAmqp(dialEdge(to));
-  clients.push(client);
-  client.peer.write(PROTOCOL_HEADER);
+/** Sends start-ok with these client properties. */
+function introduce({ peer }: AmqpClient, clientProperties: Fields): void {
+  peer.write(PROTOCOL_HEADER);
   const credential = { mechanism: 'PLAIN', response: Buffer.from('\0acme\0key') };
-  client.peer.send(METHOD.connectionStartOk, { clientProperties, ...credential, locale: 'en_US' });
-  return client;
+  peer.send(METHOD.connectionStartOk, { clientProperties, ...credential, locale: 'en_US' });
 }
 
-/** What the edge is told that a client with these properties said of a probe. */
-async function probeOf(clientProperties: Fields): Promise<string | undefined> {
-  const { peer } = introduce(edge, clientProperties);
-  await peer.takeMethod(METHOD.connectionStart);
-  // It is let in whatever it said: a probe's nonce is judged by the edge alone.
-  await peer.takeMethod(METHOD.connectionTune);
+/** `probeOf` logs in with these client properties and returns the nonce that the edge receives. */
+const it = amqpTest.extend('probeOf', ({ edge, amqp }) => async (clientProperties: Fields) => {
+  const client = amqp.connect();
+  introduce(client, clientProperties);
+  // The login continues with any nonce: only the edge judges it.
+  await client.peer.takeMethods(METHOD.connectionStart, METHOD.connectionTune);
   return edge.dialed.at(-1)?.proof.probe;
-}
-
-/** The proof of a client with these properties, as it goes over the wire. */
-async function headerOf(clientProperties: Fields): Promise<string> {
-  const server = createServer();
-  const dialed = new Promise<IncomingHttpHeaders>((resolve) => {
-    server.on('upgrade', (request, socket) => {
-      resolve(request.headers);
-      socket.destroy();
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  introduce({ forBridge: { ...edge.forBridge, url } } as TestEdge, clientProperties);
-  const headers = await dialed;
-  await new Promise((resolve) => server.close(resolve));
-  return String(headers[PROOF_HEADER]);
-}
+});
 
 describe('the client property of a probe', () => {
-  it('travels in the proof of its dial, signed with it [C-5.4]', async () => {
+  it('the nonce of a probe travels in the signed proof of its dial [C-5.4]', async ({ edge, probeOf }) => {
     const capabilities = { authentication_failure_close: true };
     expect(await probeOf({ product: 'x', capabilities, [PROBE_PROPERTY]: NONCE })).toBe(NONCE);
     expect(edge.dialed).toMatchObject([{ username: 'acme', password: 'key' }]);
   });
 
-  it('is told for its own connection alone [C-5.4]', async () => {
+  it('the nonce is sent only for its own connection [C-5.4]', async ({ probeOf }) => {
     expect(await probeOf({ [PROBE_PROPERTY]: NONCE })).toBe(NONCE);
     expect(await probeOf({})).toBe('');
   });
 
-  it.each<[string, unknown]>([
+  it.for<[string, unknown]>([
     ['in upper case', NONCE.toUpperCase()],
     ['of 31 characters', NONCE.slice(1)],
     ['of 33 characters', `${NONCE}0`],
     ['that is empty', ''],
     ['that is not hexadecimal', NONCE.replace('0', 'g')],
     ['with a separator in it', `${NONCE.slice(1)};`],
-    ['with a line break behind it', `${NONCE}\n`],
-    ['with a line in front of it', `x\n${NONCE}`],
+    ['before a line break', `${NONCE}\n`],
+    ['after a line', `x\n${NONCE}`],
     ['that is a number', 1_234_567],
-    ['that is a truth', true],
+    ['that is a boolean', true],
     ['that is a table', { [NONCE]: NONCE }],
     ['that is a list', [NONCE]],
-    ['that is nothing', null],
-  ])('%s is ignored, and its client is let in [C-5.4]', async (_title, value) => {
+    ['that is void', null],
+  ])('a nonce %s is ignored, and the login continues [C-5.4]', async ([_, value], { probeOf }) => {
     expect(await probeOf({ [PROBE_PROPERTY]: value })).toBe('');
   });
 
-  it('is its own: neither a capability nor a prototype says it [C-5.4]', async () => {
+  it('a nonce in a capability, a nested table or a prototype is ignored [C-5.4]', async ({ probeOf }) => {
     expect(await probeOf({ capabilities: { [PROBE_PROPERTY]: NONCE } })).toBe('');
     expect(await probeOf({ nested: { [PROBE_PROPERTY]: NONCE } })).toBe('');
     expect(await probeOf({ ['__proto__']: { [PROBE_PROPERTY]: NONCE } })).toBe('');
   });
 
-  it('makes the proof one of eight fields; without it there are seven, as an edge of before reads them [C-5.4]', async () => {
+  it('a proof has eight fields with a nonce and seven without [C-5.4]', async ({ edge, amqp, serve }) => {
+    const dialed: IncomingHttpHeaders[] = [];
+    const server = createServer().on('upgrade', (request, socket) => {
+      dialed.push(request.headers);
+      socket.destroy();
+    });
+    const url = `http://127.0.0.1:${await serve(server)}`;
+    const headerOf = async (clientProperties: Fields) => {
+      const upgraded = once(server, 'upgrade');
+      introduce(amqp.connect(dialEdge({ forBridge: { ...edge.forBridge, url } })), clientProperties);
+      await upgraded;
+      return String(dialed.at(-1)?.[PROOF_HEADER]);
+    };
     const plain = await headerOf({ product: 'amqplib' });
     expect(plain.split(';')).toHaveLength(7);
     expect(await headerOf({ [PROBE_PROPERTY]: 'nonsense' }).then((text) => text.split(';'))).toHaveLength(7);

@@ -21,11 +21,11 @@ const password = (word: string) => tableEntry('PASSWORD', 'S', longString(word))
 const word = fc.string({ unit: 'grapheme', minLength: 1 }).filter((text) => !text.includes('\0'));
 
 describe('a SASL response', () => {
-  it('is offered as PLAIN and AMQPLAIN, never EXTERNAL', () => {
+  it('the bridge offers PLAIN and AMQPLAIN, not EXTERNAL', () => {
     expect(MECHANISMS.split(' ')).toEqual(['PLAIN', 'AMQPLAIN']);
   });
 
-  it('of either mechanism gives the name and the password as they were sent', () => {
+  it('PLAIN and AMQPLAIN return the user name and the password unchanged', () => {
     fc.assert(
       fc.property(word, fc.oneof(word, fc.constant('')), (username, secret) => {
         const expected = { username, password: secret };
@@ -36,7 +36,7 @@ describe('a SASL response', () => {
     );
   });
 
-  it('keeps the characters that a URI escapes', () => {
+  it('a password keeps characters that a URI escapes', () => {
     expect(readSasl('PLAIN', Buffer.from('\0acme\0a/b+c=@:%x'))?.password).toBe('a/b+c=@:%x');
   });
 
@@ -47,7 +47,7 @@ describe('a SASL response', () => {
     ['four parts', '\0acme\0key\0more'],
     ['an authorization identity', 'root\0acme\0key'],
     ['no user name', '\0\0key'],
-  ])('of PLAIN with %s is none', (_title, response) => {
+  ])('PLAIN with %s is invalid', (_title, response) => {
     expect(readSasl('PLAIN', Buffer.from(response))).toBeUndefined();
   });
 
@@ -64,18 +64,18 @@ describe('a SASL response', () => {
       'a login behind __proto__',
       amqplain(tableEntry('__proto__', 'F', tableBytes(login('acme'), password('key')))),
     ],
-  ])('of AMQPLAIN with %s is none', (_title, response) => {
+  ])('AMQPLAIN with %s is invalid', (_title, response) => {
     expect(readSasl('AMQPLAIN', response)).toBeUndefined();
   });
 
   it.each(['EXTERNAL', 'plain', 'ANONYMOUS', '', 'PLAIN AMQPLAIN', '__proto__'])(
-    'of %j is none',
+    'mechanism %j is invalid',
     (mechanism) => {
       expect(readSasl(mechanism, Buffer.from('\0acme\0key'))).toBeUndefined();
     },
   );
 
-  it('of any bytes is a credential or none', () => {
+  it('any bytes give valid credentials or none', () => {
     fc.assert(
       fc.property(
         fc.constantFrom('PLAIN', 'AMQPLAIN'),

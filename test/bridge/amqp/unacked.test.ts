@@ -11,7 +11,7 @@ function delivered(...leases: (number | null)[]): Unacked {
 }
 
 describe('unacknowledged deliveries', () => {
-  it('are settled one by one in any order, each once', () => {
+  it('single deliveries are settled once, in any order', () => {
     const unacked = delivered(11, 12, 13);
     expect(unacked.take(2, false)).toEqual([12]);
     expect(unacked.take(2, false)).toBeUndefined();
@@ -20,7 +20,7 @@ describe('unacknowledged deliveries', () => {
     expect(unacked.takeAll()).toEqual([]);
   });
 
-  it('are settled up to a tag with multiple, and only those that are still there', () => {
+  it('multiple settles all remaining deliveries up to the tag', () => {
     const unacked = delivered(11, 12, 13, 14);
     expect(unacked.take(2, false)).toEqual([12]);
     expect(unacked.take(3, true)).toEqual([11, 13]);
@@ -28,7 +28,7 @@ describe('unacknowledged deliveries', () => {
     expect(unacked.take(4, true)).toEqual([14]);
   });
 
-  it('are all meant by multiple with tag 0, also when there are none', () => {
+  it('multiple with tag 0 settles all, also none', () => {
     const unacked = delivered(11, 12);
     expect(unacked.take(0, true)).toEqual([11, 12]);
     expect(unacked.take(0, true)).toEqual([]);
@@ -41,13 +41,13 @@ describe('unacknowledged deliveries', () => {
     [-1, false],
     [1.5, false],
     [2 ** 64, true],
-  ])('are not named by tag %d with multiple %s', (tag, multiple) => {
+  ])('tag %d with multiple %s is unknown', (tag, multiple) => {
     const unacked = delivered(11, 12);
     expect(unacked.take(tag, multiple)).toBeUndefined();
     expect(unacked.takeAll()).toEqual([11, 12]);
   });
 
-  it('count deliveries that need no acknowledgement, and hold nothing of them', () => {
+  it('deliveries without acknowledgement get a tag and are not kept', () => {
     const unacked = delivered(null, 12, null);
     expect(unacked.take(1, false)).toBeUndefined();
     expect(unacked.take(3, false)).toBeUndefined();
@@ -55,7 +55,7 @@ describe('unacknowledged deliveries', () => {
     expect(unacked.take(4, true)).toEqual([12, 14]);
   });
 
-  it('go on counting after all were taken back', () => {
+  it('tags continue after all deliveries were returned', () => {
     const unacked = delivered(11, 12);
     expect(unacked.takeAll()).toEqual([11, 12]);
     expect(unacked.add(13)).toBe(3);
@@ -83,8 +83,8 @@ class NaiveUnacked {
   }
 }
 
-describe('whatever is delivered and settled', () => {
-  it('agrees with a plain list', () => {
+describe('random deliveries and settlements', () => {
+  it('Unacked agrees with a plain list', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
         const unacked = new Unacked();

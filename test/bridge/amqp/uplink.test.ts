@@ -5,7 +5,7 @@ import type { VhostLinkUp } from '../../../protocol/link/vhost.ts';
 
 const LEASES = 200_000;
 
-it('acknowledges two full queues at once: each lease, in its order [C-6.4]', () => {
+it('an acknowledgement of two full queues names each lease once, in order [C-6.4]', () => {
   const sent: VhostLinkUp[] = [];
   const link = {
     version: 2,

@@ -1,56 +1,21 @@
-/** The listener for certificates: who gets through its handshake, and as whom it then logs in [C-3.3]. */
+/** The listener for certificates: its handshake, and the device that a certificate names [C-3.3]. */
 import 'reflect-metadata';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect as connectTcp } from 'node:net';
-import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import * as x509 from '@peculiar/x509';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { freePort } from '../../../tools/ports.ts';
-import { type Authority, issueCertificate } from '../../../worker/lifecycle/device-certificate.ts';
-import { envelope, TestEdge } from '../../support/bridge-edge.ts';
+import { envelope } from '../../support/bridge-edge.ts';
 import { DEVICE_ID } from '../../support/bridge-link.ts';
 import { OTHER_ID } from '../../support/bridge-mqtt.ts';
 import { connectPacket, MqttPeer, publishPacket } from '../../support/bridge-mqtt-peer.ts';
-import { ADDRESS, TestCertificates, WholeBridge } from '../../support/bridge-whole.ts';
+import { ADDRESS, bridgeTest as it, OLD_TLS, type TestCertificates } from '../../support/bridge-whole.ts';
 
 const YEAR_MS = 366 * 86_400_000;
 
-type Identity = Pick<ConnectionOptions, 'cert' | 'key'>;
-
-let certificates: TestCertificates;
-let ours: Authority;
-let foreign: Authority;
-let edge: TestEdge;
-let bridge: WholeBridge;
-
-beforeAll(async () => {
-  certificates = await TestCertificates.create();
-  ours = certificates.authority;
-  foreign = await certificates.foreignAuthority();
-  edge = await TestEdge.start();
-});
-beforeEach(async () => {
-  edge.reset();
-  bridge = await WholeBridge.start(edge, certificates);
-});
-afterEach(() => bridge.stop());
-afterAll(async () => {
-  await edge.stop();
-  certificates.remove();
-});
-
-/** A certificate of that name, and its fingerprint. */
-async function issued(
-  name: string = DEVICE_ID,
-  authority: Authority = ours,
-  now: number = Date.now(),
-): Promise<Identity & { fingerprint: string }> {
-  const { certificate, privateKey, fingerprint } = await issueCertificate(authority, name, undefined, now);
-  return { cert: certificate, key: privateKey, fingerprint };
-}
-
-async function selfSigned(): Promise<Identity> {
+async function selfSigned(): Promise<ConnectionOptions> {
   const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
   const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -60,20 +25,18 @@ async function selfSigned(): Promise<Identity> {
     signingAlgorithm: algorithm,
     keys,
   });
-  const key = x509.PemConverter.encode(
-    await crypto.subtle.exportKey('pkcs8', keys.privateKey),
-    'PRIVATE KEY',
-  );
-  return { cert: certificate.toString('pem'), key };
+  const key = await crypto.subtle.exportKey('pkcs8', keys.privateKey);
+  return { cert: certificate.toString('pem'), key: x509.PemConverter.encode(key, 'PRIVATE KEY') };
 }
 
-/** What a client that sends a whole login gets back before its connection ends. */
-async function bytesTold(options: ConnectionOptions): Promise<number> {
-  const socket = connectTls({
-    socket: connectTcp({ host: ADDRESS, port: bridge.ports.mtls ?? 0 }),
-    rejectUnauthorized: false,
-    ...options,
-  });
+function connect(port: number | undefined, options: ConnectionOptions): TLSSocket {
+  const socket = connectTcp({ host: ADDRESS, port: port ?? 0 });
+  return connectTls({ socket, rejectUnauthorized: false, ...options });
+}
+
+/** The number of bytes that a client which sends a whole login receives before its connection ends. */
+async function bytesReceived(port: number | undefined, options: ConnectionOptions): Promise<number> {
+  const socket = connect(port, options);
   let bytes = 0;
   socket.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
@@ -84,18 +47,11 @@ async function bytesTold(options: ConnectionOptions): Promise<number> {
   return bytes;
 }
 
-/** A login that is refused: its CONNACK, and whether its connection ended with it. */
-async function refusedWith(peer: MqttPeer): Promise<number> {
-  const code = await peer.takeConnack();
-  await peer.untilEnded();
-  return code;
-}
-
-describe('a certificate of our authority', () => {
-  it.each(['TLSv1.2', 'TLSv1.3'] as const)(
-    'opens a session over %s, and its fingerprint is in the proof [C-3.3]',
-    async (version) => {
-      const { fingerprint, ...identity } = await issued();
+describe('a certificate of the trusted authority', () => {
+  it.for(['TLSv1.2', 'TLSv1.3'] as const)(
+    'a certificate opens a session over %s, and the proof has its fingerprint [C-3.3]',
+    async (version, { certificates, edge, bridge }) => {
+      const { fingerprint, ...identity } = await certificates.device();
       const peer = await bridge.certified({ ...identity, minVersion: version, maxVersion: version });
       const link = await edge.deviceLink();
       expect(await peer.takeConnack()).toBe(0);
@@ -108,75 +64,74 @@ describe('a certificate of our authority', () => {
     },
   );
 
-  it.each([
+  it.for([
     ['no user name', {}],
     ['its own name as user name', { username: DEVICE_ID }],
     ['that in upper case', { username: DEVICE_ID.toUpperCase() }],
     ['a password, which is ignored', { username: DEVICE_ID, password: 'whatever' }],
     ['an empty user name', { username: '' }],
-  ])('is who it says with %s [C-3.3]', async (_title, options) => {
-    const peer = await bridge.certified(await issued(), options);
-    expect(await peer.takeConnack()).toBe(0);
-    expect(edge.dialed).toMatchObject([{ username: DEVICE_ID, password: '' }]);
-  });
+  ] as const)(
+    'the certificate names the device with %s [C-3.3]',
+    async ([_, options], { certificates, edge, bridge }) => {
+      const peer = await bridge.certified(await certificates.device(), options);
+      expect(await peer.takeConnack()).toBe(0);
+      expect(edge.dialed).toMatchObject([{ username: DEVICE_ID, password: '' }]);
+    },
+  );
 
-  it('in whose name the id is in upper case is that device’s', async () => {
-    const peer = await bridge.certified(await issued(DEVICE_ID.toUpperCase()));
+  it('a certificate may name its device in upper case', async ({ certificates, edge, bridge }) => {
+    const peer = await bridge.certified(await certificates.device(DEVICE_ID.toUpperCase()));
     expect(await peer.takeConnack()).toBe(0);
     expect(edge.dialed[0]?.username).toBe(DEVICE_ID);
   });
 
-  it.each([
+  it.for([
     ['another device’s user name', OTHER_ID],
     ['a user name that is no UUID', 'gateway-1'],
-  ])('with %s is refused: 5, and nobody is asked (bad input: MQTT)', async (_title, username) => {
-    const peer = await bridge.certified(await issued(), { username, password: 'token' });
-    expect(await refusedWith(peer)).toBe(5);
+  ] as const)(
+    'a certificate with %s gets code 5 without a dial (bad input: MQTT)',
+    async ([_, username], { certificates, edge, bridge }) => {
+      const peer = await bridge.certified(await certificates.device(), { username, password: 'token' });
+      expect(await peer.takeRefusal()).toBe(5);
+      expect(edge.dialed).toEqual([]);
+    },
+  );
+
+  it('a certificate of no device gets code 5 without a dial', async ({ certificates, edge, bridge }) => {
+    const peer = await bridge.certified(await certificates.device('gateway-1'), { username: DEVICE_ID });
+    expect(await peer.takeRefusal()).toBe(5);
     expect(edge.dialed).toEqual([]);
   });
 
-  it('of no device is refused: 5, and nobody is asked', async () => {
-    const peer = await bridge.certified(await issued('gateway-1'), { username: DEVICE_ID });
-    expect(await refusedWith(peer)).toBe(5);
-    expect(edge.dialed).toEqual([]);
-  });
-
-  it('that the edge does not take is refused: 5 (bad input: MQTT)', async () => {
+  it('a rejected certificate gets code 5 (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
-    expect(await refusedWith(await bridge.certified(await issued()))).toBe(5);
+    expect(await (await bridge.certified(await certificates.device())).takeRefusal()).toBe(5);
     expect(edge.dialed).toHaveLength(1);
   });
 
-  it('that is new is another credential: it is asked for while the old one is refused [C-3.11]', async () => {
+  it('a throttle holds for one certificate only [C-3.11]', async ({ certificates, edge, bridge }) => {
     edge.answer = () => envelope('UNAUTHORIZED');
-    const old = await issued();
-    for (let count = 0; count < 31; count++) await refusedWith(await bridge.certified(old));
+    const old = await certificates.device();
+    for (let count = 0; count < 31; count++) await (await bridge.certified(old)).takeRefusal();
     expect(edge.dialed).toHaveLength(30);
     edge.reset();
-    const renewed = await issued();
+    const renewed = await certificates.device();
     expect(await (await bridge.certified(renewed)).takeConnack()).toBe(0);
     expect(edge.dialed).toMatchObject([{ proof: { fingerprint: renewed.fingerprint } }]);
   });
 
-  it('is proved in every handshake: no session of TLS is taken up again', async () => {
+  it('no TLS session is resumed: each handshake checks the certificate', async ({ certificates, bridge }) => {
     for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
-      const { fingerprint: _known, ...identity } = await issued();
+      const { fingerprint: _known, ...identity } = await certificates.device();
       let session: Buffer | undefined;
-      const client = (options: ConnectionOptions) =>
-        connectTls({
-          socket: connectTcp({ host: ADDRESS, port: bridge.ports.mtls ?? 0 }),
-          rejectUnauthorized: false,
-          maxVersion,
-          ...identity,
-          ...options,
-        });
-      const first = client({});
+      const first = connect(bridge.ports.mtls, { maxVersion, ...identity });
       first.on('session', (given) => {
         session = given;
       });
       first.write(connectPacket({}));
       await once(first, 'data');
-      const second = client({ session: session ?? first.getSession() });
+      session ??= first.getSession();
+      const second = connect(bridge.ports.mtls, { maxVersion, ...identity, session });
       await once(second, 'secureConnect');
       expect(second.isSessionReused()).toBe(false);
       first.destroy();
@@ -185,64 +140,53 @@ describe('a certificate of our authority', () => {
   });
 });
 
-describe('who does not get through the handshake', () => {
-  const clients: Record<string, () => Promise<ConnectionOptions>> = {
-    'no certificate': async () => ({}),
-    'a self-signed certificate': selfSigned,
-    'a certificate of another authority of the same name': () => issued(DEVICE_ID, foreign),
-    'a certificate that has expired': () => issued(DEVICE_ID, ours, Date.now() - YEAR_MS),
-    'a certificate that is not good yet': () => issued(DEVICE_ID, ours, Date.now() + YEAR_MS),
-    'the listener’s own certificate': async () => ({
-      cert: readFileSync(certificates.files.certificate),
-      key: readFileSync(certificates.files.key),
-    }),
-  };
-
-  it.each(Object.keys(clients))(
-    '%s is told nothing, and nobody is asked (bad input: MQTT)',
-    async (title) => {
-      const identity = (await clients[title]?.()) ?? {};
-      for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
-        expect(await bytesTold({ ...identity, maxVersion })).toBe(0);
-      }
+describe('a failed handshake', () => {
+  it.for<[string, (certificates: TestCertificates) => Promise<ConnectionOptions>]>([
+    ['no certificate', async () => ({})],
+    ['a self-signed certificate', selfSigned],
+    ['a certificate of another authority of the same name', (certificates) => certificates.foreignDevice()],
+    ['an expired certificate', (certificates) => certificates.device(DEVICE_ID, Date.now() - YEAR_MS)],
+    ['a certificate of the future', (certificates) => certificates.device(DEVICE_ID, Date.now() + YEAR_MS)],
+    [
+      'the listener’s own certificate',
+      async ({ files }) => ({ cert: readFileSync(files.certificate), key: readFileSync(files.key) }),
+    ],
+  ])(
+    '%s gets no answer and no dial (bad input: MQTT)',
+    async ([_, issue], { certificates, edge, bridge }) => {
+      const identity = await issue(certificates);
+      for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const)
+        expect(await bytesReceived(bridge.ports.mtls, { ...identity, maxVersion })).toBe(0);
       expect(edge.dialed).toEqual([]);
-      expect(await (await bridge.certified(await issued())).takeConnack()).toBe(0);
+      expect(await (await bridge.certified(await certificates.device())).takeConnack()).toBe(0);
     },
   );
 
-  it('TLS 1.1 is refused, with a good certificate too (bad input: MQTT)', async () => {
-    const { cert, key } = await issued();
-    const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
-    expect(await bytesTold({ cert, key, ...old })).toBe(0);
+  it('TLS 1.1 is rejected (bad input: MQTT)', async ({ certificates, edge, bridge }) => {
+    const identity = await certificates.device();
+    expect(await bytesReceived(bridge.ports.mtls, { ...identity, ...OLD_TLS })).toBe(0);
     expect(edge.dialed).toEqual([]);
   });
 });
 
-describe('a bridge without an authority for device certificates', () => {
-  it('opens no listener for them', async () => {
-    const port = await freePort();
-    const environment = { SITEWIRE_DEVICE_CA: undefined, SITEWIRE_MTLS_PORT: String(port) };
-    const plain = await WholeBridge.start(edge, certificates, environment);
-    expect(plain.ports.mtls).toBeUndefined();
+describe('a bridge without a device authority', async () => {
+  const port = await freePort();
+  const environment = { SITEWIRE_DEVICE_CA: undefined, SITEWIRE_MTLS_PORT: String(port) };
+  const plainIt = it.extend('environment', () => environment);
+
+  plainIt('without a device authority nothing listens for certificates', async ({ bridge }) => {
+    expect(bridge.ports.mtls).toBeUndefined();
     const [error] = (await once(connectTcp({ host: ADDRESS, port }), 'error')) as [Error & { code?: string }];
     expect(error.code).toBe('ECONNREFUSED');
-    expect(await (await plain.device()).takeConnack()).toBe(0);
-    await plain.stop();
+    expect(await (await bridge.device()).takeConnack()).toBe(0);
   });
 });
 
 describe('the listener for tokens', () => {
-  it('takes no notice of a certificate: without a token it answers 4 [C-3.11]', async () => {
-    const { cert, key } = await issued();
-    const socket = connectTls({
-      socket: connectTcp({ host: ADDRESS, port: bridge.ports.mqtts }),
-      rejectUnauthorized: false,
-      cert,
-      key,
-    });
-    const peer = new MqttPeer(socket);
+  it('a certificate without a token gets code 4 [C-3.11]', async ({ certificates, edge, bridge }) => {
+    const peer = new MqttPeer(connect(bridge.ports.mqtts, await certificates.device()));
     peer.write(connectPacket({ username: DEVICE_ID }));
-    expect(await refusedWith(peer)).toBe(4);
+    expect(await peer.takeRefusal()).toBe(4);
     expect(edge.dialed).toEqual([]);
   });
 });

@@ -1,35 +1,21 @@
-/** CONNECT: who gets a session, and with which code everybody else is turned away. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+/** CONNECT: the sessions that it opens, and the codes of its rejections. */
+import { describe, expect } from 'vitest';
 import type { ApiErrorCode } from '../../../protocol/errors.ts';
-import { type Answer, envelope, TestEdge } from '../../support/bridge-edge.ts';
+import { type Answer, envelope } from '../../support/bridge-edge.ts';
 import { DEVICE_ID } from '../../support/bridge-link.ts';
-import { COMMANDS, OTHER_ID, sentToObject, TELEMETRY, TestBroker } from '../../support/bridge-mqtt.ts';
+import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject, TELEMETRY } from '../../support/bridge-mqtt.ts';
 import {
   connectPacket,
   PACKET,
+  PINGREQ,
   packet,
   publishPacket,
   subscribePacket,
 } from '../../support/bridge-mqtt-peer.ts';
-import { Signal, turns } from '../../support/bridge-signal.ts';
-
-let edge: TestEdge;
-let mqtt: TestBroker;
-
-beforeAll(async () => {
-  edge = await TestEdge.start();
-});
-beforeEach(async () => {
-  mqtt = await TestBroker.start(edge);
-});
-afterEach(async () => {
-  await mqtt.engine.stop();
-  edge.reset();
-});
-afterAll(() => edge.stop());
+import { turns } from '../../support/bridge-signal.ts';
 
 describe('a CONNECT', () => {
-  it('is accepted when the edge accepts its token: code 0, no session present', async () => {
+  it('an accepted CONNECT gets code 0 without a present session', async ({ edge, mqtt }) => {
     const { peer } = mqtt.send();
     expect([...(await peer.take(PACKET.connack))]).toEqual([0, 0]);
     expect(edge.dialed).toMatchObject([
@@ -38,95 +24,87 @@ describe('a CONNECT', () => {
     expect(mqtt.events.openedIds).toEqual([DEVICE_ID]);
   });
 
-  it('may write its device in upper case', async () => {
+  it('a CONNECT may name its device in upper case', async ({ edge, mqtt }) => {
     const { peer } = await mqtt.open({ username: DEVICE_ID.toUpperCase() });
-    peer.write(subscribePacket(1, COMMANDS));
-    expect([...(await peer.take(PACKET.suback))]).toEqual([0, 1, 1]);
+    expect(await peer.subscribe(1, COMMANDS)).toEqual([0, 1, 1]);
     expect(edge.dialed[0]?.username).toBe(DEVICE_ID);
   });
 
-  it.each([
+  it.for([
     ['MQTT 3.1', 0, 'MQIsdp', 3],
     ['MQTT 5', 1, 'MQTT', 5],
-  ])('of %s is answered %d', async (_title, code, name, level) => {
+  ] as const)('a CONNECT of %s gets code %d', async ([_, code, name, level], { mqtt }) => {
     const connect = connectPacket({ username: DEVICE_ID, password: 'token', protocol: [name, level] });
-    // MQTT 5 puts properties before the payload, here none.
-    const bytes =
-      level === 5
-        ? Buffer.concat([connect.subarray(0, 12), Buffer.from([0]), connect.subarray(12)])
-        : connect;
-    if (level === 5) bytes.writeUInt8(bytes.readUInt8(1) + 1, 1);
+    // MQTT 5 has a properties length before the payload.
+    const parts = [connect.subarray(0, 12), Buffer.from([0]), connect.subarray(12)];
+    const bytes = level === 5 ? Buffer.concat(parts) : connect;
+    bytes.writeUInt8(bytes.length - 2, 1);
     const { peer } = mqtt.connect();
     peer.write(bytes);
     expect(await peer.takeConnack()).toBe(code);
   });
 
-  it('with all that is sent behind it is answered in order', async () => {
+  it('packets sent right after a CONNECT are answered in order', async ({ edge, mqtt }) => {
     const { peer } = mqtt.connect();
     const connect = connectPacket({ username: DEVICE_ID, password: 'token' });
     peer.write(connect, subscribePacket(1, COMMANDS), publishPacket(TELEMETRY, '{}', { id: 2 }));
     const link = await edge.deviceLink();
     expect(await peer.takeConnack()).toBe(0);
     await peer.take(PACKET.suback);
-    link.send({ kind: 'stored', seqs: [(await link.take('publish')).seq] });
+    await link.store();
     expect(await peer.takeId(PACKET.puback)).toBe(2);
   });
 });
 
-describe('a refused CONNECT', () => {
-  it.each<[ApiErrorCode]>([['UNAUTHORIZED'], ['FORBIDDEN'], ['CONFLICT']])(
-    'is answered 5 when the edge says %s, and closed (spec: Broker and device errors)',
-    async (code) => {
+describe('a rejected CONNECT', () => {
+  it.for<ApiErrorCode>(['UNAUTHORIZED', 'FORBIDDEN', 'CONFLICT'])(
+    '%s of the edge gets code 5 (spec: Broker and device errors)',
+    async (code, { edge, mqtt }) => {
       edge.answer = () => envelope(code);
       const { peer } = mqtt.send();
-      expect(await peer.takeConnack()).toBe(5);
-      await peer.untilEnded();
+      expect(await peer.takeRefusal()).toBe(5);
       expect(mqtt.events.openedIds).toEqual([]);
     },
   );
 
-  it('is counted as refused', async () => {
+  it('a rejected CONNECT is reported once with its reason', async ({ edge, mqtt }) => {
     edge.answer = () => envelope('UNAUTHORIZED', 'Invalid or expired token');
     const { peer } = mqtt.send();
-    await peer.takeConnack();
-    await peer.untilEnded();
+    await peer.takeRefusal();
     await turns();
     expect(mqtt.events.refusedWhy).toEqual(['Invalid or expired token']);
   });
 
-  it.each<[string, Answer]>([
+  it.for<[string, Answer]>([
     ['500', envelope('INTERNAL_SERVER_ERROR')],
     ['503', envelope('SERVICE_UNAVAILABLE')],
     ['429', envelope('TOO_MANY_REQUESTS')],
     ['404', envelope('NOT_FOUND')],
     ['an HTML 403', { status: 403, body: '<html>blocked</html>', contentType: 'text/html' }],
     ['a 403 of another’s JSON', { status: 403, body: '{"code":"BLOCKED"}', contentType: 'application/json' }],
-  ])('is answered 3, for nobody’s fault, when the edge answers %s [C-3.11]', async (_title, answer) => {
+  ])('%s of the edge gets code 3, a temporary failure [C-3.11]', async ([_, answer], { edge, mqtt }) => {
     edge.answer = () => answer;
     const { peer } = mqtt.send();
-    expect(await peer.takeConnack()).toBe(3);
-    await peer.untilEnded();
+    expect(await peer.takeRefusal()).toBe(3);
   });
 
-  it.each([
+  it.for([
     ['no user name and no password', { username: undefined, password: undefined }],
     ['no password', { password: undefined }],
     ['an empty password', { password: '' }],
     ['an empty user name', { username: '' }],
     ['a user name that is no UUID', { username: 'gateway-1' }],
-    ['a UUID with something behind it', { username: `${DEVICE_ID}\n` }],
+    ['a UUID before a line break', { username: `${DEVICE_ID}\n` }],
     ['a UUID in braces', { username: `{${DEVICE_ID}}` }],
-  ])('is answered 4 with %s, and nobody is asked [C-3.11]', async (_title, options) => {
-    const { peer } = mqtt.connect();
-    peer.write(connectPacket({ username: DEVICE_ID, password: 'token', ...options }));
-    expect(await peer.takeConnack()).toBe(4);
-    await peer.untilEnded();
+  ] as const)('%s gets code 4 without a dial [C-3.11]', async ([_, options], { edge, mqtt }) => {
+    const { peer } = mqtt.send(options);
+    expect(await peer.takeRefusal()).toBe(4);
     expect(edge.dialed).toEqual([]);
   });
 });
 
 describe('a client id', () => {
-  it('equal to another device’s never ends that one’s session [C-3.6]', async () => {
+  it('a client id of another device does not end that session [C-3.6]', async ({ mqtt }) => {
     const first = await mqtt.open({ clientId: DEVICE_ID });
     const second = await mqtt.open({ clientId: DEVICE_ID, username: OTHER_ID });
     await first.peer.ping();
@@ -135,7 +113,7 @@ describe('a client id', () => {
     expect(mqtt.events.openedIds).toEqual([DEVICE_ID, OTHER_ID]);
   });
 
-  it('equal to one’s own leaves it to the object which session stays [C-3.6]', async () => {
+  it('for a repeated client id the object decides which session stays [C-3.6]', async ({ mqtt }) => {
     const first = await mqtt.open({ clientId: DEVICE_ID });
     await mqtt.open({ clientId: DEVICE_ID });
     await first.peer.ping();
@@ -143,23 +121,23 @@ describe('a client id', () => {
     await first.peer.untilEnded();
   });
 
-  it.each([
+  it.for([
     ['nothing', ''],
     ['one character', 'a'],
     ['constructor', 'constructor'],
     ['__proto__', '__proto__'],
     ['5 000 characters', 'x'.repeat(5_000)],
-  ])('that is %s is as good as another', async (_title, clientId) => {
+  ] as const)('a client id may be %s', async ([_, clientId], { mqtt }) => {
     const { peer } = await mqtt.open({ clientId });
     await peer.ping();
   });
 
-  it('that is empty without clean session is rejected: CONNACK 2 [MQTT-3.1.3-8]', async () => {
+  it('an empty client id without clean session gets code 2 [MQTT-3.1.3-8]', async ({ mqtt }) => {
     const { peer } = mqtt.send({ clientId: '', clean: false });
     expect([...(await peer.take(PACKET.connack))]).toEqual([0, 2]);
   });
 
-  it('without clean session brings back nothing of an earlier session', async () => {
+  it('a client id without clean session brings back no earlier session', async ({ edge, mqtt }) => {
     const first = await mqtt.open({ clientId: 'same', clean: false });
     first.peer.write(subscribePacket(1, COMMANDS));
     await first.link.take('subscribed');
@@ -171,15 +149,15 @@ describe('a client id', () => {
   });
 });
 
-describe('a client that does not connect as it should', () => {
-  it.each([
+describe('an invalid client', () => {
+  it.for([
     ['PUBLISH first', publishPacket(TELEMETRY, '{}')],
-    ['PINGREQ first', packet(PACKET.pingreq, 0)],
+    ['PINGREQ first', PINGREQ],
     ['HTTP', Buffer.from('GET / HTTP/1.1\r\n\r\n')],
     ['256 MB announced', Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f])],
     ['an empty CONNECT', packet(PACKET.connect, 0)],
     ['another protocol in CONNECT', connectPacket({ protocol: ['AMQP', 4] })],
-  ])('(%s) is closed without a word, and counted', async (_title, bytes) => {
+  ] as const)('%s is closed without a packet, and counted', async ([_, bytes], { edge, mqtt }) => {
     const { peer } = mqtt.connect();
     peer.write(bytes);
     await peer.untilEnded();
@@ -188,28 +166,25 @@ describe('a client that does not connect as it should', () => {
     expect(mqtt.events.refusedWhy.length).toBe(1);
   });
 
-  it('(a second CONNECT) loses its session and its link', async () => {
-    const { peer, link } = await mqtt.open();
+  it('a second CONNECT ends the session and its link', async ({ peer, link }) => {
     peer.write(connectPacket({ username: DEVICE_ID, password: 'token' }));
     await peer.untilEnded();
     await link.untilClosed();
   });
 
-  it.each(['end', 'reset'])('(gone while its link was dialled, by %s) leaves no link behind', async (how) => {
-    const signal = new Signal();
-    let accept = () => {};
-    edge.answer = () =>
-      new Promise((resolve) => {
-        accept = () => resolve({ accept: {} });
-        signal.changed();
-      });
-    const { peer, stream } = mqtt.send();
-    await edge.untilDialed();
-    if (how === 'end') peer.stream.end();
-    else stream.destroy(new Error('read ECONNRESET'));
-    await turns();
-    accept();
-    await (await edge.deviceLink()).untilClosed();
-    expect(mqtt.events.closedWhy.length).toBe(mqtt.events.openedIds.length);
-  });
+  it.for(['end', 'reset'])(
+    'a client that leaves during its dial, by %s, leaves no link',
+    async (how, { edge, mqtt }) => {
+      const accepting = Promise.withResolvers<Answer>();
+      edge.answer = () => accepting.promise;
+      const { peer, stream } = mqtt.send();
+      await edge.untilDialed();
+      if (how === 'end') peer.stream.end();
+      else stream.destroy(new Error('read ECONNRESET'));
+      await turns();
+      accepting.resolve({ accept: {} });
+      await (await edge.deviceLink()).untilClosed();
+      expect(mqtt.events.closedWhy.length).toBe(mqtt.events.openedIds.length);
+    },
+  );
 });

@@ -1,58 +1,33 @@
-/** The gated stream: what the broker reads and writes through it, and when it shuts. */
-import { type Duplex, duplexPair } from 'node:stream';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+/** The gated stream between a socket and the broker. */
+import { once } from 'node:events';
+import { duplexPair } from 'node:stream';
+import { describe, expect } from 'vitest';
 import { SizeGate } from '../../../bridge/mqtt/size-gate.ts';
 import { connectPacket, lengthBytes, publishPacket } from '../../support/bridge-mqtt-peer.ts';
-import { CLOCK, Signal, turns } from '../../support/bridge-signal.ts';
+import { turns } from '../../support/bridge-signal.ts';
+import { edgeTest } from '../../support/bridge-test.ts';
 
 const CONNECT = connectPacket({ username: 'u', password: 'p' });
 
-interface Gated {
-  gate: SizeGate;
-  /** The socket under the gate, and the client's end of it. */
-  stream: Duplex;
-  client: Duplex;
-  refused: string[];
-  /** All that came through to the broker. */
-  read: Buffer[];
-  errors: Error[];
-  untilClosed(): Promise<true>;
-}
-
-function gated(): Gated {
+/** `gated` is a gate between a socket and the broker. */
+const it = edgeTest.extend('gated', ({ clock: _clock }, { onCleanup }) => {
+  // `stream` is the socket under the gate, `client` its other end; `read` has all that came through to the broker.
   const [stream, client] = duplexPair({ allowHalfOpen: false });
   const refused: string[] = [];
   const errors: Error[] = [];
   const read: Buffer[] = [];
-  const signal = new Signal();
   const gate = new SizeGate(stream, (why) => refused.push(why));
+  onCleanup(() => void gate.destroy());
   gate.on('error', (error) => errors.push(error));
   gate.on('data', (chunk: Buffer) => read.push(chunk));
   client.on('error', () => {});
   client.resume();
-  let isClosed = false;
-  client.on('end', () => {
-    isClosed = true;
-    signal.changed();
-  });
-  return {
-    gate,
-    stream,
-    client,
-    refused,
-    read,
-    errors,
-    untilClosed: () => signal.until(() => isClosed || undefined),
-  };
-}
-
-afterEach(() => {
-  vi.useRealTimers();
+  const closed = once(client, 'end');
+  return { gate, stream, client, refused, read, errors, closed };
 });
 
 describe('a size gate', () => {
-  it('passes bytes both ways as they are', async () => {
-    const { gate, client, read } = gated();
+  it('the gate passes bytes unchanged in both directions', async ({ gated: { gate, client, read } }) => {
     const received: Buffer[] = [];
     client.on('data', (chunk: Buffer) => received.push(chunk));
     const bytes = Buffer.concat([CONNECT, publishPacket('t', 'payload')]);
@@ -62,11 +37,9 @@ describe('a size gate', () => {
     await turns();
     expect(Buffer.concat(read)).toEqual(bytes);
     expect(Buffer.concat(received).toString()).toBe('answer');
-    gate.destroy();
   });
 
-  it('stops reading from a client whose broker does not read, and goes on when it does', async () => {
-    const { gate, client, read } = gated();
+  it('the gate stops reading while the broker does not read', async ({ gated: { gate, client, read } }) => {
     gate.pause();
     client.write(CONNECT);
     for (let count = 0; count < 10; count++) client.write(publishPacket('t', Buffer.alloc(100_000)));
@@ -76,11 +49,9 @@ describe('a size gate', () => {
     await turns(100);
     expect(client.writableLength).toBe(0);
     expect(Buffer.concat(read).length).toBeGreaterThan(1_000_000);
-    gate.destroy();
   });
 
-  it('makes the broker wait for a client that does not read', async () => {
-    const { gate, client } = gated();
+  it('the broker waits for a client that does not read', async ({ gated: { gate, client } }) => {
     client.pause();
     let taken = 0;
     for (let count = 0; count < 20; count++)
@@ -93,88 +64,74 @@ describe('a size gate', () => {
     client.resume();
     await turns(50);
     expect(taken).toBe(20);
-    gate.destroy();
   });
 
-  it('closes at the header what is too large, and the broker sees nothing of it', async () => {
-    const { client, refused, read, untilClosed } = gated();
+  it('an oversized packet never reaches the broker', async ({ gated: { client, refused, read, closed } }) => {
     client.write(CONNECT);
     await turns();
     client.write(Buffer.concat([Buffer.from([0x32]), lengthBytes(10_000_000)]));
-    await untilClosed();
-    expect(refused).toEqual(['a packet of 10000000 bytes']);
+    await closed;
+    expect(refused).toEqual(['packet of 10000000 bytes exceeds the limit of 131072']);
     expect(Buffer.concat(read)).toEqual(CONNECT);
   });
 
-  it('closes a client that announces 256 MB before it has connected', async () => {
-    const { client, refused, read, untilClosed } = gated();
+  it('a client that announces 256 MB is closed', async ({ gated: { client, refused, read, closed } }) => {
     client.write(Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]));
-    await untilClosed();
-    expect(refused).toEqual(['a packet of 268435455 bytes']);
+    await closed;
+    expect(refused).toEqual(['packet of 268435455 bytes exceeds the limit of 16384']);
     expect(read).toEqual([]);
   });
 
-  it('closes a client that says nothing for 10 s', async () => {
-    vi.useFakeTimers(CLOCK);
-    const { refused, untilClosed } = gated();
-    await vi.advanceTimersByTimeAsync(9_999);
+  it('a silent client is closed after 10 s', async ({ clock, gated: { refused, closed } }) => {
+    await clock.pass(9_999);
     expect(refused).toEqual([]);
-    await vi.advanceTimersByTimeAsync(1);
-    await untilClosed();
+    await clock.pass(1);
+    await closed;
     expect(refused).toEqual(['no CONNECT in time']);
   });
 
-  it('closes a client after 10 s that sends one byte a second and never finishes its CONNECT', async () => {
-    vi.useFakeTimers(CLOCK);
-    const { client, refused, untilClosed } = gated();
+  it('a slow CONNECT is closed after 10 s', async ({ clock, gated: { client, refused, closed } }) => {
     for (let second = 0; second < 10; second++) {
       expect(refused).toEqual([]);
       client.write(CONNECT.subarray(second, second + 1));
-      await vi.advanceTimersByTimeAsync(1_000);
+      await clock.pass(1_000);
       await turns();
     }
-    await untilClosed();
+    await closed;
     expect(refused).toEqual(['no CONNECT in time']);
   });
 
-  it('lets a client that has connected be silent', async () => {
-    vi.useFakeTimers(CLOCK);
-    const { gate, client, refused } = gated();
+  it('a connected client may be silent', async ({ clock, gated: { gate, client, refused } }) => {
     client.write(CONNECT);
     await turns();
-    await vi.advanceTimersByTimeAsync(3_600_000);
+    await clock.pass(3_600_000);
     expect(refused).toEqual([]);
     expect(gate.destroyed).toBe(false);
-    gate.destroy();
   });
 
-  it('ends with its client', async () => {
-    const { gate, client } = gated();
+  it('the gate ends with its client', async ({ gated: { gate, client } }) => {
     client.write(CONNECT);
     client.end();
     await turns();
     expect(gate.destroyed).toBe(true);
   });
 
-  it('fails with its client', async () => {
-    const { gate, stream, errors } = gated();
+  it('the gate fails with its client', async ({ gated: { gate, stream, errors } }) => {
     stream.destroy(new Error('read ECONNRESET'));
     await turns();
     expect(gate.destroyed).toBe(true);
     expect(errors.map(({ message }) => message)).toEqual(['read ECONNRESET']);
   });
 
-  it('closes its client when the broker is done with it, with all that was written', async () => {
-    const { gate, client, untilClosed } = gated();
+  it('the broker’s end closes the client after all writes', async ({ gated: { gate, client, closed } }) => {
     const received: Buffer[] = [];
     client.on('data', (chunk: Buffer) => received.push(chunk));
     gate.end(Buffer.from('last'));
-    await untilClosed();
+    await closed;
     expect(Buffer.concat(received).toString()).toBe('last');
   });
 
-  it('lets nobody wait for a client that is gone', async () => {
-    const { gate, stream, client } = gated();
+  it('writes to a client that left are finished', async ({ gated: { gate, stream, client } }) => {
     client.pause();
     const outcomes: unknown[] = [];
     for (let count = 0; count < 20; count++)

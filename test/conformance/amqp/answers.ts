@@ -1,4 +1,7 @@
-/** What a RabbitMQ answered to the transcripts, in answers.txt: a title behind `## `, then a line for each frame. */
+/**
+ * Reads answers.txt, RabbitMQ's answers to the transcripts: a title after `## `, then one line for each
+ * frame.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,29 +1,34 @@
-/** The brokers that the transcripts are played on, as the stage sees them: a lane is a vhost with its user. */
+/** The brokers that run the transcripts, as the stage sees them. A lane is a vhost with its user. */
 import type { Duplex } from 'node:stream';
 
 export interface Lane {
   user: string;
   password: string;
   vhost: string;
-  /** One that exists and is not the user's to enter. */
+  /** A vhost that exists but that the user may not enter. */
   otherVhost: string;
   connect(): Promise<Duplex>;
 }
 
 export interface Broker {
-  /** The lane of a group of transcripts: groups do not see each other's messages. */
+  /** The lane of a group of transcripts. Groups do not see each other's messages. */
   lane(group: string): Promise<Lane>;
   stop(): Promise<void>;
 }
 
-/** What a user may do, as RabbitMQ is told it: regular expressions over names, and over routing keys of `vcp`. */
+/**
+ * A user's permissions, in RabbitMQ's form: regular expressions over names, and over routing keys of `vcp`.
+ */
 export interface Rights {
   configure: string;
   write: string;
   read: string;
 }
 
-/** Names stand in transcripts as `$U` (user), `$V` (vhost), `$W` (another vhost) and `$own` (the transcript's own). */
+/**
+ * Transcripts use placeholders for names: `$U` (user), `$V` (vhost), `$W` (another vhost) and `$own` (the
+ * transcript's own).
+ */
 export class Names {
   readonly #pairs: [placeholder: string, name: string][];
 
@@ -37,12 +42,12 @@ export class Names {
     ];
   }
 
-  /** A value with the names of this lane in it, however deep. */
+  /** Replaces the placeholders in a value with the names of this lane, at any depth. */
   fill<Value>(value: Value): Value {
     return fillWith(this.#pairs, value) as Value;
   }
 
-  /** A text with the placeholders in it, also for names that the server makes up. */
+  /** Replaces the names in a text with their placeholders, including names that the server generates. */
   hide(text: string): string {
     const hidden = this.#pairs.reduce(
       (left, [placeholder, name]) => left.replaceAll(name, () => placeholder),

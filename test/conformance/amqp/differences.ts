@@ -1,6 +1,11 @@
-/** Where we answer otherwise than RabbitMQ, on purpose. One that no longer differs fails its test. */
+/**
+ * Intended differences between our answers and RabbitMQ's. A difference that no longer exists fails its test.
+ */
 
-/** What we add to a message in the dead-letter queue, which stands here for any queue [C-7.1]. */
+/**
+ * Headers that we add to a message in the dead-letter queue. In the transcripts that queue represents any
+ * queue [C-7.1].
+ */
 export const DEAD_LETTER_HEADERS = [
   'x-death',
   'x-death-reason',
@@ -11,9 +16,9 @@ export const DEAD_LETTER_HEADERS = [
 ];
 
 export interface Difference {
-  /** What we answer. */
+  /** Our answer. */
   ours: string[];
-  /** Why, and the clause that says so. */
+  /** The reason for the difference, with its clause. */
   why: string;
 }
 
@@ -39,12 +44,14 @@ function noTransactions(method: string): string {
   return `connection.close 540 NOT_IMPLEMENTED - transactions are not supported, use publisher confirms [${method}]`;
 }
 
-const VHOSTS = 'A vhost is its key’s alone: whether another exists is not told [C-6.1].';
-const NO_TX = 'Transactions are refused: confirms say what was recorded [C-6.3].';
-const FOREIGN = 'Another organization’s names are not told apart from those of none, nor are ours [C-6.2].';
-const BODIES = 'Bodies have a limit of their own code, and are judged at their header [C-6.3].';
+const VHOSTS =
+  'A vhost belongs to one key, and the answer does not reveal whether another vhost exists [C-6.1].';
+const NO_TX = 'Transactions are refused: publisher confirms report recorded publishes [C-6.3].';
+const FOREIGN =
+  'Names of other organizations, and reserved names, get the same answer as unknown names [C-6.2].';
+const BODIES = 'The limit on bodies has its own reply code, and applies at the content header [C-6.3].';
 
-/** What RabbitMQ offers of queues, or judges for itself, and we do not offer. */
+/** Queue features and checks that RabbitMQ has and we do not. */
 const NOT_OFFERED = {
   'x-expires': ['60000', '0', '-1', '"60000"'],
   'x-max-length-bytes': ['1000', '-1'],
@@ -61,11 +68,11 @@ function notOffered(name: string): Difference {
   const what = `invalid arg '${name}' for queue '$own' in vhost '$V': not offered`;
   return {
     ours: refuses(`406 PRECONDITION_FAILED - ${what} [50/10]`),
-    why: 'A queue has a ttl and a length; what would do more is refused, and not left out unseen [C-6.6].',
+    why: 'A queue supports a ttl and a length; other arguments are refused instead of silently ignored [C-6.6].',
   };
 }
 
-/** By the title of their transcripts. */
+/** Keyed by the title of the transcript. */
 export const DIFFERENCES: Readonly<Record<string, Difference>> = {
   ...Object.fromEntries(
     Object.entries(NOT_OFFERED).flatMap(([name, values]) =>
@@ -80,7 +87,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
       'beside: queue.declare-ok $own 0 0',
       'beside: open',
     ],
-    why: 'It is its connection’s alone, its bindings among it [C-6.6].',
+    why: 'An exclusive queue belongs to its connection, with its bindings [C-6.6].',
   },
   'what the server says of itself': {
     ours: [
@@ -97,11 +104,11 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
       'connection.open-ok',
       'open',
     ],
-    why: 'It is another product; no exchanges can be bound and nothing is replied to directly [C-6.2].',
+    why: 'Sitewire is another product, without exchange bindings and direct reply-to [C-6.2].',
   },
   'the header of AMQP 0-8': {
     ours: [HEADER, 'ended', '(no connection.start)'],
-    why: 'AMQP 0-9-1 is spoken, no version before it [C-6.3].',
+    why: 'Only AMQP 0-9-1 is supported, no earlier version [C-6.3].',
   },
   'a vhost that is not there': {
     ours: [START, TUNE, ...closes("530 NOT_ALLOWED - access to vhost 'nope' refused for user '$U' [10/40]")],
@@ -113,11 +120,11 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
   },
   'connection.close in the handshake': {
     ours: [START, TUNE, 'connection.close-ok', 'closed'],
-    why: 'A client that thinks better of it is answered as the protocol says; RabbitMQ lets it wait [C-6.3].',
+    why: 'A client that closes early gets close-ok, as the protocol says; RabbitMQ does not answer [C-6.3].',
   },
   'a secret that is updated with another': {
     ours: closes('530 NOT_ALLOWED - New secret was refused by one of the backends [10/70]'),
-    why: 'A key is its secret as long as it lives: no other one is good for its connections [C-5.6].',
+    why: 'A key keeps one secret for its lifetime: its connections accept no other [C-5.6].',
   },
   'tx.select': { ours: [noTransactions('90/10'), 'ended'], why: NO_TX },
   'tx.commit': { ours: [noTransactions('90/20'), 'ended'], why: NO_TX },
@@ -127,25 +134,25 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
   },
   'a content header without its properties, and its body': {
     ours: closes('502 SYNTAX_ERROR - content header does not decode [60/40]'),
-    why: 'It is told what was wrong, where RabbitMQ fails with 541 [C-6.3].',
+    why: 'The answer names the error, where RabbitMQ fails with 541 [C-6.3].',
   },
   'a content header without its properties': {
     ours: closes('502 SYNTAX_ERROR - content header does not decode [60/40]'),
-    why: 'It is refused at the header, where RabbitMQ fails behind the body [C-6.3].',
+    why: 'The message is refused at the content header, where RabbitMQ fails after the body [C-6.3].',
   },
   'properties that end early': {
     ours: ['open'],
-    why: 'Properties that mean nothing to us are passed on unread; RabbitMQ fails with 541 [C-6.3].',
+    why: 'Properties without a meaning to us are passed on unread; RabbitMQ fails with 541 [C-6.3].',
   },
   'a table with a type that does not exist': {
     ours: closes(
       '501 FRAME_ERROR - cannot decode <<0,0,17,118,99,112,46,120,46,101,118,101,110,116,46,97,108,97,114,109,1,0,0,0,7,1,120,90,0,0,0,0>> [50/10]',
     ),
-    why: 'It is told what was wrong, where RabbitMQ fails without a word [C-6.3].',
+    why: 'The answer names the error, where RabbitMQ fails without an answer [C-6.3].',
   },
   'a table a thousand deep': {
     ours: closes('502 SYNTAX_ERROR - field table deeper than 32 [50/10]'),
-    why: 'Tables within tables are bounded [C-6.3].',
+    why: 'The nesting of tables is limited [C-6.3].',
   },
   'a body that is a byte too large': {
     ours: [
@@ -167,7 +174,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
   },
   'a header CC that is no list': {
     ours: ['confirm.select-ok', 'basic.ack 1', 'open'],
-    why: 'A command has one routing key: CC and BCC mean nothing [C-6.2].',
+    why: 'A command has one routing key: CC and BCC are ignored [C-6.2].',
   },
   'what stands before a refused publish is confirmed, what stands behind it is not taken': {
     ours: [
@@ -177,7 +184,7 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
       "channel.close 403 ACCESS_REFUSED - access to exchange 'amq.topic' in vhost '$V' refused for user '$U' [60/40]",
       'open',
     ],
-    why: 'What was sent before is confirmed first; RabbitMQ may close first and confirm nothing [C-6.4].',
+    why: 'Earlier publishes are confirmed first; RabbitMQ may close first and confirm nothing [C-6.4].',
   },
   'a passive declaration of a queue of ours that is not there': {
     ours: noAccess('vcp.$U.nothing', '50/10'),
@@ -189,11 +196,11 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
   },
   'a passive declaration of a queue that the platform reads': {
     ours: ['queue.declare-ok vcp.$U.command 0 1', 'open'],
-    why: 'The platform is its consumer [C-6.1].',
+    why: 'Only the platform consumes this queue [C-6.1].',
   },
   'a queue of ours is purged': {
     ours: noAccess('vcp.$U.event.alarm', '50/30'),
-    why: 'A partner reads and acknowledges; all else is refused [C-6.2].',
+    why: 'A partner may only read and acknowledge [C-6.2].',
   },
   'a passive declaration of an exchange that every vhost of RabbitMQ has': {
     ours: refuses("404 NOT_FOUND - no exchange 'amq.topic' in vhost '$V' [40/10]"),

@@ -1,6 +1,7 @@
 /**
- * The proof that nothing more comes: a passive declaration on each channel, which is answered behind all else. A channel
- * that is closed is opened again for it, which shows that it can be.
+ * A fence proves that no more answers will come: the client sends a passive declaration on each channel, and
+ * the server answers it after everything else. The fence reopens a closed channel first, which also shows
+ * that reopening works.
  */
 import type { PeerFrame } from '../../support/bridge-amqp-peer.ts';
 import { frameName } from './outcome.ts';
@@ -8,12 +9,12 @@ import type { Stage } from './stage.ts';
 
 /** A queue that no transcript declares. */
 const QUEUE = 'vcp.$U.event.execution';
-/** Where none is open. */
+/** The value when no channel is open. */
 const CHANNEL = 40;
 
 export class Fence {
   readonly #stage: Stage;
-  /** Per channel the frame from which on its answers may come. */
+  /** Per channel, the index of the first frame that can answer the fence. */
   readonly #raised = new Map<number, number>();
 
   constructor(stage: Stage) {
@@ -36,7 +37,10 @@ export class Fence {
     for (const [channel, isOpen] of channels) this.#raiseOn(channel, isOpen);
   }
 
-  /** Whether it is answered on each channel. One that turns out to be closed has not seen it, and gets it again. */
+  /**
+   * Whether each channel has answered the fence. A channel that turns out to be closed did not see the
+   * declaration, so the fence sends it again.
+   */
   isReached(): boolean {
     if (this.#raised.size === 0) return false;
     for (const one of this.#frames) {
@@ -48,7 +52,7 @@ export class Fence {
     );
   }
 
-  /** Whether a frame is one of its answers, and none of the transcript's. */
+  /** Whether a frame answers the fence, so that it does not belong to the transcript. */
   has(one: PeerFrame, at: number): boolean {
     return this.#isAnswer(one, at) || (this.#isBehind(one, at) && frameName(one) === 'channel.open-ok');
   }

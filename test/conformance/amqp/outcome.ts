@@ -1,4 +1,4 @@
-/** What a client received, as lines to compare: the method's name, then what it says. */
+/** Formats the frames that a client received as lines to compare: the method's name, then its fields. */
 import { definitions, type Fields } from '../../support/bridge-amqp-frames.ts';
 import type { PeerFrame } from '../../support/bridge-amqp-peer.ts';
 import { DEAD_LETTER_HEADERS } from './differences.ts';
@@ -12,7 +12,7 @@ const METHODS = Object.entries(definitions)
   .filter(([key]) => key.startsWith('methodInfo'))
   .map(([, info]) => info as MethodInfo);
 
-/** `QueueDeclareOk` is `queue.declare-ok` in the protocol's own words. */
+/** Formats `QueueDeclareOk` as `queue.declare-ok`, the protocol's own name. */
 function protocolName(name: string): string {
   const [classWord = '', ...words] = name.replace(/([a-z])([A-Z])/g, '$1 $2').split(' ');
   return `${classWord.toLowerCase()}.${words.join('-').toLowerCase()}`;
@@ -31,7 +31,7 @@ export function frameName(frame: PeerFrame): string {
   return frame.type === 'method' ? (NAME_OF.get(frame.method) ?? '') : frame.type;
 }
 
-/** The lines of one connection, channel by channel: between channels there is no order. */
+/** Formats the frames of one connection, channel by channel, because there is no order between channels. */
 export function linesOf(frames: readonly PeerFrame[], isIntroduced = false): string[] {
   const channels = [...new Set(frames.map(({ channel }) => channel))].sort((left, right) => left - right);
   return channels.flatMap((channel) => {
@@ -56,7 +56,7 @@ function linesOfChannel(frames: readonly PeerFrame[], isIntroduced: boolean): st
   });
 }
 
-/** How confirms are gathered is the broker's own affair: each tag is told once, in the order in which it was. */
+/** A broker may group confirms as it likes, so each tag gets its own line, in the order of confirmation. */
 function confirms({ deliveryTag, multiple }: Fields, told: Set<number>): string[] {
   const last = Number(deliveryTag);
   const first = multiple ? 1 : last;
@@ -105,7 +105,7 @@ function shorten(text: string): string {
   return text.length <= 40 ? text : `${text.slice(0, 40)}… ${text.length}`;
 }
 
-/** Bytes that are no ASCII text as `\\xNN`. */
+/** Formats bytes that are not ASCII text as `\\xNN`. */
 export function printable(line: string): string {
   return line.replace(/[^ -~]/g, (sign) => `\\x${sign.charCodeAt(0).toString(16).padStart(2, '0')}`);
 }

@@ -1,9 +1,9 @@
-/** Waiting with an end: what does not come in time never comes. */
+/** Waits with a time limit: an event that does not arrive in time counts as never arriving. */
 
-/** Longer than any wait of a server: ten seconds of a handshake. */
+/** Longer than the longest wait of a server, the ten seconds of a handshake. */
 const PATIENCE_MS = 14_000;
 
-/** What was waited for cannot come any more. */
+/** The awaited event can no longer occur. */
 export class Missing extends Error {}
 
 export async function within<Value>(awaited: Promise<Value>, what = 'answer'): Promise<Value> {

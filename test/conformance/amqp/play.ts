@@ -1,4 +1,4 @@
-/** Plays a transcript on a lane: prepares what it needs, and gives its outcome. */
+/** Plays a transcript on a lane: prepares its preconditions and returns its outcome. */
 import { type Lane, Names } from './broker.ts';
 import { Stage } from './stage.ts';
 import { FILLED, type Transcript } from './transcript.ts';
@@ -16,7 +16,7 @@ export async function play(lane: Lane, transcript: Transcript): Promise<string[]
   return await stage.run(transcript);
 }
 
-/** Leaves these messages in the queue that is filled, and no others. */
+/** Leaves exactly these messages in the filled queue. */
 async function fill(lane: Lane, bodies: readonly string[]): Promise<void> {
   const stage = await Stage.connect(lane, new Names(lane, ''));
   await stage.open({});

@@ -1,9 +1,9 @@
-/** The outcomes of all transcripts on a broker: groups beside one another, the transcripts of a group in their order. */
+/** Plays all transcripts on a broker: groups run concurrently, the transcripts of a group in order. */
 import type { Broker } from './broker.ts';
 import { play } from './play.ts';
 import type { Group } from './transcript.ts';
 
-/** By title. */
+/** Keyed by title. */
 export type Played = Map<string, Promise<string[]>>;
 
 export function playAll(broker: Broker, groups: readonly Group[]): Played {
@@ -14,7 +14,7 @@ export function playAll(broker: Broker, groups: readonly Group[]): Played {
     for (const [index, transcript] of transcripts.entries()) {
       const row = index % atOnce;
       const outcome = after(rows[row], async () => await play(await lane, transcript));
-      // Whoever looks at it hears of its error; the next one does not wait for that.
+      // The test that awaits this outcome reports its error; the next transcript does not depend on it.
       rows[row] = outcome.catch(() => {});
       played.set(transcript.title, outcome);
     }

@@ -1,4 +1,7 @@
-/** The same transcripts on a real RabbitMQ (`npm run conformance`): what answers.txt says is what it answers. */
+/**
+ * Plays the same transcripts on a real RabbitMQ (`npm run conformance`) and compares its answers with
+ * answers.txt.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isRabbitMqInstalled } from '../../../tools/rabbitmq.ts';
 import { startRabbit } from '../../support/rabbitmq.ts';

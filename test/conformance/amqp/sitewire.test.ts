@@ -1,4 +1,7 @@
-/** A raw client is answered as by RabbitMQ, frame by frame, but for the differences of one list [C-6.3]. */
+/**
+ * A raw client gets the same answers as from RabbitMQ, frame by frame, except for one list of differences
+ * [C-6.3].
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readAnswers } from './answers.ts';
 import type { Broker } from './broker.ts';
@@ -30,14 +33,17 @@ describe('a raw client', () => {
 });
 
 describe('the transcripts', () => {
-  it('have each a title of its own and an answer of RabbitMQ, and no answer is left over', () => {
+  it('each have a unique title and an answer of RabbitMQ, and answers.txt has no other answers', () => {
     expect(new Set(titles).size).toBe(titles.length);
     expect([...answers.keys()].sort()).toEqual([...titles].sort());
   });
 
-  it.each(Object.entries(DIFFERENCES))('differ where the list says so: %s', (title, { ours, why }) => {
-    expect(titles).toContain(title);
-    expect(ours).not.toEqual(answers.get(title));
-    expect(why).toMatch(/\[C-\d+\.\d+\]/);
-  });
+  it.each(Object.entries(DIFFERENCES))(
+    'differ exactly where the list of differences has them: %s',
+    (title, { ours, why }) => {
+      expect(titles).toContain(title);
+      expect(ours).not.toEqual(answers.get(title));
+      expect(why).toMatch(/\[C-\d+\.\d+\]/);
+    },
+  );
 });

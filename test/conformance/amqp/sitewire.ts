@@ -1,4 +1,4 @@
-/** Our own stack as a broker: a key for each group, through the public TLS listener. */
+/** Our own stack as a broker: one key for each group, through the public TLS listener. */
 import { once } from 'node:events';
 import { connect } from 'node:tls';
 import { TestStack } from '../../support/stack.ts';

@@ -1,7 +1,7 @@
 /**
- * Plays a transcript: a raw client sends what its steps say, and what it has received when nothing more comes is the
- * outcome. That nothing more comes is proved by a fence, a passive declaration on each channel that is answered behind
- * all else; where the server ends the connection, by its end.
+ * Plays a transcript: a raw client performs the steps, and the outcome is every frame it has received once no
+ * more can come. A fence proves that: a passive declaration on each channel, which the server answers after
+ * everything else. When the server ends the connection, that end is the proof.
  */
 import { definitions, type Fields, frame, headerFrame } from '../../support/bridge-amqp-frames.ts';
 import { AmqpPeer, type HandshakeOptions, type PeerFrame } from '../../support/bridge-amqp-peer.ts';
@@ -19,9 +19,9 @@ export class Stage {
   readonly #names: Names;
   #other: Stage | undefined;
   readonly #crowd: Stage[] = [];
-  /** Frames before it are not part of the outcome. */
+  /** Frames before this index are not part of the outcome. */
   #first = 0;
-  /** Up to which frame steps have waited. */
+  /** Index of the last frame that the steps have waited for. */
   #awaited = 0;
   #gathered: Buffer[] | undefined;
   #isIntroduced = false;
@@ -37,7 +37,9 @@ export class Stage {
     return new Stage(new AmqpPeer(await lane.connect()), lane, names);
   }
 
-  /** The client's half of the handshake, as this lane's user unless told otherwise. */
+  /**
+   * The client's half of the handshake, as this lane's user unless the transcript gives other credentials.
+   */
   async open(hello: HandshakeOptions): Promise<void> {
     const { user: username, password, vhost } = this.#lane;
     await within(this.peer.handshake({ username, password, vhost, capabilities: CAPABILITIES, ...hello }));
@@ -57,7 +59,7 @@ export class Stage {
     this.#awaited = this.#first;
   }
 
-  // what steps do
+  // The steps.
 
   send(method: string, fields: Fields = {}, channel = 1): void {
     const whole = this.#names.fill({ arguments: {}, ...fields });
@@ -102,7 +104,10 @@ export class Stage {
     );
   }
 
-  /** A close that nobody has answered; of a channel beside the first it ends nothing but that. */
+  /**
+   * A close that the client has not answered. A close of any channel other than the first ends only that
+   * channel.
+   */
   #isEnd(one: PeerFrame): boolean {
     return one.channel <= 1 && frameName(one).endsWith('.close') && !this.#closesAnswered.has(one);
   }
@@ -130,7 +135,7 @@ export class Stage {
     return this.#other;
   }
 
-  /** So many more connections, until this one has ended. */
+  /** Opens the given number of further connections and keeps them open until this one has ended. */
   async crowd(count: number): Promise<void> {
     for (let index = 0; index < count; index++) {
       const one = await Stage.connect(this.#lane, this.#names);
@@ -139,7 +144,7 @@ export class Stage {
     }
   }
 
-  // its end
+  // The end of the transcript.
 
   async run({ steps, introduced = false }: Transcript): Promise<string[]> {
     this.#isIntroduced = introduced;
@@ -155,7 +160,7 @@ export class Stage {
     return [...lines, ...(await this.#other.#settle()).map((line) => `beside: ${line}`)];
   }
 
-  /** Everything that was received once nothing more comes, and how the connection stands. */
+  /** Every frame received once no more can come, and the state of the connection. */
   async #settle(): Promise<string[]> {
     const fence = new Fence(this);
     const isOver = this.peer.ended || this.#has('connection.close') || this.#has('connection.close-ok');
@@ -177,7 +182,7 @@ export class Stage {
     return this.peer.frames.some((one) => frameName(one) === name);
   }
 
-  /** False when it is answered already. */
+  /** False when it is already answered. */
   answerClose(close: PeerFrame): boolean {
     if (this.#closesAnswered.has(close)) return false;
     this.#closesAnswered.add(close);
@@ -189,7 +194,7 @@ export class Stage {
   async #untilSettled(fence: Fence): Promise<string> {
     const look = () => {
       if (this.peer.ended) return 'ended';
-      // Behind close-ok the end of the stream is the client's.
+      // After close-ok the client ends the stream.
       if (this.#has('connection.close-ok')) return 'closed';
       const close = this.peer.frames.find((one) => frameName(one) === 'connection.close');
       if (close) {
@@ -206,7 +211,7 @@ export class Stage {
     }
   }
 
-  /** Leaves in order, so that what it held is back in its queue. */
+  /** Closes in order, so that the messages it held are back in their queue. */
   async leave(): Promise<void> {
     this.send('connection.close', BYE, 0);
     await this.until('connection.close-ok');

@@ -1,4 +1,7 @@
-/** A transcript: what a raw client does, step by step. What it is answered stands in answers.txt, by its title. */
+/**
+ * A transcript: the steps of a raw client. The expected answers are in answers.txt, under the transcript's
+ * title.
+ */
 import type { Fields } from '../../support/bridge-amqp-frames.ts';
 import { frame, headerFrame, rawMethodFrame } from '../../support/bridge-amqp-frames.ts';
 import type { HandshakeOptions } from '../../support/bridge-amqp-peer.ts';
@@ -9,34 +12,40 @@ export type Step = (stage: Stage) => Promise<void> | void;
 
 export interface Transcript {
   title: string;
-  /** Where it begins: behind channel.open-ok on channel 1 unless it says otherwise. */
+  /** Where the transcript begins: after channel.open-ok on channel 1 by default. */
   from?: 'socket' | 'connection' | 'channel';
-  /** How the connection that it begins with is opened. */
+  /** How the first connection is opened. */
   hello?: HandshakeOptions;
-  /** Bodies that wait in `vcp.$U.dead-letter`, and nothing else does. */
+  /** Bodies that wait in `vcp.$U.dead-letter`, which holds nothing else. */
   fill?: string[];
   steps: Step[];
-  /** Its outcome has what the server says of itself. */
+  /** The outcome includes the server's description of itself. */
   introduced?: boolean;
 }
 
-/** Transcripts that share a vhost, one behind the other; with `atOnce` so many of them, for they wait and share nothing. */
+/**
+ * Transcripts that share a vhost and run one after another. With `atOnce`, the given number runs
+ * concurrently, because they wait and share nothing.
+ */
 export interface Group {
   name: string;
   rights: Rights;
   atOnce?: number;
-  /** Of the vhost; ours are ten of a key. */
+  /** Connection limit of the vhost; our limit is ten for each key. */
   maxConnections?: number;
   transcripts: Transcript[];
 }
 
 export const QUEUE = 'vcp.$U.event.alarm';
-/** The queue that is filled: what is malformed lands there with us, and RabbitMQ is told to route it there. */
+/** The queue to fill. With us, malformed publishes go there; RabbitMQ is configured to route them there. */
 export const FILLED = 'vcp.$U.dead-letter';
 export const KEY = '$U.command.mode';
 export const BYE = { replyCode: 200, replyText: 'bye', classId: 0, methodId: 0 };
 
-/** What a partner may do with us, in RabbitMQ's words; queues of its own are own-queues.ts's [C-6.2]. */
+/**
+ * A partner's rights with us, as RabbitMQ permissions. own-queues.ts has the rights for partner queues
+ * [C-6.2].
+ */
 export const PARTNER: Rights = {
   configure: '^$',
   write: '^vcp$',
@@ -47,24 +56,24 @@ export function send(method: string, fields: Fields = {}, channel = 1): Step {
   return (stage) => stage.send(method, fields, channel);
 }
 
-/** Frames, right or wrong, in one write. */
+/** Frames, valid or invalid, in one write. */
 export function bytes(...frames: Buffer[]): Step {
   return (stage) => stage.write(...frames);
 }
 
-/** Steps whose frames leave in one write. */
+/** Steps whose frames are sent in one write. */
 export function together(...steps: Step[]): Step {
   return (stage) => stage.together(steps);
 }
 
-/** The next frame of that name has come, `channel.close` or `header` for instance. */
+/** Waits for the next frame of that name, for instance `channel.close` or `header`. */
 export function until(...names: string[]): Step {
   return async (stage) => {
     for (const name of names) await stage.until(name);
   };
 }
 
-/** The channel's close has come, and is answered. */
+/** Waits for the channel's close and answers it. */
 export const acceptClose: Step = (stage) => stage.acceptClose();
 
 /** Steps of a second connection of the same user. */
@@ -100,7 +109,7 @@ export function consume(fields: Fields = {}, channel = 1): Step[] {
   return [send('basic.consume', wanted, channel), until('basic.consume-ok')];
 }
 
-/** Gets a message and waits for the whole of it. */
+/** Gets a message and waits for all of it. */
 export function get(fields: Fields = {}): Step[] {
   return [send('basic.get', { queue: FILLED, ...fields }), until('basic.get-ok', 'header', 'body')];
 }

@@ -1,4 +1,4 @@
-/** A partner on the Java client, which connects, consumes and goes on by itself. */
+/** A partner on the Java client, which connects, consumes and reconnects by itself. */
 import com.rabbitmq.client.*;
 import java.io.FileInputStream;
 import java.nio.charset.StandardCharsets;

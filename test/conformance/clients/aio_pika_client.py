@@ -1,4 +1,4 @@
-"""A partner on aio-pika's robust connection, which connects, consumes and goes on by itself."""
+"""A partner on aio-pika's robust connection, which connects, consumes and reconnects by itself."""
 import asyncio
 import ssl
 
@@ -10,7 +10,7 @@ ROLLING_CHANNELS = 40
 
 
 async def roll_channels(connection):
-    """Opens and closes one channel after the other, as web workers do; no number comes again."""
+    """Opens and closes one channel after another, as web workers do; no channel number is reused."""
     for number in range(100, 100 + ROLLING_CHANNELS):
         async with connection.channel(channel_number=number) as channel:
             await channel.get_queue(STATUS_QUEUE)
@@ -29,7 +29,7 @@ async def main():
     ready = asyncio.Queue()
 
     def lost(_connection, error):
-        if not isinstance(error, asyncio.CancelledError):  # not by our own close
+        if not isinstance(error, asyncio.CancelledError):  # except by our own close
             say("lost", repr(error))
 
     connection.close_callbacks.add(lost)

@@ -1,4 +1,4 @@
-/** A partner on amqplib, which leaves it to its user to connect again. */
+/** A partner on amqplib, which leaves reconnecting to its user. */
 import { connect } from 'amqplib';
 import {
   ca,
@@ -21,7 +21,7 @@ for (const life of [1, 2, 3]) {
   await told();
   const connection = await connect(url, tls);
   const lost = new Promise((resolve) => connection.once('close', resolve));
-  connection.on('error', () => {}); // told again at its close
+  connection.on('error', () => {}); // amqplib reports the error again at close.
   say('connected');
 
   const channel = await connection.createConfirmChannel();

@@ -1,4 +1,4 @@
-# A partner on Bunny, which connects, consumes and goes on by itself.
+# A partner on Bunny, which connects, consumes and reconnects by itself.
 require 'bunny'
 require 'json'
 require 'openssl'
@@ -11,7 +11,7 @@ ROUTING_KEY = "#{SLUG}.command.device".freeze
 TLS = { tls_ca_certificates: [ENV.fetch('CA_FILE')], verify_peer: true, network_recovery_interval: 0.2,
         log_level: :fatal }.freeze
 
-# A command to a battery in its signed envelope: its correlation id and the text to publish.
+# A command to a battery in its signed envelope. Returns its correlation id and the text to publish.
 def signed_command
   envelope = { version: '1.1', messageId: SecureRandom.uuid, correlationId: SecureRandom.uuid,
                timestamp: Time.now.utc.iso8601(3), source: 'ruby', siteId: ENV.fetch('SITE_ID') }

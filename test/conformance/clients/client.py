@@ -1,4 +1,4 @@
-"""What the clients in Python share: where the broker is, a signed command, and their lines to the test."""
+"""Code that the Python clients share: the broker's address, a signed command, and their output lines for the test."""
 import datetime
 import hashlib
 import hmac
@@ -7,7 +7,7 @@ import os
 import uuid
 
 URL = os.environ["AMQP_URL"]
-WRONG_URL = os.environ["WRONG_URL"]  # the same with a key that is none
+WRONG_URL = os.environ["WRONG_URL"]  # the same URL with an invalid key
 CA_FILE = os.environ["CA_FILE"]
 SLUG = os.environ["SLUG"]
 ROUTING_KEY = f"{SLUG}.command.device"
@@ -16,7 +16,7 @@ DEAD_LETTER_QUEUE = f"vcp.{SLUG}.dead-letter"
 
 
 def signed_command():
-    """A command to a battery in its signed envelope: its correlation id and the text to publish."""
+    """A command to a battery in its signed envelope. Returns its correlation id and the text to publish."""
     command = {"deviceId": "BESS-1", "assetType": "BESS", "command": "BESS_CHARGE", "params": {"powerKw": 5.0}}
     envelope = {
         "version": "1.1",
@@ -33,7 +33,7 @@ def signed_command():
 
 
 def read_status(body):
-    """Of an acknowledgement event: which command, and what was decided about it."""
+    """Reads an acknowledgement event: the command, and the decision on it."""
     event = json.loads(body)
     return event["correlationId"], event["payload"]["status"]
 

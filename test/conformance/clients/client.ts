@@ -1,4 +1,7 @@
-/** What the clients in TypeScript share: where the broker is, a signed command, and their lines to the test. */
+/**
+ * Code that the TypeScript clients share: the broker's address, a signed command, and their output lines for
+ * the test.
+ */
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -13,14 +16,14 @@ const {
 } = process.env;
 
 export const url = AMQP_URL;
-/** The same with a key that is none. */
+/** The same URL with an invalid key. */
 export const wrongUrl = WRONG_URL;
 export const ca = readFileSync(CA_FILE, 'utf8');
 export const routingKey = `${SLUG}.command.device`;
 export const statusQueue = `vcp.${SLUG}.event.status`;
 export const deadLetterQueue = `vcp.${SLUG}.dead-letter`;
 
-/** A command to a battery in its signed envelope: its correlation id and the text to publish. */
+/** A command to a battery in its signed envelope. Returns its correlation id and the text to publish. */
 export function signedCommand(): { id: string; body: string } {
   const command = { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } };
   const envelope = {
@@ -37,7 +40,7 @@ export function signedCommand(): { id: string; body: string } {
   return { id: envelope.correlationId, body: JSON.stringify({ ...envelope, payload, signature }) };
 }
 
-/** Of an acknowledgement event: what was decided about which command. */
+/** Reads an acknowledgement event: the decision, and the command it belongs to. */
 export function readStatus(body: string): { correlationId: string; status: string } {
   const { correlationId, payload } = JSON.parse(body);
   return { correlationId, status: payload.status };
@@ -49,12 +52,12 @@ export function say(...words: unknown[]): void {
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
-/** The test's next line: the broker is there. */
+/** Waits for the test's next line, which says that the broker is available. */
 export async function told(): Promise<void> {
   await lines.next();
 }
 
-/** Nothing is listened to any more: the process ends by itself. */
+/** Stops listening, so the process ends by itself. */
 export function done(): void {
   say('bye');
   process.stdin.destroy();

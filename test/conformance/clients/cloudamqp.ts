@@ -1,4 +1,4 @@
-/** A partner on a session of @cloudamqp/amqp-client, which connects, consumes and goes on by itself. */
+/** A partner on a session of @cloudamqp/amqp-client, which connects, consumes and reconnects by itself. */
 import { EventEmitter, on, once } from 'node:events';
 import { AMQPSession } from '@cloudamqp/amqp-client';
 import {

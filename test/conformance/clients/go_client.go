@@ -1,4 +1,4 @@
-// A partner on amqp091-go, connecting again when told.
+// A partner on amqp091-go, which reconnects when the test says so.
 package main
 
 import (
@@ -41,7 +41,7 @@ func uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// A command to a battery in its signed envelope: its correlation id and the text to publish.
+// A command to a battery in its signed envelope. Returns its correlation id and the text to publish.
 func signedCommand() (string, []byte) {
 	payload := `{"commands":[{"deviceId":"BESS-1","assetType":"BESS","command":"BESS_CHARGE","params":{"powerKw":5}}]}`
 	id, messageID, siteID := uuid(), uuid(), os.Getenv("SITE_ID")

@@ -1,4 +1,4 @@
-"""A partner on kombu with py-amqp, connecting again when told."""
+"""A partner on kombu with py-amqp, which reconnects when the test says so."""
 import socket
 
 import amqp.exceptions
@@ -15,7 +15,7 @@ except (OSError, amqp.exceptions.AMQPError) as error:
     say("refused", repr(error))
 
 for life in (1, 2, 3):
-    input()  # the broker is there
+    input()  # the broker is available
     connection = Connection(URL, ssl=TLS, transport_options=OPTIONS)
     connection.connect()
     say("connected")

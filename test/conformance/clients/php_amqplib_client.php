@@ -1,5 +1,5 @@
 <?php
-/** A partner on php-amqplib, connecting again when told. */
+/** A partner on php-amqplib, which reconnects when the test says so. */
 require '/usr/share/php/PhpAmqpLib/autoload.php';
 
 use PhpAmqpLib\Connection\AMQPSSLConnection;

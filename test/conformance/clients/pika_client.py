@@ -1,4 +1,4 @@
-"""A partner on pika's blocking connection, which leaves it to its user to connect again."""
+"""A partner on pika's blocking connection, which leaves reconnecting to its user."""
 import ssl
 
 import pika
@@ -19,7 +19,7 @@ except pika.exceptions.ProbableAuthenticationError as error:
     say("refused", repr(error))
 
 for life in (1, 2, 3):
-    input()  # the broker is there
+    input()  # the broker is available
     connection = connect(URL)
     say("connected")
     channel = connection.channel()

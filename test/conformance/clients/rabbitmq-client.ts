@@ -1,4 +1,4 @@
-/** A partner on rabbitmq-client, which connects, consumes and goes on by itself. */
+/** A partner on rabbitmq-client, which connects, consumes and reconnects by itself. */
 import { EventEmitter, on, once } from 'node:events';
 import { Connection } from 'rabbitmq-client';
 import {
@@ -32,7 +32,7 @@ rabbit.on('error', (error) => {
 });
 const consuming = { queue: statusQueue, queueOptions: { passive: true }, qos: { prefetchCount: 10 } };
 const consumer = rabbit.createConsumer(consuming, ({ body }) => {
-  // It has read the JSON.
+  // The client has already parsed the JSON.
   events.emit(body.correlationId, body.payload.status);
 });
 consumer.on('error', (error) => isConnected && say('consumer', error.message));

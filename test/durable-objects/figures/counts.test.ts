@@ -1,4 +1,7 @@
-/** What one object counts: told behind its turn, one call at a time, and nothing of what a turn does not keep [rule 3]. */
+/**
+ * The counters of one object: they are reported after the turn, one call at a time, without the counts of
+ * undone steps [rule 3].
+ */
 import { runInDurableObject } from 'cloudflare:test';
 import { afterEach, expect, it, vi } from 'vitest';
 import { OwnCounts } from '../../../durable-objects/figures/counts.ts';
@@ -10,7 +13,7 @@ interface Bench {
   counts: OwnCounts;
   turns: Turns;
   told: Counts[];
-  /** Answers the call that is under way. */
+  /** Answers the call in progress. */
   answer(error?: Error): Promise<void>;
   pass(ms: number): void;
 }
@@ -47,7 +50,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-it('goes at once, writes no row, and what comes while a call is under way goes with the next, together', async () => {
+it('counts are sent at once without writing a row, and counts made during a call go together in the next one', async () => {
   await onBench(async ({ counts, turns, told, answer }) => {
     turns.run((turn) => {
       counts.add(turn, 'executions/FAILED');
@@ -65,7 +68,7 @@ it('goes at once, writes no row, and what comes while a call is under way goes w
   });
 });
 
-it('is nothing of a step that falls', async () => {
+it('a step that is undone counts nothing', async () => {
   vi.spyOn(console, 'error').mockReturnValue(undefined);
   await onBench(async ({ counts, turns, told }) => {
     turns.run((turn) => {
@@ -79,7 +82,7 @@ it('is nothing of a step that falls', async () => {
   });
 });
 
-it('that was not taken goes with what comes, a minute later at the earliest', async () => {
+it('counts of a failed call go with later counts, after a minute at the earliest', async () => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
   await onBench(async ({ counts, turns, told, answer, pass }) => {
     turns.run((turn) => counts.add(turn, 'executions/FAILED'));

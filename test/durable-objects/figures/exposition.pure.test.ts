@@ -1,4 +1,4 @@
-/** Prometheus' text format, as we write it. */
+/** Prometheus' text format, as the edge writes it. */
 import { expect, it } from 'vitest';
 import { familyText } from '../../../durable-objects/figures/exposition.ts';
 import { FAMILIES, type Family } from '../../../durable-objects/figures/families.ts';
@@ -6,7 +6,7 @@ import { parseExposition } from '../../support/exposition.ts';
 
 const FAMILY: Family = { name: 'sitewire_edge_x', type: 'gauge', help: 'What \\ it\nis', labels: ['a', 'b'] };
 
-it('has help, type and a line each sample', () => {
+it('a family has its help, its type and one line for each sample', () => {
   const text = familyText({ ...FAMILY, help: 'What it is' }, [
     { values: ['1', '2'], value: 3 },
     { values: ['4', '5'], value: 0.25 },
@@ -18,13 +18,13 @@ sitewire_edge_x{a="4",b="5"} 0.25
 `);
 });
 
-it('has no braces without labels', () => {
+it('a sample without labels has no braces', () => {
   expect(familyText({ ...FAMILY, labels: [] }, [{ values: [], value: 0 }])).toContain(
     '\nsitewire_edge_x 0\n',
   );
 });
 
-it('comes back from a scraper whatever a queue is called: quotes, strokes, ends of lines, braces', () => {
+it('a scraper reads back any queue name: quotes, backslashes, line ends, braces', () => {
   for (const name of ['plain', 'a"b', 'a\\', '\\"', 'a\nb', 'a{b="c"} 7', '"', '\\n', 'žluť', ' ', '']) {
     const text = familyText(FAMILY, [{ values: [name, 'x'], value: 1 }]);
     expect(text.split('\n')).toHaveLength(4);
@@ -34,7 +34,7 @@ it('comes back from a scraper whatever a queue is called: quotes, strokes, ends 
 });
 
 it.each(FAMILIES.map((family) => [family.name, family] as const))(
-  '%s is named as Prometheus wants it',
+  "%s has a name in Prometheus' style",
   (name, { type, help, labels }) => {
     expect(name).toMatch(/^sitewire_edge_[a-z]+(_[a-z]+)*$/);
     expect(name.endsWith('_total')).toBe(type === 'counter');

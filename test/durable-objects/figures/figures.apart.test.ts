@@ -1,4 +1,7 @@
-/** The edge's figures from the objects that work to who reads them: nothing twice, nothing lost, and nobody waits for it. */
+/**
+ * The edge's metrics, from the objects that count to the scrape: nothing counted twice, nothing lost, and no
+ * object waits for them.
+ */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { FIGURES_BOUNDS } from '../../../durable-objects/figures/bounds.ts';
@@ -30,13 +33,13 @@ import { type Key, vhostOf } from '../../support/workerd/world.ts';
 
 holdClock();
 
-// Its clock never goes back, and each test begins at the same moment.
+// The metrics object's clock never goes back, and each test begins at the same moment.
 beforeEach(async () => {
   await figuresStub().expose('');
   await evictDurableObject(figuresStub());
 });
 
-/** Each alarm of a vhost rings at its own moment. */
+/** Each alarm of a vhost runs at its own moment. */
 async function passTimeOf(key: Key, ms: number): Promise<void> {
   const untilMs = Date.now() + ms;
   for (;;) {
@@ -50,7 +53,7 @@ async function passTimeOf(key: Key, ms: number): Promise<void> {
   }
 }
 
-/** Of a queue of a key. */
+/** The metrics of one queue of a key. */
 async function ofQueue(name: string, key: Key, queue: string, more: Record<string, string> = {}) {
   return await figure(name, { key: key.id, queue, ...more });
 }
@@ -63,7 +66,7 @@ async function untilFigure(
 }
 
 describe('a queue', () => {
-  it('that filled within a moment and was left alone is seen a minute later, with its depth and age, though its vhost slept', async () => {
+  it('that filled quickly and then does not change appears a minute later, with its depth and age, though its vhost sleeps', async () => {
     const { key, siteId, partner, organization } = await openPartner();
     await hand(key, siteId, 1, 7, { kind: 'alarm' });
     partner.link.socket.close();
@@ -79,7 +82,7 @@ describe('a queue', () => {
     expect(await figure('queue_messages', { organization: organization.slug, key: key.id })).toBe(7);
   });
 
-  it('that is consumed is at 0 again, its age too; what a client holds is unacked until it acknowledges', async () => {
+  it('that is consumed is at 0 again, with its age; a delivered message is unacked until the client acknowledges it', async () => {
     const { key, siteId, partner } = await openPartner();
     const queue = partner.queueName('event.status');
     const read = async () => [
@@ -101,7 +104,7 @@ describe('a queue', () => {
     await vi.waitFor(async () => expect(await read()).toEqual([0, 0, 0]), 5_000);
   });
 
-  it('of telemetry, and one of the partner’s own, are seen as well', async () => {
+  it('of telemetry, and a partner queue, appear as well', async () => {
     const { key, siteId, partner, organization } = await openPartner();
     await partner.declare('mine "1"');
     await partner.ask({
@@ -118,7 +121,7 @@ describe('a queue', () => {
     }
   });
 
-  it('tells what left it untaken by reason: its age, too many deliveries, rejected', async () => {
+  it('counts the messages that left it unconsumed by reason: age, too many deliveries, rejected', async () => {
     const { key, siteId, partner } = await openPartner();
     await hand(key, siteId, 1, 3);
     const [first] = [(await partner.get('event.status')).delivery];
@@ -143,7 +146,7 @@ describe('a queue', () => {
     }, 5_000);
   });
 
-  it('of a key that is revoked goes', async () => {
+  it('of a revoked key disappears', async () => {
     const { key, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     await passTimeOf(key, MINUTE);
@@ -153,11 +156,11 @@ describe('a queue', () => {
     await untilFigure(() => figure('queue_messages', { key: key.id }), undefined);
   });
 
-  it('that clients empty as it fills is no news: nothing is told, and no alarm is set for it', async () => {
+  it('that clients empty as it fills changes nothing: the vhost sends no report and sets no alarm for it', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.status');
     await passTimeOf(key, 61 * SECOND);
-    // It shows life, or nothing would be sent to it.
+    // The client shows a sign of life, or the vhost would send it nothing.
     await partner.quiet();
     const report = vi.spyOn(Figures.prototype, 'report');
     for (let index = 1; index <= 5; index++) {
@@ -171,7 +174,7 @@ describe('a queue', () => {
 });
 
 describe('commands', () => {
-  it('are counted by what they were answered; one that is told again, for its publish came again, once', async () => {
+  it('are counted by result; a result repeated for a repeated publish counts once', async () => {
     const { plant, partner } = await newKeyedSite();
     const REJECTED = { status: 'REJECTED', code: 'INVALID_COMMAND' };
     const before = [
@@ -199,7 +202,7 @@ describe('commands', () => {
     }, 5_000);
   });
 
-  it('that end are counted by how, alarms by type: of one that expires both', async () => {
+  it('that end are counted by outcome, and alarms by type; an expired command counts as both', async () => {
     const { plant, partner } = await newKeyedSite();
     const [failed, expired] = [
       (await figure('executions_total', { status: 'FAILED' })) ?? 0,
@@ -211,7 +214,7 @@ describe('commands', () => {
     expect(await figure('alarms_raised_total', { type: 'COMMAND_EXPIRED' })).toBe(expired + 1);
   });
 
-  it('to no site are counted by their vhost', async () => {
+  it('to an unknown site are counted by their vhost', async () => {
     const { partner, key } = await openPartnerWithPlant();
     const OFFLINE = { status: 'REJECTED', code: 'DEVICE_OFFLINE' };
     const before = (await figure('command_acknowledgements_total', OFFLINE)) ?? 0;
@@ -232,8 +235,8 @@ describe('messages of devices', () => {
   });
 });
 
-describe('the object', () => {
-  it('keeps what was read when it starts over: no count goes back, and a queue that nobody touches is still there', async () => {
+describe('the metrics object', () => {
+  it('keeps the scraped values after a restart: no counter goes back, and an unchanged queue is still listed', async () => {
     const { plant, partner } = await newKeyedSite();
     await partner.submit(charge());
     await passTime(plant.id, 2 * MINUTE);
@@ -247,7 +250,7 @@ describe('the object', () => {
     expect([await total(), await figure('queue_messages', { key: key.id })]).toEqual([before, 3]);
   });
 
-  it('stores by its alarm what nobody reads, before it may leave memory', async () => {
+  it('stores unscraped values in its alarm, before it may leave memory', async () => {
     const before = (await figure('http_answers_total', { code: '418' })) ?? 0;
     await figuresStub().add({ 'answers/418': 2 });
     const storesAtMs = await runInDurableObject(figuresStub(), (_figures, { storage }) => storage.getAlarm());
@@ -257,7 +260,7 @@ describe('the object', () => {
     expect(await figure('http_answers_total', { code: '418' })).toBe(before + 2);
   });
 
-  it('wakes with as many objects as it may hold, and still answers [rule 9]', async () => {
+  it('starts with the maximum number of objects, and still answers [rule 9]', async () => {
     await figuresStub().add({ 'answers/418': 1 });
     const before = (await figure('http_answers_total', { code: '418' })) ?? 0;
     const leftOut = (await figure('figures_left_out_total', { what: 'report' })) ?? 0;
@@ -281,7 +284,7 @@ describe('the object', () => {
     expect(await read()).toEqual([before, leftOut + 1]);
     await evictDurableObject(figuresStub());
     expect(await read()).toEqual([before, leftOut + 1]);
-    // A day later they are no more, and there is room.
+    // After a day the metrics object forgets them and has room again.
     setClock(Date.now() + 25 * HOUR);
     expect(await figure('objects_awake', { class: 'Site' })).toBe(0);
     await figuresStub().report(more);
@@ -289,9 +292,9 @@ describe('the object', () => {
     expect(await figure('objects_awake', { class: 'Site' })).toBe(1);
   });
 
-  it('counts as awake who worked within five minutes, and no longer, though it slept itself', async () => {
+  it('counts an object as awake for five minutes after its last report, even when the metrics object itself slept', async () => {
     const { plant, link, gateway } = await newListeningSite();
-    // Other tests had other times.
+    // Other tests used other times.
     await runInDurableObject(figuresStub(), (_figures, { storage }) => {
       storage.sql.exec('UPDATE reporter SET seen_ms = 0');
     });
@@ -302,14 +305,14 @@ describe('the object', () => {
       await passTime(plant.id, MINUTE);
     }
     await untilFigure(() => figure('objects_awake', { class: 'Site' }), 1);
-    // Nobody calls the object of figures between two scrapes.
+    // Nothing calls the metrics object between two scrapes.
     await evictDurableObject(figuresStub());
     expect(await figure('objects_awake', { class: 'Site' })).toBe(1);
     setClock(Date.now() + 5 * MINUTE);
     expect(await figure('objects_awake', { class: 'Site' })).toBe(0);
   });
 
-  it('is told by a site that works all the time every three minutes, and what it counts at once', async () => {
+  it('hears from a site that works continuously every three minutes, with all counts made since', async () => {
     const report = vi.spyOn(Figures.prototype, 'report');
     const add = vi.spyOn(Figures.prototype, 'add');
     const { plant, partner, link, gateway } = { ...(await newListeningSite()) };
@@ -327,41 +330,45 @@ describe('the object', () => {
   });
 });
 
-describe('an object of figures that is in trouble', () => {
+describe('a failing metrics object', () => {
   const hung = Promise.withResolvers<void>();
 
   it.each([
     ['does not answer', () => hung.promise],
     ['throws', () => Promise.reject(new Error('figures are broken'))],
-  ])('%s: commands, events and alarms go on, and it is told when it is back', async (_title, answer) => {
-    vi.spyOn(console, 'warn').mockReturnValue(undefined);
-    const report = vi.spyOn(Figures.prototype, 'report').mockImplementation(answer as () => never);
-    const add = vi.spyOn(Figures.prototype, 'add').mockImplementation(answer as () => never);
-    const { plant, gateway, partner, link } = await newListeningSite();
-    const executed = (await figure('executions_total', { status: 'COMPLETED' })) ?? 0;
-    for (let n = 1; n <= 3; n++) {
-      expect(await partner.acknowledge(charge(n))).toMatchObject({ status: 'ACCEPTED' });
-      await sendAck(link, gateway, (await nthCommand(link, n)).cmdId, 'COMPLETED');
-      await passTime(plant.id, MINUTE);
-    }
-    expect(report).toHaveBeenCalled();
-    expect(add).toHaveBeenCalled();
-    // A vhost, too: events come in and go out while it is told nothing.
-    const scene = await openPartner();
-    await hand(scene.key, scene.siteId, 1, 3);
-    await passTimeOf(scene.key, 2 * MINUTE);
-    await scene.partner.consume('event.status');
-    expect(await scene.partner.delivered(3)).toHaveLength(3);
-    expect(await figure('executions_total', { status: 'COMPLETED' })).toBe(executed);
-    report.mockRestore();
-    add.mockRestore();
-    // One that does not answer is given up by a real clock; what waits goes with what is counted next.
-    const untilTold = async () => {
-      await passTime(plant.id, 2 * MINUTE);
-      await partner.submit(charge());
-      expect(await figure('executions_total', { status: 'COMPLETED' })).toBe(executed + 3);
-    };
-    await vi.waitFor(untilTold, { timeout: 10_000, interval: 500 });
-    hung.resolve();
-  });
+  ])(
+    'that %s stops no commands, events or alarms, and receives the counts when it recovers',
+    async (_title, answer) => {
+      vi.spyOn(console, 'warn').mockReturnValue(undefined);
+      const report = vi.spyOn(Figures.prototype, 'report').mockImplementation(answer as () => never);
+      const add = vi.spyOn(Figures.prototype, 'add').mockImplementation(answer as () => never);
+      const { plant, gateway, partner, link } = await newListeningSite();
+      const executed = (await figure('executions_total', { status: 'COMPLETED' })) ?? 0;
+      for (let n = 1; n <= 3; n++) {
+        expect(await partner.acknowledge(charge(n))).toMatchObject({ status: 'ACCEPTED' });
+        await sendAck(link, gateway, (await nthCommand(link, n)).cmdId, 'COMPLETED');
+        await passTime(plant.id, MINUTE);
+      }
+      expect(report).toHaveBeenCalled();
+      expect(add).toHaveBeenCalled();
+      // The same for a vhost: events arrive and leave while its reports fail.
+      const scene = await openPartner();
+      await hand(scene.key, scene.siteId, 1, 3);
+      await passTimeOf(scene.key, 2 * MINUTE);
+      await scene.partner.consume('event.status');
+      expect(await scene.partner.delivered(3)).toHaveLength(3);
+      expect(await figure('executions_total', { status: 'COMPLETED' })).toBe(executed);
+      report.mockRestore();
+      add.mockRestore();
+      // The call to an object that does not answer times out by a real clock; its counts go with the next
+      // report.
+      const untilTold = async () => {
+        await passTime(plant.id, 2 * MINUTE);
+        await partner.submit(charge());
+        expect(await figure('executions_total', { status: 'COMPLETED' })).toBe(executed + 3);
+      };
+      await vi.waitFor(untilTold, { timeout: 10_000, interval: 500 });
+      hung.resolve();
+    },
+  );
 });

@@ -1,4 +1,4 @@
-/** What all objects have told: summed up, kept, and bounded [rule 9]. */
+/** The metrics ledger: reports of all objects, summed, stored and bounded [rule 9]. */
 import { describe, expect, it } from 'vitest';
 import { FIGURES_BOUNDS } from '../../../durable-objects/figures/bounds.ts';
 import { expose } from '../../../durable-objects/figures/expose.ts';
@@ -25,19 +25,19 @@ function told(...reports: Report[]): Ledger {
   return ledger;
 }
 
-it('counts are added up', () => {
+it('the metrics ledger adds up counts', () => {
   const ledger = told();
   ledger.add({ x: 2 });
   ledger.add({ x: 3, y: 1 });
   expect(Object.fromEntries(ledger.totals)).toEqual({ x: 5, y: 1 });
 });
 
-it('the queues of a key that is over go', () => {
+it('the metrics ledger removes the queues of a key that has ended', () => {
   const ledger = told(vhost('a', [queue('q')]), vhost('b', [queue('r')]), over('a'), over('a'));
   expect(ledger.queues().map(({ key }) => key)).toEqual(['b']);
 });
 
-it('what is stored is all there is: read again it answers the same', () => {
+it('the metrics ledger gives the same answer after it was stored and read back', () => {
   const ledger = told(site('a'), vhost('b', [queue('q', { ready: 2 })]), vhost('c', [queue('q')]));
   ledger.add({ z: 4 });
   const first = ledger.takeUnstored();
@@ -48,17 +48,17 @@ it('what is stored is all there is: read again it answers the same', () => {
   const kept = [...rows].flatMap(([object, entry]) => (entry ? [[object, entry] as const] : []));
   expect(kept.map(([object]) => object)).toEqual(['a', 'b']);
   const again = new Ledger(first.totals ?? {}, kept as [string, Entry][]);
-  // Who is awake is known since its wake alone.
+  // The ledger knows which objects are awake only since it started.
   expect(expose(again, 'v', NOW + 300_000)).toBe(expose(ledger, 'v', NOW + 300_000));
 });
 
-it('a report that comes behind a later one changes nothing', () => {
+it('the metrics ledger ignores a report that arrives after a later one', () => {
   const late = { ...vhost('a', [queue('q', { ready: 9 })]), atMs: NOW - 1 };
   const ledger = told(vhost('a', [queue('q', { ready: 2 })]), late);
   expect(ledger.queues()[0]?.queues[0]?.ready).toBe(2);
 });
 
-describe('an answer', () => {
+describe('the answer to a scrape', () => {
   it('has every series of the closed lists from the beginning, as 0', () => {
     const families = parseExposition(expose(new Ledger({}, []), 'v', NOW));
     const acknowledgements = families.get('sitewire_edge_command_acknowledgements_total');
@@ -77,7 +77,7 @@ describe('an answer', () => {
     );
   });
 
-  it('shows what newer code counts, too', () => {
+  it('includes counts of newer code', () => {
     const ledger = told();
     ledger.add({ 'alarms/NEW': 2 });
     const families = parseExposition(expose(ledger, 'v', NOW));
@@ -87,14 +87,14 @@ describe('an answer', () => {
     );
   });
 
-  it('tells the age of the oldest message as it is then', () => {
+  it('gives the age of the oldest message at the time of the scrape', () => {
     const text = expose(told(vhost('k', [queue('q', { ready: 1, oldestMs: NOW - 90_500 })])), 'v', NOW);
     expect(text).toContain(
       'sitewire_edge_queue_oldest_message_age_seconds{organization="acme",key="k",queue="q"} 90.5\n',
     );
   });
 
-  it('counts as awake who told anything within five minutes', () => {
+  it('counts an object as awake when it reported within five minutes', () => {
     const ledger = told(site('a'), site('b'), vhost('c', []));
     ledger.take(site('a'), NOW + 200_000);
     const text = expose(ledger, 'v', NOW + 300_000);
@@ -106,7 +106,7 @@ describe('an answer', () => {
 describe('the bounds [rule 9]', () => {
   const LEFT_OUT = 'left_out/report';
 
-  it('more objects than there is room for are left out and counted; those there are go on', () => {
+  it('more objects than fit are left out and counted; those already known continue', () => {
     const ledger = new Ledger({}, []);
     for (let index = 0; index < FIGURES_BOUNDS.objects + 5; index++) ledger.take(site(`${index}`), NOW);
     ledger.take(site('0', NOW + 1), NOW + 1);
@@ -114,7 +114,7 @@ describe('the bounds [rule 9]', () => {
     expect([ledger.seenSince('Site', NOW), ledger.totals.get(LEFT_OUT)]).toEqual([1, 5]);
   });
 
-  it('an object that told nothing for a day makes room, unless it has queues', () => {
+  it('an object without a report for a day makes room, unless it has queues', () => {
     const DAY_MS = 24 * 3_600_000;
     const ledger = told(site('a'), vhost('b', [queue('q')]), site('c'));
     ledger.take(site('a', NOW + 1), NOW + 1);
@@ -126,7 +126,7 @@ describe('the bounds [rule 9]', () => {
     expect(ledger.queues()).toHaveLength(1);
   });
 
-  it('more queues than there is room for are left out and counted; room that a key leaves is taken', () => {
+  it('more queues than fit are left out and counted; the room of an ended key is used again', () => {
     const names = Array.from({ length: 37 }, (_none, index) => queue(`q${index}`));
     const ledger = new Ledger({}, []);
     const keys = Math.ceil(FIGURES_BOUNDS.queues / 37) + 1;
@@ -141,7 +141,7 @@ describe('the bounds [rule 9]', () => {
     expect(count()).toBe(FIGURES_BOUNDS.queues);
   });
 
-  it('an answer of as many queues as there may be, of the longest names, is no longer than a call may carry', () => {
+  it('an answer with the maximum number of queues, all with the longest names, is within the size of one call', () => {
     const name = (index: number) => `${index}`.padEnd(255, '"');
     const drops = { limit: 1, age: 1, deliveries: 1, rejected: 1 };
     const all = Array.from({ length: FIGURES_BOUNDS.queues }, (_none, index) =>
@@ -151,7 +151,7 @@ describe('the bounds [rule 9]', () => {
     expect(text.length).toBeLessThan(32 * 1_024 * 1_024);
   });
 
-  it('there are so many counts, whatever is told: those there are go on, others are left out and counted', () => {
+  it('the number of counters is limited whatever is reported: known ones continue, others are left out and counted', () => {
     const ledger = told();
     ledger.add(
       Object.fromEntries(Array.from({ length: FIGURES_BOUNDS.counts + 3 }, (_none, n) => [`x${n}`, 2])),

@@ -1,4 +1,7 @@
-/** The agenda of an object and its one alarm: what is due runs, in one turn, and the alarm stands at what comes next. */
+/**
+ * The agenda of an object and its one alarm: each due source runs, all in one turn, and the alarm is then set
+ * for the next due time.
+ */
 import { runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { Agenda, type DueSource, earliest } from '../../../durable-objects/object/agenda.ts';
@@ -13,12 +16,12 @@ beforeEach(() => {
   vi.spyOn(console, 'error').mockReturnValue(undefined);
 });
 
-/** Something that is due when a test says so; `work` is what it does then. */
+/** A source that is due when a test says so; `work` is its work then. */
 class Source implements DueSource {
   readonly name: string;
   dueAtMs: number | undefined;
   readonly #work: (turn: Turn, source: Source) => void;
-  /** The turns in which it was run. */
+  /** The turns in which the source ran. */
   readonly turns: Turn[] = [];
 
   constructor(dueAtMs: number | undefined, work: (turn: Turn, source: Source) => void = done, name = '') {
@@ -41,7 +44,7 @@ class Source implements DueSource {
   }
 }
 
-/** Nothing of it is ever due. */
+/** The source is never due. */
 class Rider extends Source {
   readonly ride: (turn: Turn) => void;
 
@@ -65,14 +68,14 @@ interface Bench {
   storage: DurableObjectStorage;
   /** The moments for which the alarm was set, in order. */
   sets: number[];
-  /** Makes that many calls that set the alarm fail. */
+  /** Makes the given number of calls that set the alarm fail. */
   breakAlarm(times: number): void;
-  /** The alarm rings at that moment. */
+  /** Runs the alarm at that moment. */
   ringAt(epochMs: number): void;
   notes(): string[];
 }
 
-/** An agenda in an object of its own; the object's own agenda has nothing to do and stays silent. */
+/** An agenda in its own object. The object's own agenda has nothing to do and does not interfere. */
 async function onBench(
   sources: readonly Source[],
   work: (bench: Bench) => void | Promise<void>,
@@ -127,7 +130,7 @@ describe('the alarm', () => {
     [[undefined, T + 2_000, undefined], T + 2_000],
     [[undefined, undefined], null],
     [[], null],
-  ])('of sources due at %j stands at the earliest, %j [rule 10]', async (dueMs, expected) => {
+  ])('of sources due at %j is set for the earliest, %j [rule 10]', async (dueMs, expected) => {
     const sources = dueMs.map((atMs) => new Source(atMs));
     await onBench(sources, async ({ agenda, storage }) => {
       await agenda.load();
@@ -135,7 +138,7 @@ describe('the alarm', () => {
     });
   });
 
-  it('is set only for something earlier than what stands [rule 10]', async () => {
+  it('is set again only for an earlier time than the current one [rule 10]', async () => {
     const source = new Source(T + 10_000);
     await onBench([source], async ({ agenda, storage, sets }) => {
       await agenda.load();
@@ -151,7 +154,7 @@ describe('the alarm', () => {
     });
   });
 
-  it('is not set before it is known what stands from before the wake [rule 10]', async () => {
+  it('is not set before the object has read the alarm that was set before it woke [rule 10]', async () => {
     const source = new Source(T + 10_000);
     await onBench([source], async ({ agenda, storage, sets }) => {
       agenda.arm();
@@ -167,7 +170,7 @@ describe('the alarm', () => {
     ['the same one', T + 10_000, []],
     ['a later one', T + 40_000, [T + 10_000]],
   ])(
-    'that stands from before the wake is kept when it is %s only [rule 10]',
+    'that was set before the object woke is replaced only when it is later: %s [rule 10]',
     async (_what, before, expected) => {
       await onBench([new Source(T + 10_000)], async ({ agenda, storage, sets }) => {
         await storage.setAlarm(before);
@@ -178,14 +181,14 @@ describe('the alarm', () => {
     },
   );
 
-  it('is set for now where something is overdue, never in the past [rule 10]', async () => {
+  it('is set for now when something is overdue, never for the past [rule 10]', async () => {
     await onBench([new Source(T - MINUTE)], async ({ agenda, sets }) => {
       await agenda.load();
       expect(sets).toEqual([T]);
     });
   });
 
-  it('that has not rung for a second after its time is set anew at the next chance [rule 10]', async () => {
+  it('that is a second late is set again at the next chance [rule 10]', async () => {
     await onBench([new Source(T + 10_000)], async ({ agenda, sets }) => {
       await agenda.load();
       setClock(T + 10_000 + SECOND - 1);
@@ -198,7 +201,7 @@ describe('the alarm', () => {
   });
 
   it.each([T + HOUR, undefined])(
-    'that was missed before a wake rings now, though nothing known then is due before %s [rule 10]',
+    'that was missed before the object woke runs now, even if nothing known is due before %s [rule 10]',
     async (dueMs) => {
       await onBench([new Source(dueMs)], async ({ agenda, storage, sets }) => {
         await storage.setAlarm(T - MINUTE);
@@ -209,7 +212,7 @@ describe('the alarm', () => {
     },
   );
 
-  it('is never set again for the moment that is being handled: the runtime would drop it [rule 10]', async () => {
+  it('is never set again for the moment in progress, because the runtime would drop it [rule 10]', async () => {
     const source = new Source(T + 10_000, () => {});
     await onBench([source], async ({ agenda, storage, sets, ringAt }) => {
       await agenda.load();
@@ -232,8 +235,8 @@ describe('the alarm', () => {
   });
 });
 
-describe('what an agenda runs', () => {
-  it('is what is due, at its very moment too, and nothing else [rule 10]', async () => {
+describe('a source of an agenda', () => {
+  it('runs when it is due, exactly at its time too, and otherwise not [rule 10]', async () => {
     const [past, now, ahead, idle] = [
       new Source(T - 1),
       new Source(T),
@@ -248,7 +251,7 @@ describe('what an agenda runs', () => {
     });
   });
 
-  it('runs in one turn, in the order in which it is listed, whoever was due first [rule 10]', async () => {
+  it('runs with the other due ones in one turn, in the listed order, whatever the order of their due times [rule 10]', async () => {
     let endings = 0;
     const write = (turn: Turn, source: Source) => {
       turn.write('INSERT INTO note (text) VALUES (?)', source.name);
@@ -270,7 +273,7 @@ describe('what an agenda runs', () => {
     );
   });
 
-  it('stays due until its work says otherwise: the alarm then stands at its deadline [rule 10]', async () => {
+  it('stays due until its work changes that: the alarm is then set for its deadline [rule 10]', async () => {
     const call = new Source(T, (turn, source) => {
       source.dueAtMs = turn.now + 8 * SECOND;
     });
@@ -307,7 +310,7 @@ describe('a source that throws', () => {
     done(turn, source);
   };
 
-  it('is undone alone; those before and behind it stand [rule 10]', async () => {
+  it('loses only its own changes; the sources before and after it keep theirs [rule 10]', async () => {
     const sources = [new Source(T, whole, 'a'), new Source(T, halfway), new Source(T, whole, 'c')];
     await onBench(sources, async ({ agenda, ringAt, notes }) => {
       await agenda.load();
@@ -316,7 +319,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('that only rides with an alarm is undone alone, too, and rides behind all that is due [rule 10]', async () => {
+  it('and only runs along with other alarms loses only its own changes, too, and runs after all due sources [rule 10]', async () => {
     const note = (text: string) => (turn: Turn) => turn.write('INSERT INTO note (text) VALUES (?)', text);
     const riders = [new Rider((turn) => void note('first')(turn)), new Rider(fail)];
     const sources = [...riders, new Rider((turn) => void note('last')(turn)), new Source(T, whole, 'due')];
@@ -327,7 +330,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('is asked again after 60 s and not before, while others go on, and the alarm does not spin [rule 10]', async () => {
+  it('runs again after 60 s and not before; other sources continue, and the alarm does not loop [rule 10]', async () => {
     const broken = new Source(T, halfway);
     const steady = new Source(T, (turn, source) => {
       source.dueAtMs = turn.now + 25 * SECOND;
@@ -347,7 +350,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('alone sets the alarm 60 s ahead, and is not run by a ring that comes too early [rule 10]', async () => {
+  it('and is the only one sets the alarm 60 s ahead, and does not run at an earlier alarm [rule 10]', async () => {
     const broken = new Source(T, fail);
     await onBench([broken], async ({ agenda, sets, ringAt }) => {
       await agenda.load();
@@ -360,7 +363,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('and is then due later than that is asked at its own time [rule 10]', async () => {
+  it('and is then due later than that runs at its own time [rule 10]', async () => {
     const broken = new Source(T, (_turn, source) => {
       source.dueAtMs = T + 90 * SECOND;
       fail();
@@ -372,7 +375,7 @@ describe('a source that throws', () => {
     });
   });
 
-  it('once, and then does not, is asked at its own time again [rule 10]', async () => {
+  it('once, and then succeeds, runs at its own time again [rule 10]', async () => {
     let isBroken = true;
     const source = new Source(T, (turn, self) => {
       if (isBroken) fail();
@@ -391,7 +394,7 @@ describe('a source that throws', () => {
 });
 
 describe('an agenda whose turn fails as a whole', () => {
-  it('throws nothing out of the handler, and the alarm stands again [rule 10]', async () => {
+  it('does not throw out of the alarm handler, and sets the alarm again [rule 10]', async () => {
     const write = (turn: Turn) => turn.write(`INSERT INTO note (text) VALUES ('lost')`);
     await onBench(
       [new Source(T, write)],

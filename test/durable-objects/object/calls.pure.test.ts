@@ -1,9 +1,11 @@
-/** Calls that are under way: each is waited for until its deadline, which stands on the agenda, and no longer. */
+/** Calls in progress: the object waits for each until its deadline, which is on the agenda, and no longer. */
 import { describe, expect, it } from 'vitest';
 import { Calls } from '../../../durable-objects/object/calls.ts';
 import type { Turn } from '../../../durable-objects/object/turn.ts';
 
-/** Calls of an object whose clock is `at.ms`, and how often it was told that due times may have changed. */
+/**
+ * Calls of an object whose clock is `at.ms`, and how often it was notified that due times may have changed.
+ */
 function newCalls() {
   const at = { ms: 1_000 };
   const told = { times: 0 };
@@ -19,7 +21,7 @@ function newCalls() {
 }
 
 describe('a call that is answered', () => {
-  it('gives its answer, or what it failed with, and is due no more (rule 9)', async () => {
+  it('returns its answer, or its error, and is no longer due (rule 9)', async () => {
     const { calls, told } = newCalls();
     const [good, bad] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
     const answers = Promise.allSettled([calls.until(9_000, good.promise), calls.until(8_000, bad.promise)]);
@@ -36,7 +38,7 @@ describe('a call that is answered', () => {
 });
 
 describe('a call that hangs', () => {
-  it('fails when the agenda runs at its deadline, not before, and no other with it (rule 9)', async () => {
+  it('fails when the agenda runs at its deadline, not before, and no other call fails with it (rule 9)', async () => {
     const { calls, at, run } = newCalls();
     const late = Promise.withResolvers<string>();
     const other = Promise.withResolvers<string>();
@@ -56,7 +58,7 @@ describe('a call that hangs', () => {
     expect(outcomes).toEqual(['no answer within 8000 ms', 'taken']);
   });
 
-  it('and fails or is answered after that changes nothing (rule 9)', async () => {
+  it('changes nothing by failing or answering after its deadline (rule 9)', async () => {
     const { calls, at, run } = newCalls();
     const late = Promise.withResolvers<string>();
     const given = calls.until(2_000, late.promise);
@@ -67,7 +69,7 @@ describe('a call that hangs', () => {
     expect(calls.dueMs()).toBeUndefined();
   });
 
-  it('whose deadline has passed already fails at the next run (rule 9)', async () => {
+  it('fails at the next run when its deadline has already passed (rule 9)', async () => {
     const { calls, run } = newCalls();
     const given = calls.until(500, new Promise(() => {}));
     run();

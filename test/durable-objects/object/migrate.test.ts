@@ -1,4 +1,7 @@
-/** The numbered migrations of an object's own tables: each once, in order, whole or not at all; and the way back. */
+/**
+ * The numbered migrations of an object's own tables: each runs once, in order, entirely or not at all; and
+ * the rollback to older code.
+ */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { type Migration, migrate } from '../../../durable-objects/object/migrate.ts';
@@ -6,7 +9,7 @@ import { SITE_MIGRATIONS } from '../../../durable-objects/site/migrations.ts';
 import { VHOST_MIGRATIONS } from '../../../durable-objects/vhost/migrations.ts';
 import { siteOf } from '../../support/workerd/world.ts';
 
-/** What runs in an object that has no table yet. */
+/** Work that runs in an object without tables. */
 async function inEmptyObject(work: (storage: DurableObjectStorage) => void): Promise<void> {
   await runInDurableObject(siteOf(crypto.randomUUID()), async (_site, { storage }) => {
     await storage.deleteAll();
@@ -24,7 +27,7 @@ function tables(storage: DurableObjectStorage): string[] {
     .map(({ name }) => name);
 }
 
-/** The entries that ran, in the order in which they did. */
+/** The entries that ran, in order. */
 function ran(storage: DurableObjectStorage): number[] {
   return storage.sql
     .exec<{ entry: number }>('SELECT entry FROM ran ORDER BY rowid')
@@ -36,7 +39,7 @@ function stored(storage: DurableObjectStorage) {
   return storage.sql.exec('SELECT * FROM schema_version').toArray();
 }
 
-/** Entries that note that they ran; each with the number of entries that code must know to run with it. */
+/** Entries that record that they ran, each with the number of entries that code must know to run with it. */
 function entries(...lowest: number[]): Migration[] {
   return lowest.map((count, index) => ({
     lowest: count,
@@ -44,7 +47,10 @@ function entries(...lowest: number[]): Migration[] {
   }));
 }
 
-/** The object as the code before `lowest` left it: one entry, and no word of what may run on it. */
+/**
+ * The object as code without the column `lowest` left it: one entry, and no record of which code may run on
+ * it.
+ */
 function leaveAsFirstCode(storage: DurableObjectStorage): void {
   storage.sql.exec(
     'CREATE TABLE schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL)',
@@ -53,8 +59,8 @@ function leaveAsFirstCode(storage: DurableObjectStorage): void {
   storage.sql.exec('INSERT INTO schema_version (id, version) VALUES (1, 1)');
 }
 
-describe('the entries of an object', () => {
-  it('run in order, each once, however often it wakes [architecture: toolchain]', async () => {
+describe('the migrations of an object', () => {
+  it('run in order, each once, however often the object wakes [architecture: toolchain]', async () => {
     await inEmptyObject((storage) => {
       const list = entries(1, 1, 1);
       for (let wake = 0; wake < 3; wake++) {
@@ -76,7 +82,7 @@ describe('the entries of an object', () => {
     });
   });
 
-  it('cost a wake that has nothing to run no row [rule 9]', async () => {
+  it('write no row in a wake that has nothing to run [rule 9]', async () => {
     await inEmptyObject((storage) => {
       const list = entries(1, 1);
       migrate(storage, list);
@@ -88,7 +94,7 @@ describe('the entries of an object', () => {
   });
 });
 
-describe('an entry that fails', () => {
+describe('a migration that fails', () => {
   const broken: Migration = { lowest: 1, sql: `CREATE TABLE half (x); INSERT INTO nowhere VALUES (1)` };
 
   it('leaves an empty object empty, and keeps it from starting [architecture: toolchain]', async () => {
@@ -98,7 +104,7 @@ describe('an entry that fails', () => {
     });
   });
 
-  it('leaves an object as it was before the deploy, and one that was mended runs [architecture: toolchain]', async () => {
+  it('leaves an object as it was before the deploy, and its corrected version runs [architecture: toolchain]', async () => {
     await inEmptyObject((storage) => {
       migrate(storage, entries(1, 1));
       const list = [...entries(1, 1, 1), broken];
@@ -114,8 +120,8 @@ describe('an entry that fails', () => {
   });
 });
 
-describe('code that knows fewer entries than an object has', () => {
-  it('runs on it where each of them allows that, and changes nothing [architecture: what is known to matter]', async () => {
+describe('code that knows fewer migrations than an object has', () => {
+  it('runs on it when each of them allows that, and changes nothing [architecture: what is known to matter]', async () => {
     await inEmptyObject((storage) => {
       const newer = entries(1, 1, 2);
       migrate(storage, newer);
@@ -129,9 +135,9 @@ describe('code that knows fewer entries than an object has', () => {
   });
 
   it.each([
-    ['the last asks for more', [1, 1, 2], 1, 2],
-    ['an earlier one asks for more', [1, 2, 1], 1, 2],
-    ['the last asks for all', [1, 1, 3], 2, 3],
+    ['the last migration requires more', [1, 1, 2], 1, 2],
+    ['an earlier migration requires more', [1, 2, 1], 1, 2],
+    ['the last migration requires all', [1, 1, 3], 2, 3],
   ])(
     'is refused with the number that it must know where %s [architecture: what is known to matter]',
     async (_where, lowest, knows, needs) => {
@@ -147,7 +153,7 @@ describe('code that knows fewer entries than an object has', () => {
     },
   );
 
-  it('does not let still older code in by having run [architecture: what is known to matter]', async () => {
+  it('does not admit still older code by having run [architecture: what is known to matter]', async () => {
     await inEmptyObject((storage) => {
       const newest = entries(1, 1, 2);
       migrate(storage, newest);
@@ -157,8 +163,8 @@ describe('code that knows fewer entries than an object has', () => {
   });
 });
 
-describe('an object of the first code, which kept no lowest', () => {
-  it('is taken over: only what it does not have runs, and what may run on it is noted [architecture: what is known to matter]', async () => {
+describe('an object of the first code, which did not store `lowest`', () => {
+  it('is taken over: only missing migrations run, and which code may run on it is recorded [architecture: what is known to matter]', async () => {
     await inEmptyObject((storage) => {
       leaveAsFirstCode(storage);
       migrate(storage, entries(1, 2));
@@ -168,7 +174,7 @@ describe('an object of the first code, which kept no lowest', () => {
     });
   });
 
-  it('is taken over where nothing is new too, each wake alike [architecture: toolchain]', async () => {
+  it('is taken over when there is nothing new, too, with the same result at each wake [architecture: toolchain]', async () => {
     await inEmptyObject((storage) => {
       leaveAsFirstCode(storage);
       for (let wake = 0; wake < 2; wake++) {
@@ -180,7 +186,7 @@ describe('an object of the first code, which kept no lowest', () => {
     });
   });
 
-  it('stays as it was when an entry fails [architecture: toolchain]', async () => {
+  it('stays as it was when a migration fails [architecture: toolchain]', async () => {
     await inEmptyObject((storage) => {
       leaveAsFirstCode(storage);
       expect(() => migrate(storage, [...entries(1), { lowest: 1, sql: 'SELECT * FROM nowhere' }])).toThrow();
@@ -192,8 +198,8 @@ describe('an object of the first code, which kept no lowest', () => {
 describe.each([
   ['a site', SITE_MIGRATIONS, ['command', 'device', 'dispatch', 'fact', 'journal_block', 'outbox']],
   ['a vhost', VHOST_MIGRATIONS, ['chunk', 'consumer', 'fact', 'message', 'queue', 'received']],
-])('the list of %s', (_object, list, expected) => {
-  it('runs on an empty object, whole and from each version before [architecture: toolchain]', async () => {
+])('the migrations of %s', (_object, list, expected) => {
+  it('run on an empty object, all at once and from each earlier version [architecture: toolchain]', async () => {
     for (let from = 0; from <= list.length; from++) {
       await inEmptyObject((storage) => {
         migrate(storage, list.slice(0, from));
@@ -205,7 +211,7 @@ describe.each([
     }
   });
 
-  it('asks of no entry that code knows more entries than there were with it [architecture: what is known to matter]', () => {
+  it('never require that code knows more migrations than existed at the time [architecture: what is known to matter]', () => {
     for (const [index, { lowest }] of list.entries()) {
       expect(lowest).toBeGreaterThanOrEqual(1);
       expect(lowest).toBeLessThanOrEqual(index + 1);

@@ -1,4 +1,4 @@
-/** Stubs are kept from call to call, and not beyond a call that failed. */
+/** Stubs are reused from call to call until a call fails. */
 import { expect, it } from 'vitest';
 import { Stubs } from '../../../durable-objects/object/stubs.ts';
 
@@ -11,7 +11,7 @@ function countedStubs() {
   return { made, stubs };
 }
 
-it('makes the stub of a name once, and each name has its own', async () => {
+it('the stub cache creates one stub for each name', async () => {
   const { made, stubs } = countedStubs();
   for (let call = 0; call < 3; call++) {
     expect(await stubs.call('one', async ({ name }) => name)).toBe('one');
@@ -20,7 +20,7 @@ it('makes the stub of a name once, and each name has its own', async () => {
   expect(made).toEqual(['one', 'other']);
 });
 
-it('makes it anew behind a call that failed, whose error it hands on', async () => {
+it("the stub cache creates a new stub after a failed call, and passes the call's error on", async () => {
   const { made, stubs } = countedStubs();
   await stubs.call('one', async () => {});
   await expect(stubs.call('one', () => Promise.reject(new Error('reset')))).rejects.toThrow('reset');
@@ -28,7 +28,7 @@ it('makes it anew behind a call that failed, whose error it hands on', async () 
   expect(made).toEqual(['one', 'one']);
 });
 
-it('keeps no more than a hundred', async () => {
+it('the stub cache keeps at most a hundred stubs', async () => {
   const { made, stubs } = countedStubs();
   for (let name = 0; name < 101; name++) await stubs.call(String(name), async () => {});
   await stubs.call('100', async () => {});

@@ -1,4 +1,7 @@
-/** A turn: steps that fall alone, what waits for its commit, and what is left when it fails as a whole [rule 3]. */
+/**
+ * A turn: steps that are undone separately, effects that wait for the commit, and the state left by a turn
+ * that fails as a whole [rule 3].
+ */
 import { runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
@@ -13,12 +16,12 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Turns in an object of their own, which tell what happens to them. */
+/** Turns in their own object, which records what happens to them. */
 interface Bench {
   turns: Turns;
-  /** What happened, in its order; work adds its own. */
+  /** The events in order; work adds its own. */
   log: string[];
-  /** Why the object was aborted, each time that it was. */
+  /** The reason of each abort of the object. */
   aborts: unknown[];
   /** The texts in the table `note`. */
   notes(): string[];
@@ -67,7 +70,7 @@ function note(turn: Turn, text: string): void {
   turn.write('INSERT INTO note (text) VALUES (?)', text);
 }
 
-/** A step's work that changes everything that a step can, by that name. */
+/** The work of a step that makes every kind of change a step can make, under that name. */
 function changeAll(turn: Turn, log: string[], name: string): void {
   note(turn, name);
   turn.undo(() => log.push(`${name} undone`));
@@ -80,7 +83,7 @@ function fail(): never {
 }
 
 describe('a step that throws', () => {
-  it('is undone alone in SQL, and what comes before and after it stands [rule 3]', async () => {
+  it('loses its own SQL changes only; those before and after it stay [rule 3]', async () => {
     await onBench(({ turns, notes, aborts }) => {
       const stood = turns.run((turn) => {
         note(turn, 'before');
@@ -101,7 +104,7 @@ describe('a step that throws', () => {
     });
   });
 
-  it('is one whose write the database refuses, too [rule 3]', async () => {
+  it('because the database rejects a write loses them, too [rule 3]', async () => {
     await onBench(({ turns, notes }) => {
       turns.run((turn) => {
         const stood = turn.step(() => {
@@ -115,7 +118,7 @@ describe('a step that throws', () => {
     });
   });
 
-  it("has its undos run at once, the last first, and nobody else's [rule 3]", async () => {
+  it('has its undo functions run at once, the last one first, and no others [rule 3]', async () => {
     await onBench(({ turns, log }) => {
       turns.run((turn) => {
         turn.undo(() => log.push('undo of the turn'));
@@ -138,7 +141,7 @@ describe('a step that throws', () => {
     });
   });
 
-  it('is neither remembered nor sent; what others asked for is, in its order [rule 3]', async () => {
+  it('neither remembers nor sends anything; other steps do, in order [rule 3]', async () => {
     await onBench(({ turns, log }) => {
       turns.run((turn) => {
         for (const name of ['first', 'second', 'third']) {
@@ -163,7 +166,7 @@ describe('a step that throws', () => {
 });
 
 describe('a step within a step', () => {
-  it('that throws falls alone: the outer one stands [rule 3]', async () => {
+  it('that throws is undone separately: the outer one stays [rule 3]', async () => {
     await onBench(({ turns, log, notes }) => {
       turns.run((turn) => {
         const stood = turn.step(() => {
@@ -182,7 +185,7 @@ describe('a step within a step', () => {
     });
   });
 
-  it('falls with the outer one although it stood, and is undone before it [rule 3]', async () => {
+  it('is undone with the outer one although it succeeded, and before it [rule 3]', async () => {
     await onBench(({ turns, log, notes }) => {
       turns.run((turn) => {
         const stood = turn.step(() => {
@@ -206,7 +209,7 @@ describe('a step within a step', () => {
     });
   });
 
-  it('is undone once, also when both fall [rule 3]', async () => {
+  it('is undone once, also when both fail [rule 3]', async () => {
     await onBench(({ turns, log, notes }) => {
       turns.run((turn) =>
         turn.step(() => {
@@ -224,8 +227,8 @@ describe('a step within a step', () => {
   });
 });
 
-describe('a turn that stands', () => {
-  it('goes from work to ending, commit, remembered, sent and ended [rule 3]', async () => {
+describe('a turn that succeeds', () => {
+  it('runs work, ending, commit, remembered, sent and ended in this order [rule 3]', async () => {
     await onBench(({ turns, log }) => {
       turns.run((turn) => {
         turn.send(() => log.push('sent 1'));
@@ -248,13 +251,13 @@ describe('a turn that stands', () => {
     });
   });
 
-  it('answers what its work does, and has one moment [rule 3]', async () => {
+  it('returns the result of its work, and has one moment in time [rule 3]', async () => {
     await onBench(({ turns }) => {
       expect(turns.run((turn) => turn.now)).toBe(NOW_MS);
     });
   });
 
-  it('commits what its ending writes with what it wrote, and waits for what that asks for [rule 5]', async () => {
+  it('commits the writes of its ending with its own, and waits for the effects of the ending [rule 5]', async () => {
     const told: string[] = [];
     const ending = (turn: Turn) => {
       note(turn, 'gathered');
@@ -268,7 +271,7 @@ describe('a turn that stands', () => {
     }, ending);
   });
 
-  it('sends when it is told to, though it is remembered at once; others may run meanwhile [rule 4]', async () => {
+  it('sends when the caller asks for it, though it remembers at once; other turns may run in between [rule 4]', async () => {
     await onBench(({ turns, log, notes }) => {
       let sendNow = () => {};
       turns.run(
@@ -286,7 +289,7 @@ describe('a turn that stands', () => {
     });
   });
 
-  it('may have what it sends run another turn [rule 3]', async () => {
+  it('may run another turn from its sends [rule 3]', async () => {
     await onBench(({ turns, notes, log }) => {
       turns.run((turn) => {
         note(turn, 'first');
@@ -297,7 +300,7 @@ describe('a turn that stands', () => {
     });
   });
 
-  it('gives the row that a write answers with [rule 2]', async () => {
+  it('returns the row that a write answers with [rule 2]', async () => {
     await onBench(({ turns }) => {
       const row = turns.run((turn) =>
         turn.writeReturning<{ rowid: number; text: string }>(
@@ -314,7 +317,7 @@ describe('a turn that fails', () => {
   const poisoned = new Error('poison');
   const failures: [string, (turn: Turn) => void, (turn: Turn) => void, RegExp][] = [
     [
-      'in its work',
+      'during its work',
       () => {
         throw poisoned;
       },
@@ -323,7 +326,7 @@ describe('a turn that fails', () => {
     ],
     ['in a write that the database refuses', (turn) => note(turn, ''), () => {}, /CHECK constraint failed/],
     [
-      'in its ending',
+      'during its ending',
       () => {},
       () => {
         throw poisoned;
@@ -333,7 +336,7 @@ describe('a turn that fails', () => {
   ];
 
   it.each(failures)(
-    '%s leaves nothing written, remembers and sends nothing, and aborts the object [rule 3]',
+    '%s writes nothing, remembers and sends nothing, and aborts the object [rule 3]',
     async (_where, work, ending, message) => {
       let isFailing = true;
       await onBench(
@@ -362,7 +365,7 @@ describe('a turn that fails', () => {
     },
   );
 
-  it('takes along the steps that stood in it, whatever their answer was [rule 3]', async () => {
+  it('undoes the steps that succeeded in it, whatever they returned [rule 3]', async () => {
     await onBench(({ turns, notes }) => {
       const answers: boolean[] = [];
       const run = () =>
@@ -378,7 +381,7 @@ describe('a turn that fails', () => {
 });
 
 describe('a turn within a turn', () => {
-  it('is refused: the outer one fails with it, and the object starts over [rule 3]', async () => {
+  it('is refused: the outer one fails with it, and the object restarts [rule 3]', async () => {
     await onBench(({ turns, notes, aborts }) => {
       const run = () =>
         turns.run((turn) => {
@@ -391,7 +394,7 @@ describe('a turn within a turn', () => {
     });
   });
 
-  it('is refused in a step: that one falls, and the outer turn stands [rule 3]', async () => {
+  it('is refused in a step: that step fails, and the outer turn succeeds [rule 3]', async () => {
     await onBench(({ turns, notes, aborts }) => {
       turns.run((turn) => {
         note(turn, 'outer');
@@ -408,8 +411,8 @@ describe('a turn within a turn', () => {
   });
 });
 
-describe('the rows written', () => {
-  it("count each row of every write, the ending's too, over all turns; reading costs none [rule 9]", async () => {
+describe('the count of written rows', () => {
+  it('includes every write, those of endings too, over all turns; reads cost none [rule 9]', async () => {
     await onBench(
       ({ turns, notes }) => {
         const perTurn = [
@@ -434,7 +437,7 @@ describe('the rows written', () => {
           [1, 2],
           [0, 1],
           [1, 2],
-          // What the endings wrote goes too.
+          // The rows that the endings wrote are removed too.
           [9, 10],
           [0, 1],
         ]);

@@ -1,4 +1,7 @@
-/** MQTT tokens: which key signs, which are taken, and of a token that is not, whether it was ever ours [C-3.6], [C-3.11]. */
+/**
+ * MQTT tokens: which key signs them, which tokens are accepted, and whether a rejected one was signed by us
+ * [C-3.6], [C-3.11].
+ */
 import {
   calculateJwkThumbprint,
   decodeJwt,
@@ -38,7 +41,7 @@ function keySet(...keys: JWK[]): string {
 
 const now = () => Math.floor(Date.now() / 1_000);
 
-/** A token over any claims, by any key, as whoever has that key could make it. */
+/** A token with any claims, signed by any key, as the holder of that key could make it. */
 async function signed(
   { private: jwk, kid }: KeyPair,
   changes: Record<string, unknown> = {},
@@ -51,7 +54,7 @@ async function signed(
 }
 
 describe('a token', () => {
-  it('is of one device, for MQTT, for as long as was asked, and says its topics [C-3.6]', async () => {
+  it('is for one device and for MQTT, valid for the requested time, and lists its topics [C-3.6]', async () => {
     const key = await newKey();
     const at = Date.now();
     const { token, expiresAtMs } = await signDeviceToken(keySet(key.private), DEVICE_ID, HOUR_SECONDS, at);
@@ -84,7 +87,7 @@ describe('a token', () => {
 });
 
 describe('several keys', () => {
-  it('the first private one signs, also behind public ones', async () => {
+  it('sign with the first private key, even when public keys come before it', async () => {
     const [old, first, second] = [await newKey(), await newKey('first'), await newKey('second')];
     const set = keySet(old.public, first.private, second.private);
     const { token } = await signDeviceToken(set, DEVICE_ID, 60, Date.now());
@@ -93,13 +96,13 @@ describe('several keys', () => {
     expect((await verifyDeviceToken(keySet(second.private, old.public), token)).ok).toBe(false);
   });
 
-  it('each verifies, named or not, private or public', async () => {
+  it('each verify, with or without a kid, private or public', async () => {
     const keys = [await newKey(), await newKey('named'), await newKey()];
     const set = keySet(keys[0]?.private ?? {}, keys[1]?.public ?? {}, keys[2]?.public ?? {});
     for (const key of keys) expect((await verifyDeviceToken(set, await signed(key))).ok).toBe(true);
   });
 
-  it('a key that was taken out is taken no more, and one that came in is', async () => {
+  it('reject tokens of a removed key and accept those of an added one', async () => {
     const [before, after] = [await newKey(), await newKey()];
     const { token } = await signDeviceToken(keySet(before.private), DEVICE_ID, 60, Date.now());
     const both = keySet(after.private, before.public);
@@ -109,14 +112,14 @@ describe('several keys', () => {
     expect(decodeProtectedHeader(newer).kid).toBe(after.kid);
   });
 
-  it('none of them private: nothing is signed', async () => {
+  it('without a private one sign nothing', async () => {
     const key = await newKey();
     await expect(signDeviceToken(keySet(key.public), DEVICE_ID, 60, Date.now())).rejects.toThrow(
       /private key/,
     );
   });
 
-  it('a token by none of them is refused, whatever its kid says, and is not ours', async () => {
+  it('reject a token that none of them signed, whatever its kid, and do not count it as ours', async () => {
     const [ours, foreign] = [await newKey(), await newKey()];
     for (const kid of [foreign.kid, ours.kid, 'x', '', '../key']) {
       const token = await signed(foreign, {}, { kid });
@@ -127,24 +130,24 @@ describe('several keys', () => {
     }
   });
 
-  it('a key that the token brings itself is not taken (bad input: MQTT)', async () => {
+  it('never include a key that the token brings itself (bad input: MQTT)', async () => {
     const [ours, foreign] = [await newKey(), await newKey()];
     const token = await signed(foreign, {}, { jwk: foreign.public });
     expect(await verifyDeviceToken(keySet(ours.private), token)).toMatchObject({ ok: false, isOurs: false });
   });
 });
 
-describe('a token that we signed, and that does not hold, is told as ours [C-3.11]', () => {
+describe('a token that we signed but that is not valid is reported as ours [C-3.11]', () => {
   it.each<[string, () => Record<string, unknown>]>([
     ['expired', () => ({ iat: now() - 120, exp: now() - 60 })],
     ['of another audience', () => ({ aud: 'rest' })],
     ['of another issuer', () => ({ iss: 'other' })],
-    ['not good yet', () => ({ nbf: now() + 60 })],
+    ['not valid yet', () => ({ nbf: now() + 60 })],
     ['without a subject', () => ({ sub: undefined })],
-    ['of a subject that is no device', () => ({ sub: 'gateway-1' })],
-    ['without an end', () => ({ exp: undefined })],
-    ['without its beginning', () => ({ iat: undefined })],
-    ['with its end as text', () => ({ exp: String(now() + 60) })],
+    ['with a subject that is not a device', () => ({ sub: 'gateway-1' })],
+    ['without an expiry', () => ({ exp: undefined })],
+    ['without an issue time', () => ({ iat: undefined })],
+    ['with its expiry as text', () => ({ exp: String(now() + 60) })],
   ])('(%s)', async (_title, changes) => {
     const key = await newKey();
     const verdict = await verifyDeviceToken(keySet(key.private), await signed(key, changes()));
@@ -152,16 +155,16 @@ describe('a token that we signed, and that does not hold, is told as ours [C-3.1
   });
 });
 
-describe('what is no token of ours', () => {
+describe('a token that is not ours', () => {
   it.each<[string, (token: string) => string]>([
     ['nothing', () => ''],
     ['a word', () => 'token'],
     ['two dots', () => '..'],
-    ['dots alone', () => '.....'],
+    ['only dots', () => '.....'],
     ['no signature', (token) => token.slice(0, token.lastIndexOf('.') + 1)],
     ['half a signature', (token) => token.slice(0, -40)],
     ['other claims under its signature', (token) => token.replace(/\.[^.]+\./, `.${btoa('{"sub":"x"}')}.`)],
-    ['a header that is no JSON', (token) => token.replace(/^[^.]+/, btoa('hello'))],
+    ['a header that is not JSON', (token) => token.replace(/^[^.]+/, btoa('hello'))],
     ['a header that is a list', (token) => token.replace(/^[^.]+/, btoa('[]'))],
     ['a header without alg', (token) => token.replace(/^[^.]+/, btoa('{}').replaceAll('=', ''))],
     ['alg none', (token) => `${btoa('{"alg":"none"}').replaceAll('=', '')}.${token.split('.')[1]}.`],
@@ -174,7 +177,7 @@ describe('what is no token of ours', () => {
     ['a lone surrogate', () => '\ud800.\ud800.\ud800'],
     ['100 000 characters', () => 'a'.repeat(100_000)],
     ['100 000 dots', () => '.'.repeat(100_000)],
-    ['a second token behind it', (token) => `${token}.${token}`],
+    ['a second token after it', (token) => `${token}.${token}`],
     ['white space before it', (token) => ` ${token}`],
   ])('(%s) is refused, not ours, and never throws (bad input: MQTT)', async (_title, change) => {
     const key = await newKey();
@@ -183,7 +186,7 @@ describe('what is no token of ours', () => {
     expect(verdict).toEqual({ ok: false, isOurs: false, reason: expect.stringMatching(/\S/) });
   });
 
-  it('is not what is signed with a key of another kind by our kid', async () => {
+  it('includes one signed by another kind of key under our kid', async () => {
     const key = await newKey();
     const secret = new TextEncoder().encode(JSON.stringify(key.public));
     const token = await new SignJWT({

@@ -1,4 +1,6 @@
-/** A vhost that leaves memory, with its sockets or without: what clients hold, and what waits for them (rule 8). */
+/**
+ * A vhost that leaves memory, with or without its sockets: its leases, and the messages that wait (rule 8).
+ */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf, told } from '../../support/workerd/outbox-events.ts';
@@ -7,7 +9,7 @@ import { openPartner } from '../../support/workerd/partner-scenes.ts';
 import { vhostOf } from '../../support/workerd/world.ts';
 
 describe('a vhost that sleeps with its sockets open', () => {
-  it('keeps leases: nothing comes twice, and an acknowledgement settles (rule 8)', async () => {
+  it('keeps leases: no message comes twice, and an acknowledgement settles (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status', { prefetch: 3 });
     await hand(key, siteId, 1, 5);
@@ -26,7 +28,7 @@ describe('a vhost that sleeps with its sockets open', () => {
     expect(await vhostRows(key, 'SELECT * FROM message')).toEqual([]);
   });
 
-  it('keeps them sleep after sleep, requeue and discard too (rule 8)', async () => {
+  it('keeps leases over many sleeps, with requeue and discard too (rule 8)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { prefetch: 2 });
     await hand(key, siteId, 1, 2);
@@ -43,7 +45,7 @@ describe('a vhost that sleeps with its sockets open', () => {
     expect(told(partner)).toEqual(['1', '2', '1*']);
   });
 
-  it('keeps what basic.get took (rule 8)', async () => {
+  it('keeps messages taken by basic.get leased (rule 8)', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     const got = await partner.get('event.status');
@@ -55,7 +57,7 @@ describe('a vhost that sleeps with its sockets open', () => {
     });
   });
 
-  it('keeps consumers and prefetch: what comes in is delivered by the object that wakes', async () => {
+  it('keeps consumers and prefetch: the woken object delivers new events', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { prefetch: 2 });
     await partner.consume('event.alarm', { noAck: true });
@@ -67,7 +69,7 @@ describe('a vhost that sleeps with its sockets open', () => {
     expect(partner.deliveries('event.alarm').map(numberOf)).toEqual([6, 7, 8, 9, 10]);
   });
 
-  it('keeps the count of deliveries: the 20th is the last, whatever slept between [C-6.4]', async () => {
+  it('keeps the count of deliveries: the 20th is the last, over all sleeps [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { prefetch: 1 });
     await hand(key, siteId, 1, 1);
@@ -82,7 +84,7 @@ describe('a vhost that sleeps with its sockets open', () => {
 });
 
 describe('a vhost whose sockets died with it', () => {
-  it('hands out again what was held, redelivered, and what was not, new (rule 8)', async () => {
+  it('delivers leased messages again as redelivered, and undelivered ones as new (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status', { prefetch: 3 });
     await hand(key, siteId, 1, 5);
@@ -111,7 +113,7 @@ describe('a vhost whose sockets died with it', () => {
     expect(await vhostRows(key, 'SELECT id FROM connection')).toHaveLength(1);
   });
 
-  it('takes settlements of leases from before for nothing (rule 8)', async () => {
+  it('ignores settlements of earlier leases (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 2);
@@ -123,7 +125,7 @@ describe('a vhost whose sockets died with it', () => {
     expect(await again.readyCount('event.status')).toBe(2);
   });
 
-  it('lets no lease of theirs come back to life at the next sleep (rule 8)', async () => {
+  it('never restores an earlier lease at the next sleep (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 2);
@@ -141,7 +143,7 @@ describe('a vhost whose sockets died with it', () => {
 });
 
 describe('leases and positions in one message of the link', () => {
-  it('a message that comes, is got and put back within one batch is there once, redelivered [C-6.4]', async () => {
+  it('stay consistent: a message that arrives, is got and requeued within one batch is there once, redelivered [C-6.4]', async () => {
     const { key, partner } = await openPartner();
     const queue = partner.queueName('dead-letter');
     const get = { kind: 'get', queue, channel: 1, noAck: false } as const;

@@ -1,4 +1,7 @@
-/** A vhost that has nothing to do rests: no timer outlives a handler, the alarm stands for what is due, and it sleeps. */
+/**
+ * A vhost that has nothing to do is idle: no timer survives a handler, the alarm is set only for due work,
+ * and the object sleeps.
+ */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { PassingEvent } from '../../../durable-objects/rpc.ts';
@@ -19,7 +22,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Timers of the objects that are running: how long each was to wait. */
+/** Timers of running objects, each with its delay. */
 function timersOfObjects(): Map<unknown, number | undefined> {
   const running = new Map<unknown, number | undefined>();
   const { setTimeout: start, clearTimeout: stop } = globalThis;
@@ -44,7 +47,7 @@ async function alarmAt(key: Key): Promise<number | null> {
   return await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
 }
 
-/** Moves the clock to the alarm, if it is due by then, and runs it; until none is. */
+/** Moves the clock to the alarm if it is due before the given time, and runs it, until no alarm is due. */
 async function passTime(key: Key, ms: number): Promise<number> {
   const untilMs = Date.now() + ms;
   for (let runs = 0; ; runs++) {
@@ -58,13 +61,13 @@ async function passTime(key: Key, ms: number): Promise<number> {
   }
 }
 
-/** Keeps clients from being taken for silent. */
+/** Shows signs of life for the clients, so that they do not count as silent. */
 async function showLife(...partners: Partner[]): Promise<void> {
   for (const partner of partners) await partner.quiet();
 }
 
 describe('no timer of a vhost runs', () => {
-  it('behind telemetry that nobody takes (rule 10)', async () => {
+  it('after telemetry arrives that no client takes (rule 10)', async () => {
     const { key, siteId } = await openPartner();
     const timers = timersOfObjects();
     const events = outboxEvents(1, 10, { kind: 'telemetry' });
@@ -73,7 +76,7 @@ describe('no timer of a vhost runs', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
-  it('behind telemetry that a client holds, or has acknowledged (rule 10)', async () => {
+  it('after a client holds or acknowledges telemetry (rule 10)', async () => {
     const { key, siteId, partner } = await openPartner();
     const timers = timersOfObjects();
     await partner.consume('event.telemetry', { prefetch: 5 });
@@ -81,11 +84,11 @@ describe('no timer of a vhost runs', () => {
     const held = await partner.delivered(5);
     partner.settle('ack', held.slice(0, 3));
     await partner.delivered(8);
-    // Each is part of the handler that began it: what it waits for is over in a second.
+    // Each timer is part of the handler that started it and ends within a second.
     await vi.waitFor(() => expect([...timers.values()]).toEqual([]), 5_000);
   });
 
-  it('behind acknowledgements and credit that change memory alone (rule 10)', async () => {
+  it('after acknowledgements and credit that change only memory (rule 10)', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 10);
@@ -97,7 +100,7 @@ describe('no timer of a vhost runs', () => {
     expect([...timers.values()]).toEqual([]);
   });
 
-  it('behind publishes: stored, refused, malformed, or for no site (rule 10)', async () => {
+  it('after publishes: stored, refused, malformed, or for an unknown site (rule 10)', async () => {
     const { partner, plant } = await openPartnerWithPlant();
     const timers = timersOfObjects();
     await partner.askAll(
@@ -111,13 +114,13 @@ describe('no timer of a vhost runs', () => {
 });
 
 describe('a moment after a handler', () => {
-  it('what a client holds of telemetry is stored, and no timer is left: a crash does not lose it [C-6.4]', async () => {
+  it('leased telemetry is stored and no timer is left, so a crash does not lose it [C-6.4]', async () => {
     const { key, siteId, partner, connect } = await openPartner();
     const timers = timersOfObjects();
     await partner.consume('event.telemetry');
     await hand(key, siteId, 1, 5, { kind: 'telemetry' });
     await partner.delivered(5);
-    // Most clients acknowledge in milliseconds: it is part of the handler to see whether this one does.
+    // Most clients acknowledge in milliseconds, so the handler waits a moment for the acknowledgement.
     for (const ms of timers.values()) expect(ms).toBeLessThanOrEqual(SECOND);
     await vi.waitFor(
       async () => {
@@ -133,7 +136,7 @@ describe('a moment after a handler', () => {
     expect(told(again)).toEqual(['1*', '2*', '3*', '4*', '5*']);
   });
 
-  it('what was acknowledged is written: after a crash it does not come again [C-6.4]', async () => {
+  it('an acknowledgement is written, so the message does not come again after a crash [C-6.4]', async () => {
     const { key, siteId, partner, connect } = await openPartner();
     for (const [index, kind] of (['ack', 'telemetry'] as const).entries()) {
       await hand(key, siteId, 1 + index * 10, 4, { kind });
@@ -152,21 +155,21 @@ describe('a moment after a handler', () => {
 });
 
 describe('the alarm of a vhost', () => {
-  it('stands for no work that is done: a minute of a client that shows life rings once or twice (rule 10)', async () => {
+  it('is not set for finished work: it runs once or twice in a minute of a client that shows life (rule 10)', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.telemetry');
     for (let round = 0; round < 6; round++) {
       await hand(key, siteId, 1 + round, 1, { kind: 'telemetry' });
       partner.settle('ack', (await partner.delivered(round + 1)).slice(-1));
       await showLife(partner);
-      // What was settled at once leaves nothing to be done a second later but, at most, to see so.
+      // Messages that were settled at once leave at most one alarm a second later, which finds nothing to do.
       expect(await passTime(key, 10 * SECOND)).toBeLessThanOrEqual(2);
     }
     expect(numbers(partner)).toEqual(range(1, 6));
     expect(await vhostRows(key, 'SELECT 1 AS one FROM chunk')).toEqual([]);
   });
 
-  it('of a vhost where nobody is and nothing waits does not stand (rule 10)', async () => {
+  it('is not set when no client is connected and nothing waits (rule 10)', async () => {
     const { key, partner } = await openPartner();
     partner.link.socket.close(1000, 'bye');
     for (let minute = 0; minute < 3; minute++) await passTime(key, MINUTE);
@@ -175,7 +178,7 @@ describe('the alarm of a vhost', () => {
 });
 
 describe('a vhost', () => {
-  it('sleeps though telemetry waits and is held, and acknowledgements are young (rule 8)', async () => {
+  it('sleeps while telemetry waits or is leased, and after recent acknowledgements (rule 8)', async () => {
     vi.useRealTimers();
     const timers = timersOfObjects();
     const { key, siteId, partner } = await openPartner();
@@ -186,7 +189,7 @@ describe('a vhost', () => {
     const all = await partner.delivered(4);
     partner.settle('ack', all.slice(0, 1));
     await partner.quiet();
-    // The runtime waits for whatever still runs before it lets an object go.
+    // The runtime waits for running work before it evicts an object.
     await evictDurableObject(vhostOf(key.id));
     expect([...timers.values()]).toEqual([]);
     await partner.quiet();

@@ -1,4 +1,7 @@
-/** Telemetry that older code stored is what newer code hands out: all of it, in order, once, and said to be again. */
+/**
+ * Newer code delivers the telemetry that older code stored: all of it, in order, once, and marked as
+ * redelivered.
+ */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../../durable-objects/object/migrate.ts';
@@ -9,12 +12,12 @@ import { telemetryQueue } from '../../support/workerd/chunked-queues.ts';
 import { turnsOf } from '../../support/workerd/turns.ts';
 import { vhostOf } from '../../support/workerd/world.ts';
 
-/** The entries that older code knew. */
+/** The migrations that older code had. */
 const BEFORE = 2;
 const NOW_MS = 1_000_000;
 const owner = { connectionId: 'gone', channel: 1, tag: 't' };
 
-/** An event as older code kept it in a chunk's JSON. */
+/** An event in the form in which older code stored it in a chunk's JSON. */
 function oldEntry(number: number, deliveries: number) {
   const message = {
     routingKey: 'acme.event.telemetry',
@@ -26,8 +29,8 @@ function oldEntry(number: number, deliveries: number) {
   return { message, deliveries, lease: deliveries > 0 ? { id: number, owner } : null };
 }
 
-describe('telemetry of older code', () => {
-  it('is handed out by newer code, in order, each once, redelivered where it was out [C-6.4]', async () => {
+describe('telemetry that older code stored', () => {
+  it('is delivered by newer code in order, each event once, redelivered where it was leased [C-6.4]', async () => {
     const taken = await runInDurableObject(vhostOf(crypto.randomUUID()), async (_vhost, state) => {
       const { storage } = state;
       await storage.deleteAll();

@@ -1,4 +1,7 @@
-/** A change that a Vhost is told of is in force there when it has taken it: without waiting for the net, and once (rule 6). */
+/**
+ * A registry change applies in a Vhost as soon as the Vhost has applied its notification: without waiting for
+ * the periodic refresh, and once (rule 6).
+ */
 import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
@@ -21,16 +24,16 @@ import {
 import { holdClock, MINUTE, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import { createPlant, type Key, vhostOf } from '../../support/workerd/world.ts';
 
-/** From this age on a copy is read anew behind each message. */
+/** From this age on a copy is refreshed after each message. */
 const AGEING_MS = 15 * MINUTE;
 
-// No time passes unless a test says so: a site that is unknown is looked for in D1 once a second.
+// Time stands still unless a test moves it; D1 is searched for an unknown site once a second.
 holdClock();
 beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });
 
-/** What becomes of a setpoint without a signature; one that is not required is taken. */
+/** The outcome of an unsigned setpoint, which is accepted when the signature is optional. */
 const TAKEN = { status: 'QUEUED' };
 const UNSIGNED = { status: 'REJECTED', message: 'signature missing' };
 const NO_SITE = { status: 'REJECTED', message: 'no such site' };
@@ -43,7 +46,7 @@ async function publishUnsigned(partner: Partner, siteId: string): Promise<unknow
   return ack && eventOf(ack).payload;
 }
 
-/** A vhost that has read its copy and decided by it; nobody wants signatures. */
+/** A vhost that has read its copy and used it to decide; signatures are optional. */
 async function openReader() {
   const scene = await openPartnerWithPlant();
   await scene.partner.consume('event.status', { noAck: true });
@@ -51,7 +54,7 @@ async function openReader() {
   return { ...scene, withSignatures: changeSettings({ requireSignedCommands: true }) };
 }
 
-/** The version of the copy that a sleep would leave. */
+/** The version of the stored copy. */
 async function storedVersion(key: Key): Promise<number | undefined> {
   const stored = `SELECT json_extract(value, '$.version') AS version FROM fact WHERE name = 'registry'`;
   const [row] = await vhostRows<{ version: number }>(key, stored);
@@ -62,8 +65,8 @@ async function sleep(key: Key): Promise<void> {
   await evictDurableObject(vhostOf(key.id));
 }
 
-describe('a change that a vhost has taken', () => {
-  it('of what must be signed decides the next publish, though no time has passed [C-7.2]', async () => {
+describe('a change that a vhost has applied', () => {
+  it('to the signature requirement decides on the next publish, though no time has passed [C-7.2]', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     await changeAndTellVhost(organization, key.id, withSignatures);
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
@@ -71,7 +74,7 @@ describe('a change that a vhost has taken', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(TAKEN);
   });
 
-  it('of the plants has a new one commanded at once, under its own name, too [C-7.1]', async () => {
+  it('that adds a plant lets it be commanded at once, under its external id, too [C-7.1]', async () => {
     const { organization, key, partner } = await openReader();
     const externalPlantId = `ext-${crypto.randomUUID().slice(0, 8)}`;
     const plant = await createPlant(organization, { externalPlantId });
@@ -81,13 +84,13 @@ describe('a change that a vhost has taken', () => {
     expect(await publishUnsigned(partner, externalPlantId)).toMatchObject(TAKEN);
   });
 
-  it('of the plants has one that is gone commanded no more [C-7.1]', async () => {
+  it('that removes a plant stops its commands [C-7.1]', async () => {
     const { organization, plant, key, partner } = await openReader();
     await changeAndTellVhost(organization, key.id, removePlant(plant));
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(NO_SITE);
   });
 
-  it('is in force after a sleep, and read no more (rule 9)', async () => {
+  it('still applies after a sleep without another read (rule 9)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     await changeAndTellVhost(organization, key.id, withSignatures);
     await sleep(key);
@@ -96,9 +99,9 @@ describe('a change that a vhost has taken', () => {
     expect(reads.count).toBe(0);
   });
 
-  it('is in force after a sleep, also when the plants have become too many for one row (rule 9)', async () => {
+  it('still applies after a sleep, also when the plants no longer fit into one row (rule 9)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
-    // It looks at every plant of the organization for each that comes: here that only takes time.
+    // The vhost checks every plant of the organization for each unknown one; this only takes time here.
     await env.DB.exec('DROP TRIGGER plants_ean_insert');
     await env.DB.prepare(
       `WITH RECURSIVE counter(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counter WHERE n < 10000)
@@ -113,8 +116,8 @@ describe('a change that a vhost has taken', () => {
   });
 });
 
-describe('a change that a vhost is told of', () => {
-  it('wakes one that sleeps (rule 8)', async () => {
+describe('the notification of a change', () => {
+  it('wakes a sleeping vhost (rule 8)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization, withSignatures);
     await sleep(key);
@@ -122,7 +125,7 @@ describe('a change that a vhost is told of', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('reads D1 once, and not at all where it is taken already (rule 9)', async () => {
+  it('reads D1 once, and not at all when the change is already applied (rule 9)', async () => {
     const { organization, key, withSignatures } = await openReader();
     const reads = watchRegistry();
     const version = await changeRegistry(organization, withSignatures);
@@ -134,7 +137,7 @@ describe('a change that a vhost is told of', () => {
     expect(reads.count).toBe(1);
   });
 
-  it('after a later one that it has taken changes nothing any more (rule 10)', async () => {
+  it('has no effect after a later change was applied (rule 10)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization);
     await changeAndTellVhost(organization, key.id, withSignatures);
@@ -142,7 +145,7 @@ describe('a change that a vhost is told of', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('is taken though its version is lower than the copy: D1 was restored to what it was before (rule 7)', async () => {
+  it("is applied though its version is lower than the copy's, because D1 was restored to an earlier state (rule 7)", async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     for (let change = 0; change < 3; change++) await changeAndTellVhost(organization, key.id);
     await restoreVersion(organization, 1);
@@ -150,7 +153,7 @@ describe('a change that a vhost is told of', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('is one of many at once: D1 is read by one reading at a time, and all are taken (rule 4)', async () => {
+  it('may be one of many at once: D1 is read by one query at a time, and all are applied (rule 4)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const reads = watchRegistry();
     const versions: number[] = [];
@@ -161,7 +164,7 @@ describe('a change that a vhost is told of', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('is not mistaken for what a reading finds that began before it (rule 6)', async () => {
+  it('is not satisfied by a read that began before it (rule 6)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const { reads, untilHeld, release } = holdNextAnswer();
     setClock(START_MS + AGEING_MS);
@@ -180,7 +183,7 @@ describe('a change that a vhost is told of', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('is taken though the reading that was under way fails (rule 7)', async () => {
+  it('is applied though the read in progress fails (rule 7)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const failing = Promise.withResolvers<void>();
     let isFirst = true;
@@ -194,14 +197,15 @@ describe('a change that a vhost is told of', () => {
     await vi.waitFor(() => expect(reads.count).toBe(1));
     const version = await changeRegistry(organization, withSignatures);
     const told = tellVhost(key.id, version);
-    // Behind it, and taken already: when this returns, the one before it waits for the reading.
+    // This change comes after the other and is already applied; its return proves that the earlier one waits
+    // for the read.
     await tellVhost(key.id, version - 1);
     failing.reject(new Error('D1_ERROR: the test wants it so'));
     await told;
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('is read, whatever version it has, where older code stored a copy without one (rule 9)', async () => {
+  it('is read whatever its version when older code stored a copy without one (rule 9)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     await vhostRows(key, `UPDATE fact SET value = json_remove(value, '$.version') WHERE name = 'registry'`);
     await sleep(key);
@@ -211,7 +215,7 @@ describe('a change that a vhost is told of', () => {
     expect(await publishUnsigned(partner, plant.id)).toMatchObject(UNSIGNED);
   });
 
-  it('means nothing to a key that has ended, or that nobody opened: no reading, no trouble (rule 9)', async () => {
+  it('has no effect on an ended or never opened key: no read, no failure (rule 9)', async () => {
     const { organization, key, withSignatures } = await openReader();
     await vhostOf(key.id).revoke();
     const version = await changeRegistry(organization, withSignatures);
@@ -222,12 +226,12 @@ describe('a change that a vhost is told of', () => {
   });
 });
 
-describe('a change that a vhost cannot take', () => {
+describe('a change that a vhost cannot apply', () => {
   it.each([
     ['does not answer', hangRegistry],
     ['fails', failRegistry],
   ])(
-    'since D1 %s is trouble for who tells it; what decided before decides, until it is told again (rule 7)',
+    'because D1 %s is a failure for the caller; the old copy decides until the next notification (rule 7)',
     async (_, trouble) => {
       const { organization, plant, key, partner, withSignatures } = await openReader();
       const version = await changeRegistry(organization, withSignatures);
@@ -240,14 +244,14 @@ describe('a change that a vhost cannot take', () => {
     },
   );
 
-  it('since D1 answers an older version is trouble: it is not taken (rule 7)', async () => {
+  it('because D1 answers an older version is a failure: it is not applied (rule 7)', async () => {
     const { organization, key } = await openReader();
     const version = await changeRegistry(organization);
     await expect(tellVhost(key.id, version + 1)).rejects.toThrow(/version/);
     await tellVhost(key.id, version);
   });
 
-  it('since its own disk fails is trouble, too, and taken when it is told again (rule 3)', async () => {
+  it('because its own disk fails is a failure, too, and is applied at the next notification (rule 3)', async () => {
     const { organization, plant, key, partner, withSignatures } = await openReader();
     const version = await changeRegistry(organization, withSignatures);
     const breaking = `CREATE TRIGGER broken BEFORE INSERT ON fact WHEN NEW.name = 'registry'

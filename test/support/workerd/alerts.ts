@@ -1,4 +1,4 @@
-/** Alert rules straight in the registry, with its Sites told, and what has fired of them. */
+/** Alert rules that tests write into the registry and report to its Sites, and the alerts that fired. */
 import { env } from 'cloudflare:workers';
 import type { AlertEntry } from '../../../durable-objects/registry/entries.ts';
 import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
@@ -29,7 +29,7 @@ export interface RuleOptions {
   enabled?: boolean;
 }
 
-/** Over 10 kW at the grid, but for what is changed; the Sites have it when this returns. Returns its id. */
+/** Adds a rule (default: grid power over 10 kW) and returns its id when the Sites have it. */
 export async function putRule(
   organization: Organization,
   siteIds: readonly string[],
@@ -60,7 +60,7 @@ export async function putRule(
   return id;
 }
 
-/** Changes of rules, with the Sites told. */
+/** Commits changes of rules and reports them to the Sites. */
 export async function commitRules(
   organization: Organization,
   siteIds: readonly string[],
@@ -78,7 +78,7 @@ export function changeRule(id: string, columns: Partial<AlertRuleRow>): Step {
   };
 }
 
-/** It goes with the plant that it is about, as in the product: nobody can delete a rule by itself. */
+/** Deletes a rule, which the product does only together with the plant of the rule. */
 export function deleteRule(id: string): Step {
   return async (organization) => {
     await env.DB.prepare('DELETE FROM alert_rules WHERE id = ?').bind(id).run();
@@ -86,7 +86,7 @@ export function deleteRule(id: string): Step {
   };
 }
 
-/** One that fired, as a Site tells of it: a battery that is nearly empty, but for what is changed. Returns its id. */
+/** Writes an alert as a Site reports it (default: a nearly empty battery) and returns its id. */
 export async function fireAlert(organizationId: string, changes: Partial<AlertEntry> = {}): Promise<string> {
   const entry: AlertEntry = {
     id: crypto.randomUUID(),
@@ -130,7 +130,7 @@ export interface FiredAlert {
   resolvedAtMs: number | null;
 }
 
-/** What fired at a plant, oldest first, once its Site has told all that it has to. */
+/** The alerts of a plant, oldest first, when its Site has reported everything. */
 export async function firedAt(siteId: string): Promise<FiredAlert[]> {
   await passUntilTold(siteId);
   const { results } = await env.DB.prepare(
@@ -145,12 +145,12 @@ export async function firedAt(siteId: string): Promise<FiredAlert[]> {
   return results;
 }
 
-/** Their statuses alone. */
+/** The statuses of a plant's alerts. */
 export async function statusesAt(siteId: string): Promise<AlertStatus[]> {
   return (await firedAt(siteId)).map(({ status }) => status);
 }
 
-/** Counts what a Site tells of alerts from here on: the rows that it writes for D1. */
+/** Counts the rows about alerts that a Site writes for D1 from now on. */
 export async function countTold(siteId: string): Promise<() => Promise<number>> {
   await rowsOf(siteId, 'CREATE TABLE told (kind TEXT)');
   await rowsOf(
@@ -160,11 +160,11 @@ export async function countTold(siteId: string): Promise<() => Promise<number>> 
   return async () => (await rowsOf(siteId, 'SELECT kind FROM told')).length;
 }
 
-/** A site with one rule, whose gateway tells what the grid takes. For files that hold the clock. */
+/** A site with one rule, whose gateway sends the grid power. For files that hold the clock. */
 export async function newRuledSite(options: RuleOptions = {}) {
   const scene = await newConnectedSite();
   const { organization, plant, link, gateway } = scene;
-  // It is there all along, and silent when it sends nothing.
+  // The gateway stays connected, also while it sends no telemetry.
   await answerPings(plant.id);
   const ruleId = await putRule(organization, [plant.id], { plantId: plant.id, ...options });
   const send = (gridPowerKw: number) => sendTelemetry(link, gateway, { gridPowerKw });

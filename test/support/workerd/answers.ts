@@ -1,4 +1,4 @@
-/** Every answer of the Worker in any test, held against what the OpenAPI document says of it. */
+/** Checks every answer of the Worker in the tests against the OpenAPI document. */
 
 import { Validator } from '@cfworker/json-schema';
 import { READY_PATH } from '../../../protocol/link/proof.ts';
@@ -17,13 +17,13 @@ const document = openApiDocument(ROUTES) as {
 };
 const ERROR = { $ref: '#/components/schemas/Error' };
 
-/** Throws when the answer is not one that the document promises. What no route answers must be an error envelope. */
+/** Throws if the document does not have the answer. An answer of no route must be an error envelope. */
 export async function checkAnswer(request: Request, response: Response): Promise<void> {
   const { pathname } = new URL(request.url);
-  // What bridges are answered is no part of the document: a socket, or that their proof is good.
+  // Answers to bridges are not in the document: a socket, or the 204 to a valid proof.
   if (response.webSocket || request.method === 'HEAD') return;
   if (pathname === READY_PATH && response.status === 204) return;
-  // What a scraper reads has a format of its own.
+  // The metrics have their own format.
   if (pathname === METRICS_PATH && response.status === 200) return;
   const route = ROUTES.find((one) => isOf(one, request.method, pathname));
   const schema = route ? promised(route, response.status) : ERROR;

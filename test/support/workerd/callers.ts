@@ -1,12 +1,12 @@
-/** Everyone who may come to a route of a team's organization, and what they send of themselves. */
-import { composeApiKey } from '../../../protocol/api-key.ts';
+/** Every kind of caller that a route can have, and the credentials that each sends. */
 import { API_KEY_SCOPES, type ApiKeyScope } from '../../../protocol/scopes.ts';
 import type { AnyRoute } from '../../../worker/route.ts';
-import { createTeamKey } from './fleet.ts';
-import { createTeam, Person, type Team } from './people.ts';
+import { unknownKey } from './client.ts';
+import { Person } from './people.ts';
+import type { Team } from './team.ts';
 
 export const CALLERS = [
-  'nobody',
+  'no credential',
   'a wrong session',
   'a wrong key',
   'a VIEWER',
@@ -15,7 +15,7 @@ export const CALLERS = [
   'an ORG_ADMIN',
   'an ORG_ADMIN by cookie',
   'an ORG_ADMIN without x-org-id',
-  'an ORG_ADMIN with a wrong key beside',
+  'an ORG_ADMIN with a wrong key, too',
   'a stranger without x-org-id',
   'a stranger with their own x-org-id',
   'a stranger with this x-org-id',
@@ -29,33 +29,29 @@ export type Caller = (typeof CALLERS)[number];
 
 export class Callers {
   readonly team: Team;
-  /** The strangers'. */
-  readonly foreign: Team;
-  /** A member of nothing. */
-  readonly loner: Person;
+  readonly #foreign: Team;
+  /** A user without memberships. */
+  readonly #loner: Person;
   readonly #keys = new Map<string, string>();
 
-  private constructor(team: Team, foreign: Team, loner: Person) {
+  constructor(team: Team, foreign: Team, loner: Person) {
     this.team = team;
-    this.foreign = foreign;
-    this.loner = loner;
+    this.#foreign = foreign;
+    this.#loner = loner;
   }
 
-  static async create(): Promise<Callers> {
-    return new Callers(...(await Promise.all([createTeam(), createTeam(), Person.register()])));
-  }
-
-  /** What a caller sends of itself. A session of its own where the route may end it. */
+  /** The credentials of a caller; with a new session where the route could end it. */
   async headersOf(caller: Caller, { who }: AnyRoute): Promise<Record<string, string>> {
-    const { team, foreign, loner } = this;
+    const { team } = this;
+    const [foreign, loner] = [this.#foreign, this.#loner];
     const scope: ApiKeyScope = ('scope' in who && who.scope) || 'plants:read';
     const token = async (person: Person) =>
       who.door === 'user' ? (await Person.logIn(person.email)).accessToken : person.accessToken;
     const session = async (person: Person) => ({ authorization: `Bearer ${await token(person)}` });
     const here = { 'x-org-id': team.id };
-    const wrongKey = { 'x-api-key': composeApiKey(crypto.getRandomValues(new Uint8Array(128))) };
+    const wrongKey = { 'x-api-key': unknownKey() };
     switch (caller) {
-      case 'nobody':
+      case 'no credential':
         return {};
       case 'a wrong session':
         return { authorization: `Bearer ${team.orgAdmin.accessToken.slice(0, -4)}AAAA`, ...here };
@@ -73,7 +69,7 @@ export class Callers {
         return { cookie: `access_token=${await token(team.orgAdmin)}`, ...here };
       case 'an ORG_ADMIN without x-org-id':
         return await session(team.orgAdmin);
-      case 'an ORG_ADMIN with a wrong key beside':
+      case 'an ORG_ADMIN with a wrong key, too':
         return { ...(await session(team.orgAdmin)), ...here, ...wrongKey };
       case 'a stranger without x-org-id':
         return await session(foreign.orgAdmin);
@@ -99,7 +95,7 @@ export class Callers {
 
   async #keyOf(owner: Team, scopes: ApiKeyScope[]): Promise<Record<string, string>> {
     const name = `${owner.id} ${scopes.join()}`;
-    const key = this.#keys.get(name) ?? (await createTeamKey(owner, scopes)).key;
+    const key = this.#keys.get(name) ?? (await owner.newKey(scopes)).key;
     this.#keys.set(name, key);
     return { 'x-api-key': key };
   }

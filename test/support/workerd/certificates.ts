@@ -1,7 +1,13 @@
-/** Certificates of devices as the listener on 8883 sees them: their fingerprint stands in the proof. */
+/** Certificates of devices as the listener on 8883 sees them: the proof of a dial has their fingerprint. */
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { dialMqtt } from './door.ts';
+
+export interface Issued {
+  certificate: string;
+  certificateExpiresAt: string;
+  privateKey?: string;
+}
 
 /** SHA-256 in lower-case hex. */
 export async function fingerprintOf(pem: string): Promise<string> {

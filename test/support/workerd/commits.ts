@@ -1,10 +1,10 @@
-/** What goes with a commit to the registry where no request makes it: who did it, and what becomes of it. */
+/** Commits to the registry without a request: the audit row, and the change that no object gets. */
 import { env } from 'cloudflare:workers';
 import type { AuditEntry } from '../../../durable-objects/registry/entries.ts';
 import { type RegistryChange, settleChange } from '../../../worker/registry/changes.ts';
 import type { Organization } from './world.ts';
 
-/** The audit row of what the organization's admin does, by its target. */
+/** Makes the audit row of an action of the organization's admin, for a target. */
 export function auditOf({ id: organizationId, slug, adminId }: Organization, event: string, type: string) {
   return (id: string): AuditEntry => ({
     organizationId,
@@ -17,13 +17,13 @@ export function auditOf({ id: organizationId, slug, adminId }: Organization, eve
   });
 }
 
-/** What the registry has done; a refusal is the test's mistake. */
+/** The result of a registry function; throws if the registry refused. */
 export function done<Answer>(answer: Answer | string): Answer {
   if (typeof answer === 'string') throw new Error(`the registry refuses it: ${answer}`);
   return answer;
 }
 
-/** The change is over: no object hears of it, now or later. */
+/** Marks a change as delivered: no object gets it. */
 export async function tellNobody({ id }: RegistryChange): Promise<void> {
   await settleChange(env.DB, id, [], Date.now());
 }

@@ -1,10 +1,10 @@
-/** MQTT tokens as the platform signs them, and as an attacker would. */
+/** MQTT tokens, signed by the platform or by an attacker. */
 import { type CompactJWSHeaderParameters, CompactSign, importJWK } from 'jose';
 import { TOKEN_PRIVATE_KEY } from './tokens.ts';
 
 type SigningKey = Parameters<CompactSign['sign']>[0];
 
-/** Claims of a good token; `changes` replaces some, undefined takes one out. */
+/** Claims of a valid token; `changes` replaces some, and undefined removes one. */
 export function tokenClaims(
   deviceId: string,
   changes: Record<string, unknown> = {},
@@ -20,7 +20,7 @@ export function tokenClaims(
   };
 }
 
-/** A token over any claims, with any header, by any key; ours unless told otherwise. */
+/** A token with any claims, header and key; the default key is the platform's. */
 export async function signToken(
   claims: unknown,
   options: { header?: CompactJWSHeaderParameters; key?: SigningKey } = {},
@@ -31,12 +31,12 @@ export async function signToken(
     .sign(key);
 }
 
-/** A good token of a device, but for the claims that are changed. */
+/** A valid token of a device, with the given claims replaced. */
 export async function deviceToken(deviceId: string, changes: Record<string, unknown> = {}): Promise<string> {
   return await signToken(tokenClaims(deviceId, changes));
 }
 
-/** A token whose parts are just what is given: no signature is made. */
+/** A token with exactly the given parts, without signing it. */
 export function unsignedToken(header: unknown, claims: unknown, signature = ''): string {
   const encode = (value: unknown) =>
     btoa(JSON.stringify(value)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');

@@ -1,4 +1,4 @@
-/** The bridge's side of the door: upgrades of the Worker with a proof, good or tampered with. */
+/** Dials of a bridge: upgrade requests to the Worker with a proof, valid or tampered with. */
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
@@ -16,16 +16,21 @@ export interface Dial {
   path: string;
   /** The Authorization header; none when absent. */
   authorization?: string;
-  /** Fields of the proof that differ from a fresh, good one. */
+  /** Fields of the proof that differ from those of a new, valid one. */
   proof?: Partial<BridgeProof>;
-  /** What the MAC covers instead of the dial's own path, credential and secret. */
+  /** The path, credential and secret for the MAC, if not those of the dial. */
   signed?: { path?: string; authorization?: string; secret?: string };
   /** Changes the finished proof header; undefined leaves it out. */
   tamper?: (header: string) => string | undefined;
   headers?: Record<string, string>;
 }
 
-/** A proof as a bridge makes it now, but for the fields that are given. */
+/** Base64 in the URL alphabet, without padding. */
+export function base64Url(text: string): string {
+  return btoa(text).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+}
+
+/** A valid proof of the present time, with the given fields replaced. */
 export function freshProof(fields: Partial<BridgeProof> = {}): BridgeProof {
   return {
     bridge: 'bridge-1',
@@ -65,7 +70,7 @@ export async function dial(options: Dial): Promise<Response> {
   return await settle(dialRequest(options));
 }
 
-/** An AMQP dial as a bridge makes it: user name is the slug unless told otherwise. */
+/** An AMQP dial of a bridge; the default user name is the slug. */
 export async function dialAmqp(
   organization: Organization,
   key: Pick<Key, 'key'>,
@@ -75,7 +80,7 @@ export async function dialAmqp(
   return await dial({ path: LINK_PATHS.amqp, authorization: basic(username, key.key), ...rest });
 }
 
-/** An MQTT dial as a bridge makes it. */
+/** An MQTT dial of a bridge. */
 export async function dialMqtt(
   deviceId: string,
   token: string,
@@ -107,12 +112,12 @@ export async function auditRows(organizationId: string): Promise<AuditRow[]> {
   return results;
 }
 
-/** Those of who dials: what admins did is not among them. */
+/** The audit rows about dials, without the actions of admins. */
 export async function dialRows(organizationId: string): Promise<AuditRow[]> {
   return (await auditRows(organizationId)).filter(({ actor_type }) => actor_type !== 'USER');
 }
 
-/** When a key was last used, as the registry has it; null before its first use. */
+/** The time of a key's last use in the registry; null before its first use. */
 export async function lastUsedAtMs(keyId: string): Promise<number | null> {
   return await env.DB.prepare('SELECT last_used_at_ms FROM api_keys WHERE id = ?')
     .bind(keyId)

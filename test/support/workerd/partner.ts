@@ -236,3 +236,11 @@ export async function storedMessages(key: Key): Promise<number> {
 export async function untilStored(key: Key, count: number): Promise<void> {
   await vi.waitFor(async () => expect(await storedMessages(key)).toBe(count), 10_000);
 }
+
+/** Publishes one message and returns the payload of its acknowledgement. The partner consumes `event.status`. */
+export async function ackOf(partner: Partner, question: PublishQuestion): Promise<Record<string, unknown>> {
+  const before = partner.deliveries('event.status').length;
+  expect(await partner.ask(question)).toMatchObject({ kind: 'stored' });
+  const ack = (await partner.delivered(before + 1, 'event.status')).at(-1);
+  return ack ? eventOf(ack).payload : {};
+}

@@ -1,10 +1,10 @@
-/** Publishing many commands over one partner link, each confirmed. */
+/** Publishes many commands over one partner link and waits for each confirm. */
 import { connectPartner, publishFrame, type VhostTestLink } from './links.ts';
 import type { Key, Organization } from './world.ts';
 
 type PublishFrame = ReturnType<typeof publishFrame>;
 
-/** Publishes these frames in one message, under sequences of its own, and waits until all are recorded. */
+/** Publishes these frames in one batch, with new sequence numbers, and waits until all are recorded. */
 export async function publishAll(key: Key, frames: readonly PublishFrame[]): Promise<VhostTestLink> {
   const partner = await connectPartner(key);
   const numbered = frames.map((frame, index) => ({ ...frame, seq: index + 1 }));
@@ -15,7 +15,7 @@ export async function publishAll(key: Key, frames: readonly PublishFrame[]): Pro
   return partner;
 }
 
-/** A setpoint that waits for its time: valid, recorded, PENDING until then. */
+/** A valid setpoint that begins in the future: recorded, and PENDING until then. */
 export function futureSetpoint(
   organization: Organization,
   key: Key,

@@ -1,4 +1,4 @@
-/** What an admin changes in D1, and how the objects hear of it: in one transaction with a version, and told by it. */
+/** Changes of an admin in D1, each with a registry version, and their delivery to the objects. */
 import { env } from 'cloudflare:workers';
 import type { OrganizationChange } from '../../../protocol/organization.ts';
 import { revokeKey as revokeInRegistry } from '../../../worker/registry/api-keys.ts';
@@ -15,7 +15,7 @@ export type Step = (organization: Organization) => Promise<RegistryChange>;
 
 const ALL = { page: 1, limit: 100 };
 
-/** Commits changes, each with the organization's next version, and returns the last. Nobody is told. */
+/** Commits changes, each with the organization's next version, and returns the last. No object gets them. */
 export async function changeRegistry(organization: Organization, ...steps: Step[]): Promise<number> {
   let version = 0;
   for (const step of steps.length > 0 ? steps : [changeNothing]) {
@@ -26,22 +26,22 @@ export async function changeRegistry(organization: Organization, ...steps: Step[
   return version;
 }
 
-/** But the version. */
+/** A change of the version only. */
 export async function changeNothing({ id }: Organization): Promise<RegistryChange> {
   return await commitChange(env.DB, id, {}, Date.now(), () => []);
 }
 
-/** Returns once the Site of a plant has taken that version; rejects where it has not. */
+/** Delivers a version to the Site of a plant; rejects if the Site fails. */
 export async function tellSite(siteId: string, version: number): Promise<void> {
   await siteOf(siteId).registryChanged(siteId, version);
 }
 
-/** Returns once the Vhost of a key has taken that version; rejects where it has not. */
+/** Delivers a version to the Vhost of a key; rejects if the Vhost fails. */
 export async function tellVhost(keyId: string, version: number): Promise<void> {
   await vhostOf(keyId).registryChanged(version);
 }
 
-/** A change, and a plant's Site has taken it when this returns. */
+/** Commits changes and delivers them to a plant's Site. */
 export async function changeAndTellSite(
   organization: Organization,
   siteId: string,
@@ -52,7 +52,7 @@ export async function changeAndTellSite(
   return version;
 }
 
-/** The same for the Vhost of a key. */
+/** Commits changes and delivers them to the Vhost of a key. */
 export async function changeAndTellVhost(
   organization: Organization,
   keyId: string,
@@ -63,7 +63,7 @@ export async function changeAndTellVhost(
   return version;
 }
 
-/** A battery more. */
+/** Adds a battery to a plant. */
 export function addBattery({ id }: { id: string }, externalId: string): Step {
   const battery = { externalId, assetType: 'BESS', ratedPowerKw: 10 } as const;
   return async (organization) => (await registerSubDevice(organization, id, battery)).change;
@@ -79,7 +79,7 @@ export function removeSubDevice(plant: { id: string }, externalId: string): Step
   };
 }
 
-/** The device that serves it from now on; null = none of its own. */
+/** Links a sub-device to the device that serves it; null removes the link. */
 export function linkSubDevice(
   plant: { id: string },
   externalId: string,
@@ -94,7 +94,7 @@ export function linkSubDevice(
   };
 }
 
-/** Those that are not named stay. */
+/** Changes the named settings and keeps the others. */
 export function changeSettings(settings: OrganizationChange['settings']): Step {
   return async (organization) => {
     const audit = auditOf(organization, 'organization.updated', 'ORGANIZATION')(organization.id);
@@ -102,14 +102,14 @@ export function changeSettings(settings: OrganizationChange['settings']): Step {
   };
 }
 
-/** D1 is as it was at an earlier version; what its objects have taken since is not undone. */
+/** Sets the registry version back, as if D1 had been restored; objects keep their newer copies. */
 export async function restoreVersion(organization: Organization, version: number): Promise<void> {
   await env.DB.prepare('UPDATE organizations SET registry_version = ? WHERE id = ?')
     .bind(version, organization.id)
     .run();
 }
 
-/** In D1: its Vhost has not heard of it. */
+/** Revokes a key in D1 only: its Vhost does not get the change. */
 export function revokeKey(keyId: string): Step {
   return async (organization) => {
     const audit = auditOf(organization, 'api_key.revoked', 'API_KEY')(keyId);
@@ -117,7 +117,7 @@ export function revokeKey(keyId: string): Step {
   };
 }
 
-/** The plant with its sub-devices and its devices, of which its Site has heard nothing either. */
+/** Deletes a plant with its sub-devices and devices in D1 only: its Site does not get the change. */
 export function removePlant({ id }: Plant): Step {
   return async (organization) => {
     await removeDevices(organization, id);
@@ -126,7 +126,7 @@ export function removePlant({ id }: Plant): Step {
   };
 }
 
-/** The devices of a plant, in D1 alone: what serves them goes on doing so. */
+/** Deletes the devices of a plant in D1 only: the Site still serves them. */
 export async function removeDevices(organization: Organization, plantId: string): Promise<void> {
   const owner = { organizationId: organization.id, allowedPlantIds: null };
   const { rows } = await pageDevices(env.DB, owner, plantId, ALL);
@@ -134,4 +134,21 @@ export async function removeDevices(organization: Organization, plantId: string)
     const audit = auditOf(organization, 'device.deleted', 'DEVICE')(device.id);
     await tellNobody(done(await deleteDevice(env.DB, device, audit, Date.now())));
   }
+}
+
+export interface WaitingChange {
+  id: string;
+  version: number;
+  targets: string[];
+  dueAtMs: number;
+}
+
+/** An organization's changes that some object has not stored yet, oldest first. */
+export async function changesOf(organizationId: string): Promise<WaitingChange[]> {
+  const { results } = await env.DB.prepare(
+    `SELECT id, version, targets, due_at_ms AS dueAtMs FROM registry_changes WHERE organization_id = ? ORDER BY version`,
+  )
+    .bind(organizationId)
+    .all<Omit<WaitingChange, 'targets'> & { targets: string }>();
+  return results.map((row) => ({ ...row, targets: JSON.parse(row.targets) as string[] }));
 }

@@ -1,16 +1,16 @@
-/** The reads of D1 that objects make while a test looks: counted, and held up or failed as it wants. */
+/** Counts the objects' reads of D1, and delays or fails them. */
 import { env } from 'cloudflare:workers';
 import { expect, vi } from 'vitest';
 
 export interface RegistryReads {
   count: number;
-  /** How many were under way together. */
+  /** The most concurrent reads. */
   mostAtOnce: number;
 }
 
 /**
- * Runs around each read of D1, in the object that makes it, until `vi.restoreAllMocks()`; what it throws, the reader
- * gets. A batch is one read; one that only writes is none.
+ * Calls `before` and `after` around each read of D1, in the object that reads, until the end of the test; the reader
+ * gets their exceptions. A batch with a SELECT is one read; a batch of writes is none.
  */
 export function watchRegistry(
   before: () => Promise<void> | void = () => {},
@@ -47,8 +47,8 @@ export function watchRegistry(
 }
 
 /**
- * Holds back the answer of the next read, which has read by then what it answers; every other goes through.
- * `untilHeld`: until it has read; `release` lets the answer go.
+ * Holds back the answer of the next read after it was read; other reads are not affected. `untilHeld` waits until the
+ * answer is held, `release` lets it go.
  */
 export function holdNextAnswer() {
   const released = Promise.withResolvers<void>();
@@ -58,17 +58,17 @@ export function holdNextAnswer() {
     isHeld = true;
     await released.promise;
   };
-  // Looked for, not told: what an object resolves goes on as that object, which may not touch what is the test's.
+  // Polled, because a promise that an object resolves continues in that object's context, not in the test's.
   const untilHeld = () => vi.waitFor(() => expect(isHeld).toBe(true));
   return { reads: watchRegistry(() => {}, after), untilHeld, release: () => released.resolve() };
 }
 
-/** D1 does not answer any more. */
+/** From now on D1 does not answer. */
 export function hangRegistry(): RegistryReads {
   return watchRegistry(() => new Promise(() => {}));
 }
 
-/** D1 answers with an error. */
+/** From now on D1 answers with an error. */
 export function failRegistry(): RegistryReads {
   return watchRegistry(() => {
     throw new Error('D1_ERROR: the test wants it so');

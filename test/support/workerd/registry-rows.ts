@@ -1,4 +1,4 @@
-/** Rows straight into the registry: one that its table takes, but for what a test changes about it. */
+/** Rows that tests insert into the registry: valid defaults, with some columns replaced. */
 import { env } from 'cloudflare:workers';
 import { expect } from 'vitest';
 import { createOrganization, type Organization, randomHex } from './world.ts';
@@ -24,11 +24,11 @@ export const UNIQUE = /UNIQUE constraint failed/;
 export const FOREIGN = /FOREIGN KEY constraint failed/;
 export const NOT_NULL = /NOT NULL constraint failed/;
 
-/** The organization, the plant and the user that rows belong to unless told otherwise. */
+/** The organization, the plant and the user that rows belong to by default. */
 export class RegistryRows {
   readonly organization: Organization;
   readonly plantId = crypto.randomUUID();
-  /** Nobody's member. */
+  /** A user without memberships. */
   readonly userId = crypto.randomUUID();
 
   private constructor(organization: Organization) {

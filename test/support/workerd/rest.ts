@@ -1,4 +1,4 @@
-/** A REST client of the real Worker, and the error envelope to the letter (spec: Errors, Envelope). */
+/** Requests to the real Worker, and a check of the whole error envelope (spec: Errors, Envelope). */
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { expect } from 'vitest';
@@ -16,10 +16,12 @@ const STATUS_TEXTS: Record<number, string> = {
   404: 'Not Found',
   405: 'Method Not Allowed',
   409: 'Conflict',
+  412: 'Precondition Failed',
   413: 'Payload Too Large',
   423: 'Locked',
   429: 'Too Many Requests',
   500: 'Internal Server Error',
+  503: 'Service Unavailable',
 };
 
 /** A request to the Worker; `key` is the plaintext of an API key. */
@@ -35,12 +37,12 @@ export async function send(path: string, init: RequestInit & { key?: string } = 
   return await settle(restRequest(path, init));
 }
 
-/** Sockets of accepted upgrades: one that nobody holds is collected as garbage, and its link closes. */
+/** Sockets of accepted upgrades. Without a reference a socket is garbage-collected, and its link closes. */
 const held = new Set<WebSocket>();
 
 /**
- * The answer, once everything that the Worker does behind it is done: lastUsedAt and audit rows stand. `bindings`: what
- * stands in for ours.
+ * The answer, after the Worker has finished its background work: lastUsedAt and audit rows are written. `bindings`
+ * replace those of the environment.
  */
 export async function settle(request: Request, bindings?: Partial<Env>): Promise<Response> {
   const context = createExecutionContext();

@@ -1,9 +1,9 @@
-/** Routes as generated tests call them: ids in the place of path parameters, by the noun in front of each. */
+/** Calls of routes by generated tests: each path parameter gets an id, by the noun before it in the path. */
 import type { AnyRoute } from '../../../worker/route.ts';
 import { restRequest, settle } from './rest.ts';
 
 const PARAMETER = /([\w-]+)\/\{\w+\}/g;
-/** In nobody's table. */
+/** An id that is in no table. */
 const ABSENT = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 
 /** `GET /api/v1/plants/{id}`. */
@@ -11,27 +11,27 @@ export function nameOf({ method, path }: AnyRoute): string {
   return `${method} ${path}`;
 }
 
-/** What the parameters of a path name, in order: `plants`, `sub-devices`. */
+/** The nouns of a path's parameters, in order: `plants`, `sub-devices`. */
 export function nounsOf({ path }: AnyRoute): string[] {
   return [...path.matchAll(PARAMETER)].map(([, noun = '']) => noun);
 }
 
-/** What routes ask for in their query. */
+/** The queries that routes require. */
 const QUERIES: Record<string, (ids: Readonly<Record<string, string>>) => string> = {
   '/api/v1/vcp/sites/{siteId}/telemetry': () =>
     '?metric=gridPowerKw&from=2026-01-15T10:00:00Z&to=2026-01-15T11:00:00Z',
   '/api/v1/vcp/meter-state': ({ ean = '000000000000000000' }) => `?ean=${ean}`,
 };
 
-/** The path with an id for each noun; of a noun without one there is nothing. */
+/** The path with an id for each noun; a noun without one gets an absent id. */
 export function pathWith({ path }: AnyRoute, ids: Readonly<Record<string, string>>): string {
   const query = QUERIES[path]?.(ids) ?? '';
   return path.replace(PARAMETER, (_all, noun: string) => `${noun}/${ids[noun] ?? ABSENT}`) + query;
 }
 
 /**
- * Bodies go with the methods that may have one. Straight to the Worker: through its exports each request takes longer
- * than the one before, which is felt in thousands.
+ * Sends a body with the methods that may have one. Calls the Worker directly: through its exports each request takes
+ * longer than the previous one, which adds up over thousands of requests.
  */
 export function callRoute(
   { method }: { method: string },

@@ -1,10 +1,15 @@
-/** Before each test file: a registry with all migrations applied. After each test: what was sent was as it is documented. */
+/** Applies all migrations before each file. After each test, checks sent messages and resets mocks and clock. */
 import './pool.ts';
 import { applyD1Migrations } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, expect } from 'vitest';
+import { afterEach, expect, vi } from 'vitest';
 import { takeMisfits } from './told.ts';
 
 await applyD1Migrations(env.DB, env.TEST_MIGRATIONS);
 
 afterEach(() => expect(takeMisfits()).toEqual([]));
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});

@@ -3,7 +3,7 @@
  * stands years ahead, where no alarm goes off by itself: `passTime` runs each when it is due.
  */
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { afterEach, beforeEach, expect, vi } from 'vitest';
+import { beforeEach, expect, vi } from 'vitest';
 import { numberOf } from './site-rows.ts';
 import { siteOf } from './world.ts';
 
@@ -21,10 +21,13 @@ export function holdClock(): void {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['Date'], now: START_MS });
   });
-  afterEach(() => {
-    vi.restoreAllMocks();
-    vi.useRealTimers();
-  });
+}
+
+/** Stops the clock at the present moment for the rest of the test, and returns that moment. */
+export function stopClock(): number {
+  const now = Date.now();
+  vi.useFakeTimers({ toFake: ['Date'], now });
+  return now;
 }
 
 /** Moves the clock alone: alarms stay due. */

@@ -1,6 +1,6 @@
 /**
- * An organization with plants, gateways and keys, as the Worker makes them, in D1 and in their objects; unique for each
- * call. Objects are told of none of it: new ones read it by themselves, and older ones hear of it from the test.
+ * Organizations with plants, gateways and keys, made by functions of the Worker in D1 and in their objects; unique for
+ * each call. Existing objects do not get the changes: new objects read D1, a test notifies older ones itself.
  */
 import { env } from 'cloudflare:workers';
 import { sha256Hex } from '../../../durable-objects/secrets/hmac.ts';
@@ -34,7 +34,7 @@ export const LIMITED: SiteConfig = {
   constraints: { ...UNLIMITED, maxImportKw: 100, maxExportKw: 80, maxChargeKw: 50, maxDischargeKw: 50 },
 };
 
-/** A hash that no password has: nobody logs in to a world. */
+/** A hash that no password has: the admins of these organizations cannot log in. */
 const NO_PASSWORD = 'scrypt$2$1$1$$';
 
 export interface Organization {
@@ -43,7 +43,7 @@ export interface Organization {
   adminId: string;
 }
 
-/** An organization with an admin, a slug that no other has, and rates that no test meets unless it sets its own. */
+/** An organization with an admin, a unique slug, and rate limits that no test reaches by accident. */
 export async function createOrganization(changes: Record<string, unknown> = {}): Promise<Organization> {
   const slug = `org-${randomHex(4)}`;
   const now = Date.now();
@@ -104,7 +104,7 @@ export async function createPlant(organization: Organization, options: PlantOpti
   return { id, gateway };
 }
 
-/** The id of a plant that the registry has, and nobody else: there is no Site of it. */
+/** Adds a plant to the registry, without a Site, and returns its id. */
 export async function addPlant(organization: Organization, names: PlantNames = {}): Promise<string> {
   const request = { name: `Plant ${randomHex(4)}`, ...names };
   const audit = auditOf(organization, 'plant.created', 'PLANT');
@@ -113,7 +113,7 @@ export async function addPlant(organization: Organization, names: PlantNames = {
   return row.id;
 }
 
-/** One more of a plant; its Site is not told. Returns its id. */
+/** Adds a sub-device without notifying the Site, and returns its id. */
 export async function addSubDevice(
   organization: Organization,
   plantId: string,
@@ -124,7 +124,7 @@ export async function addSubDevice(
   return row.id;
 }
 
-/** The same, and the change is left to who calls. */
+/** Adds a sub-device; the caller must settle the change. */
 export async function registerSubDevice(
   organization: Organization,
   plantId: string,
@@ -136,7 +136,7 @@ export async function registerSubDevice(
   return done(await createSubDevice(env.DB, whose, request, audit, Date.now()));
 }
 
-/** A device that is provisioned, and adopted by the object that serves it. */
+/** Adds a device and provisions it in the object that serves it. */
 export async function createDevice(
   organization: Organization,
   plantId: string | null,
@@ -171,11 +171,11 @@ export interface KeyOptions {
   allowedIps?: string[];
   expiresAtMs?: number;
   revokedAtMs?: number;
-  /** `probing`: its creation has come so far, and no further. */
+  /** `probing`: the creation of the key stops before its probe. */
   state?: 'probing' | 'active';
 }
 
-/** A key that nobody has probed: for that a broker would have to listen. */
+/** Makes a key without probing it, for which a broker would have to listen. */
 export async function createKey(organization: Organization, options: KeyOptions = {}): Promise<Key> {
   const { scopes = ALL_VCP_SCOPES, allowedPlantIds = null, allowedIps = [], expiresAtMs = null } = options;
   const { id: organizationId, slug, adminId } = organization;
@@ -221,7 +221,7 @@ export interface World {
   key: Key;
 }
 
-/** A new organization with a plant, and a key that was made after it. */
+/** A new organization with a plant, and a key that was made after the plant. */
 export async function createWorld(options: PlantOptions = {}): Promise<World> {
   const organization = await createOrganization();
   const plant = await createPlant(organization, options);
@@ -243,4 +243,9 @@ export function randomHex(bytes: number): string {
   return [...crypto.getRandomValues(new Uint8Array(bytes))]
     .map((byte) => byte.toString(16).padStart(2, '0'))
     .join('');
+}
+
+/** An EAN of 18 digits that no other plant has. */
+export function randomEan(): string {
+  return [...crypto.getRandomValues(new Uint8Array(18))].map((byte) => byte % 10).join('');
 }

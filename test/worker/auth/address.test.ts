@@ -1,20 +1,13 @@
-/** allowedIps against the platform's own client address, on the read surface [C-4.2]. */
-import { describe, expect, it } from 'vitest';
+/** allowedIps are compared with the client address that the platform reports, on the read surface [C-4.2]. */
+import type { KeyClient } from '../../support/workerd/client.ts';
 import { lastUsedAtMs } from '../../support/workerd/door.ts';
-import { expectError, restRequest, send, settle } from '../../support/workerd/rest.ts';
-import { createKey, createOrganization } from '../../support/workerd/world.ts';
+import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
-const SITES = '/api/v1/vcp/sites';
+const SITES = '/vcp/sites';
 const CLIENT_ADDRESS = 'cf-connecting-ip';
 
-async function keyFor(allowedIps: string[]): Promise<{ id: string; key: string }> {
-  return await createKey(await createOrganization(), { allowedIps });
-}
-
-async function statusFrom(key: string, address: string): Promise<number> {
-  const response = await send(SITES, { key, headers: { [CLIENT_ADDRESS]: address } });
-  await response.arrayBuffer();
-  return response.status;
+async function statusFrom(key: KeyClient, address: string): Promise<number> {
+  return (await key.call(SITES, { headers: { [CLIENT_ADDRESS]: address } })).status;
 }
 
 const CASES: { range: string; inside: string[]; outside: string[] }[] = [
@@ -38,24 +31,24 @@ const CASES: { range: string; inside: string[]; outside: string[] }[] = [
 ];
 
 describe('allowedIps', () => {
-  it.each(CASES)(
-    '$range lets in $inside and keeps out $outside [C-4.2]',
-    async ({ range, inside, outside }) => {
-      const { key } = await keyFor([range]);
+  it.for(CASES)(
+    'the range $range admits $inside and refuses $outside [C-4.2]',
+    async ({ range, inside, outside }, { newKey }) => {
+      const key = await newKey({ allowedIps: [range] });
       for (const address of inside) expect([address, await statusFrom(key, address)]).toEqual([address, 200]);
       for (const address of outside)
         expect([address, await statusFrom(key, address)]).toEqual([address, 403]);
     },
   );
 
-  it('a range written as IPv4 mapped into IPv6 counts as IPv4 too [C-4.2]', async () => {
-    const { key } = await keyFor(['::ffff:192.0.2.0/120']);
+  it('a range of IPv4 mapped into IPv6 also admits plain IPv4 addresses [C-4.2]', async ({ newKey }) => {
+    const key = await newKey({ allowedIps: ['::ffff:192.0.2.0/120'] });
     for (const address of ['192.0.2.7', '::ffff:192.0.2.7']) expect(await statusFrom(key, address)).toBe(200);
     for (const address of ['192.0.3.7', '2001:db8::7']) expect(await statusFrom(key, address)).toBe(403);
   });
 
-  it('that are several let in an address in any of them [C-4.2]', async () => {
-    const { key } = await keyFor(['192.0.2.0/28', '198.51.100.9', '2001:db8:1::/48']);
+  it('a key with several ranges admits an address in any of them [C-4.2]', async ({ newKey }) => {
+    const key = await newKey({ allowedIps: ['192.0.2.0/28', '198.51.100.9', '2001:db8:1::/48'] });
     for (const address of ['192.0.2.15', '198.51.100.9', '2001:db8:1::9']) {
       expect([address, await statusFrom(key, address)]).toEqual([address, 200]);
     }
@@ -64,29 +57,29 @@ describe('allowedIps', () => {
     }
   });
 
-  it('that are empty are no restriction, whatever the address, known or not (spec: allowedIps)', async () => {
-    const { key } = await keyFor([]);
+  it('a key without ranges admits every address, also an unknown (spec: allowedIps)', async ({ newKey }) => {
+    const key = await newKey({ allowedIps: [] });
     for (const address of ['192.0.2.7', '2001:db8::7']) expect(await statusFrom(key, address)).toBe(200);
-    expect((await send(SITES, { key })).status).toBe(200);
+    expect((await key.call(SITES)).status).toBe(200);
   });
 
-  it('refuse with the envelope of 403, and the key does not count as used (spec: 403 FORBIDDEN)', async () => {
-    const { id, key } = await keyFor(['192.0.2.0/24']);
-    const request = restRequest(SITES, { key, headers: { [CLIENT_ADDRESS]: '203.0.113.1' } });
-    await expectError(await settle(request), 403, 'FORBIDDEN');
-    expect(await lastUsedAtMs(id)).toBeNull();
+  it('a refused address gets 403, and its key is not used (spec: 403 FORBIDDEN)', async ({ newKey }) => {
+    const key = await newKey({ allowedIps: ['192.0.2.0/24'] });
+    const headers = { [CLIENT_ADDRESS]: '203.0.113.1' };
+    await expectError(await key.call(SITES, { headers }), 403, 'FORBIDDEN');
+    expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('refuse a client whose address nobody knows or can read [C-4.2]', async () => {
-    const { key } = await keyFor(['0.0.0.0/0', '::/0']);
-    await expectError(await send(SITES, { key }), 403, 'FORBIDDEN');
+  it('a key with ranges refuses a client with an unreadable address [C-4.2]', async ({ newKey }) => {
+    const key = await newKey({ allowedIps: ['0.0.0.0/0', '::/0'] });
+    await expectError(await key.call(SITES), 403, 'FORBIDDEN');
     for (const address of ['unknown', '192.0.2.7, 192.0.2.7', '256.0.0.1', 'localhost']) {
       expect([address, await statusFrom(key, address)]).toEqual([address, 403]);
     }
   });
 
-  it('take no word of the client for its address: forwarding headers neither open nor close [C-4.2]', async () => {
-    const { key } = await keyFor(['192.0.2.0/24']);
+  it('forwarding headers of a client neither admit nor refuse it [C-4.2]', async ({ newKey }) => {
+    const key = await newKey({ allowedIps: ['192.0.2.0/24'] });
     const spoofs = [
       'x-forwarded-for',
       'x-real-ip',
@@ -98,22 +91,19 @@ describe('allowedIps', () => {
     for (const name of spoofs) {
       const value = (address: string) => (name === 'forwarded' ? `for=${address}` : address);
       const opening = { [CLIENT_ADDRESS]: '203.0.113.1', [name]: value('192.0.2.7') };
-      await expectError(await send(SITES, { key, headers: opening }), 403, 'FORBIDDEN');
-      await expectError(
-        await send(SITES, { key, headers: { [name]: value('192.0.2.7') } }),
-        403,
-        'FORBIDDEN',
-      );
+      await expectError(await key.call(SITES, { headers: opening }), 403, 'FORBIDDEN');
+      const alone = { [name]: value('192.0.2.7') };
+      await expectError(await key.call(SITES, { headers: alone }), 403, 'FORBIDDEN');
       const closing = { [CLIENT_ADDRESS]: '192.0.2.7', [name]: value('203.0.113.1') };
-      expect((await send(SITES, { key, headers: closing })).status).toBe(200);
+      expect((await key.call(SITES, { headers: closing })).status).toBe(200);
     }
   });
 
-  it('hold on every path of the surface [C-4.2]', async () => {
-    const { key } = await keyFor(['192.0.2.0/24']);
+  it('the ranges of a key hold on every path of the surface [C-4.2]', async ({ newKey }) => {
+    const key = await newKey({ allowedIps: ['192.0.2.0/24'] });
     for (const path of ['config', 'commands', 'telemetry/latest']) {
       const headers = { [CLIENT_ADDRESS]: '203.0.113.1' };
-      const response = await send(`${SITES}/${crypto.randomUUID()}/${path}`, { key, headers });
+      const response = await key.call(`${SITES}/${crypto.randomUUID()}/${path}`, { headers });
       await expectError(response, 403, 'FORBIDDEN');
     }
   });

@@ -1,17 +1,16 @@
-/** Where a client's address comes from: the platform's own front where there is one, and nothing that a client sends. */
+/** The client address comes from the platform’s front where there is one, and never from the client. */
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
 import type { Env } from '../../../worker/env.ts';
 import worker from '../../../worker/index.ts';
-import { expectError, restRequest } from '../../support/workerd/rest.ts';
-import { createKey, createOrganization } from '../../support/workerd/world.ts';
+import type { KeyClient } from '../../support/workerd/client.ts';
+import { restRequest } from '../../support/workerd/rest.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
-const SITES = '/api/v1/vcp/sites';
 const INSIDE = '192.0.2.7';
 
-/** The Worker as it runs behind a front of that kind; undefined: behind none. */
-async function sendBehind(front: string | undefined, request: Request): Promise<Response> {
+/** The Worker with that value of CLIENT_ADDRESS; undefined: without the variable. */
+async function sendThrough(front: string | undefined, request: Request): Promise<Response> {
   const context = createExecutionContext();
   const { CLIENT_ADDRESS: _, ...rest } = env as unknown as Env & { CLIENT_ADDRESS?: string };
   const bindings = front === undefined ? rest : { ...rest, CLIENT_ADDRESS: front };
@@ -20,36 +19,31 @@ async function sendBehind(front: string | undefined, request: Request): Promise<
   return response;
 }
 
-async function guardedKey(): Promise<string> {
-  return (await createKey(await createOrganization(), { allowedIps: ['192.0.2.0/24'] })).key;
-}
+const it = test.extend('guardedKey', ({ newKey }) => newKey({ allowedIps: ['192.0.2.0/24'] }));
 
-function from(key: string, address?: string): Request {
+function from({ key }: KeyClient, address?: string): Request {
   const headers: Record<string, string> = address === undefined ? {} : { 'cf-connecting-ip': address };
-  return restRequest(SITES, { key, headers });
+  return restRequest('/api/v1/vcp/sites', { key, headers });
 }
 
 describe('a client’s address', () => {
-  it('is what the platform says, where the Worker is told that the platform is there [C-4.2]', async () => {
-    const key = await guardedKey();
-    const inside = await sendBehind('platform', from(key, INSIDE));
+  it('the platform’s header counts where CLIENT_ADDRESS is "platform" [C-4.2]', async ({ guardedKey }) => {
+    const inside = await sendThrough('platform', from(guardedKey, INSIDE));
     expect(inside.status).toBe(200);
-    await expectError(await sendBehind('platform', from(key, '203.0.113.1')), 403, 'FORBIDDEN');
-    await expectError(await sendBehind('platform', from(key)), 403, 'FORBIDDEN');
+    await expectError(await sendThrough('platform', from(guardedKey, '203.0.113.1')), 403, 'FORBIDDEN');
+    await expectError(await sendThrough('platform', from(guardedKey)), 403, 'FORBIDDEN');
   });
 
-  it.each([undefined, '', 'none', 'Platform', 'true'])(
-    'is nothing that a client can say for itself where no platform is (%s) [C-4.2]',
-    async (front) => {
-      const key = await guardedKey();
-      await expectError(await sendBehind(front, from(key, INSIDE)), 403, 'FORBIDDEN');
+  it.for([undefined, '', 'none', 'Platform', 'true'])(
+    'a client’s own address header counts for nothing without the platform (%s) [C-4.2]',
+    async (front, { guardedKey }) => {
+      await expectError(await sendThrough(front, from(guardedKey, INSIDE)), 403, 'FORBIDDEN');
     },
   );
 
-  it('is not asked for where a key has no ranges, platform or not [C-4.2]', async () => {
-    const { key } = await createKey(await createOrganization());
+  it('a key without ranges needs no address, with or without the platform [C-4.2]', async ({ key }) => {
     for (const front of [undefined, 'platform']) {
-      expect((await sendBehind(front, from(key))).status).toBe(200);
+      expect((await sendThrough(front, from(key))).status).toBe(200);
     }
   });
 });

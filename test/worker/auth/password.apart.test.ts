@@ -1,13 +1,14 @@
-/** Passwords at rest: scrypt with a salt of its own and the cost it was made with, and as much work for nobody's [C-1.4]. */
+/** Passwords are stored as scrypt hashes with their own salt; an unknown user costs as much work [C-1.4]. */
 import { scryptSync } from 'node:crypto';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { base64Url } from '../../support/workerd/door.ts';
 
 vi.mock('node:crypto', async (importOriginal) => {
   const original = await importOriginal<{ scryptSync: typeof scryptSync }>();
   return { ...original, scryptSync: vi.fn(original.scryptSync) };
 });
 
-// The Worker around the tests has loaded it with the true scrypt: anew, with the one that is watched.
+// The Worker around the tests already loaded the real scrypt: import the module again, with the mock.
 vi.resetModules();
 const { hashPassword, verifyPassword } = await import('../../../worker/auth/password.ts');
 
@@ -18,44 +19,35 @@ afterEach(() => {
   vi.mocked(scryptSync).mockClear();
 });
 
-/** What each derivation cost: N, r, p. */
+/** The length, N, r and p of each derivation. */
 function costs(): unknown[] {
-  return vi
-    .mocked(scryptSync)
-    .mock.calls.map(([, , length, options]) => [
-      length,
-      options?.cost,
-      options?.blockSize,
-      options?.parallelization,
-    ]);
+  return vi.mocked(scryptSync).mock.calls.map(([, , length, options = {}]) => {
+    return [length, options.cost, options.blockSize, options.parallelization];
+  });
 }
 
-/** As a hash of another cost stands in the table. */
+/** A hash of another cost, as stored in the table. */
 function hashedAt(cost: number, blockSize: number, parallelization: number, password: string): string {
   const salt = crypto.getRandomValues(new Uint8Array(16));
   const hash = scryptSync(password, salt, 32, { cost, blockSize, parallelization, maxmem: 2 ** 26 });
-  const text = (bytes: Uint8Array) =>
-    btoa(String.fromCharCode(...bytes))
-      .replaceAll('+', '-')
-      .replaceAll('/', '_')
-      .replace(/=+$/, '');
+  const text = (bytes: Uint8Array) => base64Url(String.fromCharCode(...bytes));
   return ['scrypt', cost, blockSize, parallelization, text(salt), text(hash)].join('$');
 }
 
 describe('a hash', () => {
-  it('says scheme, cost, salt and 32 bytes, and holds the password nowhere [C-1.4]', () => {
+  it('a hash holds scheme, cost, salt and 32 bytes, and not the password [C-1.4]', () => {
     const hash = hashPassword(PASSWORD);
     expect(hash).toMatch(/^scrypt\$16384\$8\$1\$[\w-]{22}\$[\w-]{43}$/);
     expect(costs()).toEqual([[32, 16_384, 8, 1]]);
   });
 
-  it('has a salt of its own: of the same password no two are alike [C-1.4]', () => {
+  it('two hashes of one password have different salts [C-1.4]', () => {
     const [one, other] = [hashPassword(PASSWORD), hashPassword(PASSWORD)];
     for (const part of [4, 5]) expect(one.split('$')[part]).not.toBe(other.split('$')[part]);
     expect([verifyPassword(PASSWORD, one), verifyPassword(PASSWORD, other)]).toEqual([true, true]);
   });
 
-  it('is right for its password alone [C-1.4]', () => {
+  it('a hash matches only its own password [C-1.4]', () => {
     const hash = hashPassword(PASSWORD);
     expect(verifyPassword(PASSWORD, hash)).toBe(true);
     for (const wrong of [WRONG, '', `${PASSWORD} `, PASSWORD.slice(0, -1), PASSWORD.toUpperCase()]) {
@@ -63,13 +55,13 @@ describe('a hash', () => {
     }
   });
 
-  it('takes every character of 200, and does not stop at a NUL [C-1.4]', () => {
+  it('all 200 characters of a password count, also those after a NUL [C-1.4]', () => {
     const long = 'x'.repeat(199);
     expect(verifyPassword(`${long}b`, hashPassword(`${long}a`))).toBe(false);
     expect(verifyPassword('one\0two words', hashPassword('one\0other words'))).toBe(false);
   });
 
-  it('of another cost is read by the cost that it says [C-1.4]', () => {
+  it('a hash of another cost is verified with the cost that it names [C-1.4]', () => {
     for (const [cost, blockSize, parallelization] of [
       [1_024, 8, 1],
       [2_048, 4, 2],
@@ -83,7 +75,7 @@ describe('a hash', () => {
     }
   });
 
-  it('that somebody changed is nobody’s, and one of an unknown scheme is no hash [C-1.4]', () => {
+  it('a changed hash matches nothing, and a hash of an unknown scheme throws [C-1.4]', () => {
     const hash = hashPassword(PASSWORD);
     const [scheme, cost, blockSize, parallelization, salt, derived = ''] = hash.split('$');
     const start = [scheme, cost, blockSize, parallelization, salt].join('$');
@@ -96,8 +88,8 @@ describe('a hash', () => {
   });
 });
 
-describe('nobody’s password', () => {
-  it('is never right, and costs what somebody’s costs: an unknown user, one without a password [C-1.4]', () => {
+describe('the password of an unknown user', () => {
+  it('no password matches a missing hash, and the check costs as much as for a real hash [C-1.4]', () => {
     for (const stored of [undefined, null]) {
       for (const password of [PASSWORD, '', '\0'.repeat(32)])
         expect(verifyPassword(password, stored)).toBe(false);
@@ -111,7 +103,7 @@ describe('nobody’s password', () => {
 });
 
 describe('a password', () => {
-  it('is the same however it was typed: Unicode NFKC [C-1.4]', () => {
+  it('a password is normalized to Unicode NFKC, so its spelling does not matter [C-1.4]', () => {
     const pairs = [
       ['příliš žluťoučký', 'příliš žluťoučký'.normalize('NFD')],
       ['\ufb01ve \ufb01ngers', 'five fingers'],

@@ -1,7 +1,7 @@
-/** Which sites a key reaches: every refusal looks as if the site did not exist [C-4.2]. */
-import { beforeAll, describe, expect, it } from 'vitest';
-import { expectError, send } from '../../support/workerd/rest.ts';
-import { createKey, createOrganization, createPlant, type Plant } from '../../support/workerd/world.ts';
+/** Which sites a key reaches: a refused site looks as if it did not exist [C-4.2]. */
+import { anonymous } from '../../support/workerd/client.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import { createOrganization, createPlant } from '../../support/workerd/world.ts';
 
 const DAY = 'from=2030-03-05T00:00:00Z&to=2030-03-06T00:00:00Z';
 const READS = [
@@ -14,27 +14,19 @@ const READS = [
 ];
 
 function sitePath(siteId: string, read: string): string {
-  return `/api/v1/vcp/sites/${siteId}/${read}`;
+  return `/vcp/sites/${siteId}/${read}`;
 }
 
+/** `wide` reaches `plant` and `hidden`, `narrow` only `plant`, though it names `foreign`, too. */
+const it = test
+  .extend('hidden', ({ organization }) => createPlant(organization))
+  .extend('foreign', async () => createPlant(await createOrganization()))
+  .extend('wide', ({ newKey }) => newKey())
+  .extend('narrow', ({ plant, foreign, newKey }) => newKey({ allowedPlantIds: [plant.id, foreign.id] }));
+
 describe.each(READS)('GET /vcp/sites/{siteId}/%s', (read) => {
-  let own: Plant;
-  let hidden: Plant;
-  let foreign: Plant;
-  let wide: string;
-  let narrow: string;
-
-  beforeAll(async () => {
-    const [organization, other] = [await createOrganization(), await createOrganization()];
-    own = await createPlant(organization);
-    hidden = await createPlant(organization);
-    foreign = await createPlant(other);
-    wide = (await createKey(organization)).key;
-    narrow = (await createKey(organization, { allowedPlantIds: [own.id, foreign.id] })).key;
-  });
-
-  it('answers a foreign site, a site outside allowedPlantIds and an absent one with one same 404 [C-4.2]', async () => {
-    const absent = await send(sitePath(crypto.randomUUID(), read), { key: wide });
+  it('foreign, forbidden and absent sites get one 404 [C-4.2]', async ({ hidden, foreign, wide, narrow }) => {
+    const absent = await wide.call(sitePath(crypto.randomUUID(), read));
     const text = await absent.clone().text();
     await expectError(absent, 404, 'SITE_NOT_FOUND');
     for (const [key, siteId] of [
@@ -44,36 +36,36 @@ describe.each(READS)('GET /vcp/sites/{siteId}/%s', (read) => {
       [narrow, crypto.randomUUID()],
       [narrow, hidden.id.toUpperCase()],
     ] as const) {
-      const response = await send(sitePath(siteId, read), { key });
+      const response = await key.call(sitePath(siteId, read));
       expect([response.status, await response.text()]).toEqual([404, text]);
       expect([...response.headers.keys()]).toEqual([...absent.headers.keys()]);
     }
   });
 
-  it('opens the organization’s sites, or those of allowedPlantIds [C-4.2]', async () => {
+  it('a key reaches its organization’s allowed plants [C-4.2]', async ({ plant, hidden, wide, narrow }) => {
     for (const [key, siteId] of [
-      [wide, own.id],
+      [wide, plant.id],
       [wide, hidden.id],
-      [narrow, own.id],
-      [narrow, own.id.toUpperCase()],
+      [narrow, plant.id],
+      [narrow, plant.id.toUpperCase()],
     ] as const) {
-      expect((await send(sitePath(siteId, read), { key })).status).toBe(200);
+      expect((await key.call(sitePath(siteId, read))).status).toBe(200);
     }
   });
 
-  it('refuses a siteId that is not a UUID with 400, whether or not something has that name (spec: 400 VALIDATION_ERROR)', async () => {
+  it('a siteId that is no UUID gets 400 (spec: 400 VALIDATION_ERROR)', async ({ plant, wide }) => {
     const malformed = [
       'x',
       '1',
-      own.id.slice(0, -1),
-      `${own.id}0`,
-      own.id.replaceAll('-', ''),
-      `{${own.id}}`,
-      `%20${own.id}`,
-      `${own.id}%0A`,
-      own.id.replace(/^./, 'g'),
+      plant.id.slice(0, -1),
+      `${plant.id}0`,
+      plant.id.replaceAll('-', ''),
+      `{${plant.id}}`,
+      `%20${plant.id}`,
+      `${plant.id}%0A`,
+      plant.id.replace(/^./, 'g'),
       encodeURIComponent('０b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10'),
-      `${own.id}%2Fconfig`,
+      `${plant.id}%2Fconfig`,
       '__proto__',
       'constructor',
       '%00',
@@ -81,27 +73,24 @@ describe.each(READS)('GET /vcp/sites/{siteId}/%s', (read) => {
       'a'.repeat(4_000),
     ];
     for (const siteId of malformed) {
-      const response = await send(sitePath(siteId, read), { key: wide });
+      const response = await wide.call(sitePath(siteId, read));
       const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
       expect([siteId, details]).toEqual([siteId, [expect.stringMatching(/^siteId: /)]]);
     }
   });
 
-  it('tells nobody without a key whether a site exists (spec: 401 UNAUTHORIZED)', async () => {
+  it('without a key an absent site looks like a real one (spec: 401 UNAUTHORIZED)', async ({ plant }) => {
     const texts = new Set<string>();
-    for (const siteId of [own.id, crypto.randomUUID(), 'x']) {
-      const response = await send(sitePath(siteId, read));
+    for (const siteId of [plant.id, crypto.randomUUID(), 'x']) {
+      const response = await anonymous.call(sitePath(siteId, read));
       texts.add(`${response.status} ${await response.text()}`);
     }
     expect(texts.size).toBe(1);
   });
 });
 
-it('a key whose allowedPlantIds is empty reaches no site at all [C-4.2]', async () => {
-  const organization = await createOrganization();
-  const plant = await createPlant(organization);
-  const { key } = await createKey(organization, { allowedPlantIds: [] });
-  const list = await send('/api/v1/vcp/sites', { key });
-  expect(await list.json()).toEqual({ plants: [] });
-  await expectError(await send(sitePath(plant.id, 'config'), { key }), 404, 'SITE_NOT_FOUND');
+it('a key with empty allowedPlantIds reaches no site [C-4.2]', async ({ plant, newKey }) => {
+  const key = await newKey({ allowedPlantIds: [] });
+  expect(await key.read('/vcp/sites')).toEqual({ plants: [] });
+  await expectError(await key.call(sitePath(plant.id, 'config')), 404, 'SITE_NOT_FOUND');
 });

@@ -1,13 +1,13 @@
-/** `GET /metrics`: who may read the edge's figures, what stands there, and what the Worker itself counts. */
+/** `GET /metrics`: who may read the metrics of the edge, what they contain, and what the Worker counts. */
 import { env } from 'cloudflare:workers';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import documented from '../../../docs/monitoring.md?raw';
 import { Figures } from '../../../durable-objects/figures.ts';
 import { parseExposition } from '../../support/exposition.ts';
 import { deviceToken } from '../../support/workerd/device-tokens.ts';
 import { basic, dialAmqp, dialMqtt } from '../../support/workerd/door.ts';
-import { expectError, restRequest, send, settle } from '../../support/workerd/rest.ts';
-import { createKey, createOrganization, createPlant } from '../../support/workerd/world.ts';
+import { restRequest, send, settle } from '../../support/workerd/rest.ts';
+import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const OLD = 'an-old-token-of-the-scraper-32-characters';
 const NEW = 'a-new-token-of-the-scraper-32-characters-';
@@ -30,11 +30,7 @@ async function figure(name: string, labels: Record<string, string>): Promise<num
   return found.value;
 }
 
-afterEach(() => {
-  vi.restoreAllMocks();
-});
-
-describe('the figures are read', () => {
+describe('who may read the metrics', () => {
   it.each([
     ['nothing', undefined],
     ['another token', `Bearer ${NEW}x`],
@@ -43,13 +39,13 @@ describe('the figures are read', () => {
     ['an empty one', 'Bearer '],
     ['one as a password', basic('prometheus', NEW)],
     ['one without its scheme', NEW],
-  ])('not by who shows %s: 401 in our envelope', async (_what, authorization) => {
+  ])('a request with %s gets 401 in the error envelope', async (_what, authorization) => {
     const response = await ask(authorization);
     expect(response.headers.get('www-authenticate')).toBe('Bearer');
     await expectError(response, 401, 'UNAUTHORIZED');
   });
 
-  it('by who shows the old or the new token, and not by the old one once it is dropped', async () => {
+  it('the old and the new token both work until the old one is removed', async () => {
     for (const token of [OLD, NEW]) {
       const response = await ask(`Bearer ${token}`);
       expect([response.status, response.headers.get('content-type')]).toEqual([
@@ -62,29 +58,26 @@ describe('the figures are read', () => {
     await expectError(await ask(`Bearer ${OLD}`, NEW), 401, 'UNAUTHORIZED');
   });
 
-  it('by no other method: there is no such path', async () => {
+  it('another method than GET gets 404', async () => {
     const headers = { authorization: `Bearer ${NEW}`, 'content-type': 'application/json' };
     const request = restRequest('/metrics', { method: 'POST', headers, body: '{}' });
     await expectError(await settle(request, { METRICS_TOKEN: NEW }), 404, 'NOT_FOUND');
   });
 
-  it.each(['', ' ', undefined])(
-    'not at all where no token is set (%j): the path does not exist',
-    async (setting) => {
-      const unknown = await expectError(await send('/no-such-path'), 404, 'NOT_FOUND');
-      const request = restRequest('/metrics', { headers: { authorization: 'Bearer ' } });
-      const response = await settle(request, { METRICS_TOKEN: setting } as { METRICS_TOKEN: string });
-      expect(await expectError(response, 404, 'NOT_FOUND')).toEqual(unknown);
-    },
-  );
+  it.each(['', ' ', undefined])('the path does not exist where no token is set (%j)', async (setting) => {
+    const unknown = await expectError(await send('/no-such-path'), 404, 'NOT_FOUND');
+    const request = restRequest('/metrics', { headers: { authorization: 'Bearer ' } });
+    const response = await settle(request, { METRICS_TOKEN: setting } as { METRICS_TOKEN: string });
+    expect(await expectError(response, 404, 'NOT_FOUND')).toEqual(unknown);
+  });
 
-  it('not by a token that is too short to be one', async () => {
+  it('a token that is too short is a configuration error', async () => {
     const error = vi.spyOn(console, 'error').mockReturnValue(undefined);
     await expectError(await ask(`Bearer ${NEW}`, `${NEW},short`), 500, 'INTERNAL_SERVER_ERROR');
     expect(JSON.stringify(error.mock.calls)).not.toContain(NEW);
   });
 
-  it('without the id of a version where the platform tells none', async () => {
+  it('the id of the version is shown where the platform reports it', async () => {
     const response = await settle(restRequest('/metrics', { headers: { authorization: `Bearer ${NEW}` } }), {
       METRICS_TOKEN: NEW,
       VERSION: { id: 'v-7' },
@@ -94,26 +87,22 @@ describe('the figures are read', () => {
 });
 
 describe('what the Worker counts', () => {
-  it('is the answers of REST by code, and no others', async () => {
-    const organization = await createOrganization();
-    const { key } = await createKey(organization);
+  it('the Worker counts the answers of REST by code, and no others', async ({ key }) => {
     const codes = () =>
       Promise.all(['200', '401', '404'].map((code) => figure('http_answers_total', { code })));
     const before = await codes();
-    for (let time = 0; time < 3; time++) await send('/api/v1/vcp/sites', { key });
+    for (let time = 0; time < 3; time++) await key.call('/vcp/sites');
     await send('/api/v1/vcp/sites');
-    await send('/api/v1/vcp/no-such', { key });
+    await key.call('/vcp/no-such');
     await send('/healthz');
     const [good = 0, refused = 0, unknown = 0] = before;
     expect(await codes()).toEqual([good + 3, refused + 1, unknown + 1]);
   });
 
-  it('is who was not let in, partner or device, by reason', async () => {
-    const organization = await createOrganization();
-    const { gateway } = await createPlant(organization);
-    const key = await createKey(organization);
-    const scopeless = await createKey(organization, { scopes: ['plants:read'] });
-    const elsewhere = await createKey(organization, { allowedIps: ['198.51.100.1'] });
+  it('refused dials are counted by reason', async ({ organization, plant, newKey, key }) => {
+    const { gateway } = plant;
+    const scopeless = await newKey({ scopes: ['plants:read'] });
+    const elsewhere = await newKey({ allowedIps: ['198.51.100.1'] });
     const dials: [client: string, reason: string, dial: () => Promise<Response>][] = [
       ['partner', 'bad key', () => dialAmqp(organization, { key: `${key.key}x` })],
       ['partner', 'missing scope', () => dialAmqp(organization, scopeless)],
@@ -125,7 +114,7 @@ describe('what the Worker counts', () => {
       expect([reason, (await dial()).status]).toEqual([reason, expect.toSatisfy((status) => status >= 400)]);
       expect([reason, await figure('refused_dials_total', { client, reason })]).toEqual([reason, before + 1]);
     }
-    // Who is let in, and who has no proof, is not among them.
+    // Accepted dials and dials without a proof do not count.
     const all = async () =>
       ((await read()).get('sitewire_edge_refused_dials_total')?.samples ?? []).map(({ value }) => value);
     const before = await all();
@@ -134,7 +123,7 @@ describe('what the Worker counts', () => {
     expect(await all()).toEqual(before);
   });
 
-  it('is told again when it could not be told', async () => {
+  it('counts that could not be reported are reported later', async () => {
     const before = await figure('http_answers_total', { code: '404' });
     const warn = vi.spyOn(console, 'warn').mockReturnValue(undefined);
     vi.spyOn(console, 'error').mockReturnValue(undefined);
@@ -148,7 +137,7 @@ describe('what the Worker counts', () => {
     expect(await figure('http_answers_total', { code: '404' })).toBe(before + 1);
   });
 
-  it('delays no answer, though its object does not answer', async () => {
+  it('an unresponsive metrics object delays no answer', async () => {
     const never = { add: () => new Promise(() => {}) };
     const FIGURES = { idFromName: () => ({}), get: () => never } as unknown as typeof env.FIGURES;
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 60_000 });
@@ -168,13 +157,12 @@ describe('what the Worker counts', () => {
 describe('the document and the endpoint', () => {
   const rows = [...documented.matchAll(/^\| `(sitewire_edge_\w+)` \| (\w+) \|([^|]*)\| (.+) \|$/gm)];
 
-  it('name the same figures, of the same types', async () => {
+  it('docs/monitoring.md names the same metrics with the same types', async () => {
     const scraped = [...(await read())].map(([name, { type }]) => [name, type]);
     expect(rows.map(([, name, type]) => [name, type])).toEqual(scraped);
   });
 
-  it('name the same labels', async () => {
-    const organization = await createOrganization();
+  it('docs/monitoring.md names the same labels', async ({ organization }) => {
     const queue = { queue: 'q', ready: 1, unacked: 0, oldestMs: 0, drops: {} };
     await env.FIGURES.get(env.FIGURES.idFromName('figures')).report({
       object: 'documented',
@@ -190,7 +178,7 @@ describe('the document and the endpoint', () => {
     }
   });
 
-  it('name every reason that there is', async () => {
+  it('docs/monitoring.md names every reason', async () => {
     const families = await read();
     for (const name of ['device_dropped_messages_total', 'refused_dials_total', 'executions_total']) {
       const row = rows.find(([, of]) => of === `sitewire_edge_${name}`)?.[4];

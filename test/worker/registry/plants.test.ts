@@ -1,6 +1,5 @@
-/** Constraints of plants, devices and sub-devices: the bad row is refused, the good one taken. */
+/** Constraints of plants, devices and sub-devices: the table refuses bad rows and takes good ones. */
 import { env } from 'cloudflare:workers';
-import { beforeEach, describe, expect, it } from 'vitest';
 import {
   ASSET_TYPES,
   AUTH_METHODS,
@@ -19,17 +18,12 @@ import {
   type Table,
   UNIQUE,
 } from '../../support/workerd/registry-rows.ts';
+import { describe, expect, it } from '../../support/workerd/worker-test.ts';
 
 const EAN = '859182400123456789';
 
-let rows: RegistryRows;
-
-beforeEach(async () => {
-  rows = await RegistryRows.create();
-});
-
 describe('closed lists', () => {
-  it.each<[Table, string, readonly string[]]>([
+  it.for<[Table, string, readonly string[]]>([
     ['plants', 'status', PLANT_STATUSES],
     ['devices', 'type', DEVICE_TYPES],
     ['devices', 'auth_method', AUTH_METHODS],
@@ -38,14 +32,17 @@ describe('closed lists', () => {
     ['sub_devices', 'asset_type', ASSET_TYPES],
     ['sub_devices', 'status', SUB_DEVICE_STATUSES],
     ['sub_devices', 'meter_role', METER_ROLES],
-  ])('%s.%s takes each word of its list and no other (spec: Enumerations)', async (table, column, words) => {
-    await rows.expectTaken(table, ...words.map((word) => ({ [column]: word })));
-    const [first = ''] = words;
-    const bad = ['', first.toLowerCase(), ` ${first}`, `${first}X`, 'OTHER', 0];
-    await rows.expectRefused(table, CHECK, ...bad.map((word) => ({ [column]: word })));
-  });
+  ])(
+    '%s.%s takes each value of its list and no other (spec: Enumerations)',
+    async ([table, column, words], { rows }) => {
+      await rows.expectTaken(table, ...words.map((word) => ({ [column]: word })));
+      const [first = ''] = words;
+      const bad = ['', first.toLowerCase(), ` ${first}`, `${first}X`, 'OTHER', 0];
+      await rows.expectRefused(table, CHECK, ...bad.map((word) => ({ [column]: word })));
+    },
+  );
 
-  it('have null for a meter role that is not known, and for nothing else [C-2.2]', async () => {
+  it('only the meter role may be null [C-2.2]', async ({ rows }) => {
     await rows.expectTaken('sub_devices', { meter_role: null });
     await rows.expectRefused('sub_devices', NOT_NULL, { asset_type: null }, { status: null });
     await rows.expectRefused('devices', NOT_NULL, { type: null }, { auth_method: null }, { status: null });
@@ -53,7 +50,7 @@ describe('closed lists', () => {
     await rows.expectRefused('plants', NOT_NULL, { status: null });
   });
 
-  it('begin as the states say: PENDING, UNKNOWN, MTLS (spec: Device lifecycle)', async () => {
+  it('the defaults are PENDING, UNKNOWN and MTLS (spec: Device lifecycle)', async ({ rows }) => {
     const { id: device = '' } = await rows.insert('devices');
     const { id: subDevice = '' } = await rows.insert('sub_devices');
     const first = async (columns: string, table: Table, id: string | number | null) =>
@@ -72,25 +69,28 @@ describe('closed lists', () => {
 });
 
 describe('plants', () => {
-  it.each(['ean_cons', 'ean_prod'])('have an %s of 18 digits, or none [C-2.1]', async (column) => {
-    await rows.expectTaken('plants', { [column]: EAN }, { [column]: null }, { [column]: '0'.repeat(18) });
-    const bad = [
-      EAN.slice(1),
-      `${EAN}0`,
-      '',
-      `${EAN.slice(1)}a`,
-      ` ${EAN.slice(1)}`,
-      `+${EAN.slice(1)}`,
-      '１'.repeat(18),
-      '*'.repeat(18),
-      `${EAN}\n`,
-    ];
-    await rows.expectRefused('plants', CHECK, ...bad.map((ean) => ({ [column]: ean })));
-  });
+  it.for(['ean_cons', 'ean_prod'])(
+    'a plant’s %s has 18 digits or is null [C-2.1]',
+    async (column, { rows }) => {
+      await rows.expectTaken('plants', { [column]: EAN }, { [column]: null }, { [column]: '0'.repeat(18) });
+      const bad = [
+        EAN.slice(1),
+        `${EAN}0`,
+        '',
+        `${EAN.slice(1)}a`,
+        ` ${EAN.slice(1)}`,
+        `+${EAN.slice(1)}`,
+        '１'.repeat(18),
+        '*'.repeat(18),
+        `${EAN}\n`,
+      ];
+      await rows.expectRefused('plants', CHECK, ...bad.map((ean) => ({ [column]: ean })));
+    },
+  );
 
-  it.each(['ean_cons', 'ean_prod'])(
-    'of an organization share no %s; those of two organizations may [C-2.1]',
-    async (column) => {
+  it.for(['ean_cons', 'ean_prod'])(
+    'two plants of one organization cannot share an %s; those of two organizations can [C-2.1]',
+    async (column, { rows }) => {
       await rows.insert('plants', { [column]: EAN });
       await rows.expectRefused('plants', UNIQUE, { [column]: EAN });
       const other = await RegistryRows.create();
@@ -98,16 +98,16 @@ describe('plants', () => {
     },
   );
 
-  it('may have one EAN for consumption and production [C-2.1]', async () => {
+  it('a plant may have one EAN for consumption and production [C-2.1]', async ({ rows }) => {
     await rows.expectTaken('plants', { ean_cons: EAN, ean_prod: EAN });
   });
 
-  it('share no EAN either where it is one’s consumption and the other’s production [C-2.1]', async () => {
+  it('one plant’s consumption EAN cannot be another’s production EAN [C-2.1]', async ({ rows }) => {
     await rows.insert('plants', { ean_cons: EAN });
     await rows.expectRefused('plants', UNIQUE, { ean_prod: EAN });
   });
 
-  it('of an organization share no externalPlantId; those without one are not alike [C-2.1]', async () => {
+  it('two plants of an organization cannot share an externalPlantId [C-2.1]', async ({ rows }) => {
     await rows.insert('plants', { external_plant_id: 'ext-1' });
     await rows.expectRefused('plants', UNIQUE, { external_plant_id: 'ext-1' });
     await rows.expectTaken('plants', { external_plant_id: null }, { external_plant_id: null });
@@ -116,7 +116,7 @@ describe('plants', () => {
     await other.expectTaken('plants', { external_plant_id: 'ext-1' });
   });
 
-  it('belong to an organization that exists, under an id and a name of their own [C-2.1]', async () => {
+  it('a plant has an existing organization, a unique id and a name [C-2.1]', async ({ rows }) => {
     await rows.expectRefused('plants', FOREIGN, { organization_id: crypto.randomUUID() });
     await rows.expectRefused('plants', UNIQUE, { id: rows.plantId });
     await rows.expectRefused('plants', NOT_NULL, { id: null }, { name: null }, { organization_id: null });
@@ -124,7 +124,7 @@ describe('plants', () => {
 });
 
 describe('devices', () => {
-  it('of an organization share no serial number [C-3.1]', async () => {
+  it('two devices of one organization cannot share a serial number [C-3.1]', async ({ rows }) => {
     await rows.insert('devices', { serial_number: 'SN-1' });
     await rows.expectRefused('devices', UNIQUE, { serial_number: 'SN-1' });
     await rows.expectTaken('devices', { serial_number: 'SN-2' });
@@ -132,7 +132,7 @@ describe('devices', () => {
     await other.expectTaken('devices', { serial_number: 'SN-1' });
   });
 
-  it('belong to an organization that exists, and to a plant that exists or to none [C-2.4]', async () => {
+  it('a device has an existing organization, and an existing plant or none [C-2.4]', async ({ rows }) => {
     const absent = crypto.randomUUID();
     await rows.expectTaken('devices', { plant_id: null }, { plant_id: rows.plantId });
     await rows.expectRefused('devices', FOREIGN, { organization_id: absent }, { plant_id: absent });
@@ -140,14 +140,14 @@ describe('devices', () => {
 });
 
 describe('sub-devices', () => {
-  it('of a plant share no external id; those of two plants may [C-2.2]', async () => {
+  it('two sub-devices of a plant cannot share an external id [C-2.2]', async ({ rows }) => {
     await rows.insert('sub_devices', { external_id: 'BESS-1' });
     await rows.expectRefused('sub_devices', UNIQUE, { external_id: 'BESS-1', asset_type: 'FVE' });
     const { id: plant = '' } = await rows.insert('plants');
     await rows.expectTaken('sub_devices', { external_id: 'BESS-1', plant_id: plant });
   });
 
-  it('are linked to a device by at most one, and only to one that exists [C-2.2]', async () => {
+  it('a device is linked from at most one sub-device, and must exist [C-2.2]', async ({ rows }) => {
     const { id: device = '' } = await rows.insert('devices');
     await rows.insert('sub_devices', { linked_device_id: device });
     await rows.expectRefused('sub_devices', UNIQUE, { linked_device_id: device });
@@ -155,7 +155,7 @@ describe('sub-devices', () => {
     await rows.expectTaken('sub_devices', { linked_device_id: null }, { linked_device_id: null });
   });
 
-  it('belong to a plant that exists [C-2.2]', async () => {
+  it('a sub-device belongs to an existing plant [C-2.2]', async ({ rows }) => {
     await rows.expectRefused('sub_devices', FOREIGN, { plant_id: crypto.randomUUID() });
     await rows.expectRefused(
       'sub_devices',
@@ -166,7 +166,7 @@ describe('sub-devices', () => {
     );
   });
 
-  it('keep a plant and a device that they name from being deleted under them [C-2.2]', async () => {
+  it('a plant or device that a sub-device names cannot be deleted [C-2.2]', async ({ rows }) => {
     const { id: device = '' } = await rows.insert('devices');
     await rows.insert('sub_devices', { linked_device_id: device });
     const remove = (table: Table, id: string | number | null) =>

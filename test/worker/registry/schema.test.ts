@@ -1,4 +1,4 @@
-/** The registry as it is in D1 against migrations/schema.ts: the SQL was made from it, and nothing is missing. */
+/** The registry in D1 compared with migrations/schema.ts: the SQL was generated from it and is complete. */
 import { env } from 'cloudflare:workers';
 import { is } from 'drizzle-orm';
 import {
@@ -41,7 +41,7 @@ function nameOf(column: IndexColumn): string {
 }
 
 describe('the registry', () => {
-  it('has the tables of the schema and no others [C-8.4]', async () => {
+  it('the registry has the tables of the schema and no others [C-8.4]', async () => {
     const { results } = await env.DB.prepare(
       `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'
          AND name <> 'd1_migrations' ORDER BY name`,
@@ -51,7 +51,7 @@ describe('the registry', () => {
 });
 
 describe.each(BY_NAME)('the table %s', (name, config) => {
-  it('has its columns, in order, with type, nullability, default and key (migrations/schema.ts)', async () => {
+  it('the columns have the order, type, nullability, default and key of the schema (migrations/schema.ts)', async () => {
     const rows = await pragma<{
       name: string;
       type: string;
@@ -73,7 +73,7 @@ describe.each(BY_NAME)('the table %s', (name, config) => {
     );
   });
 
-  it('has its indexes, unique or not, over their columns (migrations/schema.ts)', async () => {
+  it('the indexes have the columns and uniqueness of the schema (migrations/schema.ts)', async () => {
     const indexes = await pragma<{ name: string; unique: number; origin: string }>('index_list', name);
     const found = await Promise.all(
       indexes
@@ -91,7 +91,7 @@ describe.each(BY_NAME)('the table %s', (name, config) => {
     expect(found.toSorted()).toEqual(wanted.toSorted());
   });
 
-  it('has its foreign keys (migrations/schema.ts)', async () => {
+  it('the foreign keys are those of the schema (migrations/schema.ts)', async () => {
     const found = await pragma<{ table: string; from: string; to: string }>('foreign_key_list', name);
     const wanted = config.foreignKeys.map((key) => {
       const { columns, foreignColumns, foreignTable } = key.reference();
@@ -100,7 +100,7 @@ describe.each(BY_NAME)('the table %s', (name, config) => {
     expect(found.map((key) => [key.from, key.table, key.to]).toSorted()).toEqual(wanted.toSorted());
   });
 
-  it('has its checks, by name and word for word (migrations/schema.ts)', async () => {
+  it('the checks have the name and text of the schema (migrations/schema.ts)', async () => {
     const text = await env.DB.prepare(`SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?`)
       .bind(name)
       .first<string>('sql');

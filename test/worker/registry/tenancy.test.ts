@@ -1,42 +1,36 @@
-/** Constraints of organizations, users and their sessions, keys, audit rows and changes: the bad row is refused, the good one taken. */
+/** Constraints of organizations, users, sessions, keys, audit rows and changes: the table refuses bad rows. */
 import { env } from 'cloudflare:workers';
-import { beforeEach, describe, expect, it } from 'vitest';
 import { ROLES } from '../../../protocol/enums.ts';
 import { CHECK, FOREIGN, NOT_NULL, RegistryRows, UNIQUE } from '../../support/workerd/registry-rows.ts';
+import { describe, expect, it } from '../../support/workerd/worker-test.ts';
 import { randomHex } from '../../support/workerd/world.ts';
 
-let rows: RegistryRows;
-
-beforeEach(async () => {
-  rows = await RegistryRows.create();
-});
-
 describe('organizations', () => {
-  it('have a slug of 1 to 40 lower-case letters, digits and hyphens [C-1.1]', async () => {
+  it('a slug has 1 to 40 lower-case letters, digits and hyphens [C-1.1]', async ({ rows }) => {
     await rows.expectTaken('organizations', { slug: 'a' }, { slug: '0' }, { slug: randomHex(20) });
     const bad = ['', 'Acme', 'acme.', 'acme_x', 'a b', 'acme*', 'ačme', 'acme\n', 'acme/', 'a'.repeat(41)];
     await rows.expectRefused('organizations', CHECK, ...bad.map((slug) => ({ slug })));
     await rows.expectRefused('organizations', NOT_NULL, { slug: null });
   });
 
-  it.each(['-hyphen-first', 'hyphen-last-'])(
-    'do not have the slug %s, with a hyphen at an end [C-1.1]',
-    async (slug) => {
+  it.for(['-hyphen-first', 'hyphen-last-'])(
+    'a slug cannot begin or end with a hyphen: %s [C-1.1]',
+    async (slug, { rows }) => {
       await rows.expectRefused('organizations', CHECK, { slug });
     },
   );
 
-  it('share no slug [C-1.1]', async () => {
+  it('two organizations cannot share a slug [C-1.1]', async ({ rows }) => {
     await rows.expectRefused('organizations', UNIQUE, { slug: rows.organization.slug });
   });
 
-  it('have settings that are JSON (migrations/schema.ts)', async () => {
+  it('the settings are JSON (migrations/schema.ts)', async ({ rows }) => {
     await rows.expectTaken('organizations', { settings: '{}' }, { settings: '{"a":[1,null]}' });
     await rows.expectRefused('organizations', CHECK, { settings: '' }, { settings: '{' }, { settings: 'x' });
     await rows.expectRefused('organizations', NOT_NULL, { settings: null });
   });
 
-  it('begin at registry version 1, and always have one (migrations/schema.ts)', async () => {
+  it('an organization begins at registry version 1 (migrations/schema.ts)', async ({ rows }) => {
     const { id = '' } = await rows.insert('organizations');
     const version = env.DB.prepare('SELECT registry_version FROM organizations WHERE id = ?').bind(id);
     expect(await version.first('registry_version')).toBe(1);
@@ -45,14 +39,14 @@ describe('organizations', () => {
 });
 
 describe('users', () => {
-  it('have an e-mail in lower case that nobody else has [C-1.4]', async () => {
+  it('an e-mail is in lower case and unique [C-1.4]', async ({ rows }) => {
     const { email = '' } = await rows.insert('users');
     await rows.expectRefused('users', UNIQUE, { email });
     await rows.expectRefused('users', CHECK, { email: 'A@example.org' }, { email: 'a@Example.org' });
     await rows.expectRefused('users', NOT_NULL, { email: null });
   });
 
-  it('need no password yet, and begin at token version 1 as nobody special [C-1.4]', async () => {
+  it('a new user needs no password, has token version 1 and is no SUPER_ADMIN [C-1.4]', async ({ rows }) => {
     const { id = '' } = await rows.insert('users');
     const user = await env.DB.prepare(
       'SELECT password_hash, super_admin, token_version, last_login_at_ms FROM users WHERE id = ?',
@@ -64,7 +58,7 @@ describe('users', () => {
 });
 
 describe('sessions', () => {
-  it('are of a user who exists, and begin at generation 1, not revoked [C-1.4]', async () => {
+  it('a session has an existing user and begins at generation 1 [C-1.4]', async ({ rows }) => {
     const { id = '' } = await rows.insert('sessions');
     const session = await env.DB.prepare(
       'SELECT generation, revoked_at_ms, address FROM sessions WHERE id = ?',
@@ -78,8 +72,8 @@ describe('sessions', () => {
   });
 });
 
-describe('wrong logins', () => {
-  it('are one row for an e-mail, known or not [C-1.4]', async () => {
+describe('failed logins', () => {
+  it('failed logins have one row for an e-mail, known or not [C-1.4]', async ({ rows }) => {
     const { email = '' } = await rows.insert('login_failures');
     await rows.expectRefused('login_failures', UNIQUE, { email });
     await rows.expectRefused('login_failures', NOT_NULL, { failures: null }, { first_at_ms: null });
@@ -87,17 +81,17 @@ describe('wrong logins', () => {
 });
 
 describe('memberships', () => {
-  it.each(ROLES)('take the role %s [C-1.2]', async (role) => {
+  it.for(ROLES)('a membership may have the role %s [C-1.2]', async (role, { rows }) => {
     await rows.expectTaken('memberships', { role });
   });
 
-  it('take no other role [C-1.2]', async () => {
+  it('a membership has no other role [C-1.2]', async ({ rows }) => {
     const bad = ['', 'admin', 'SUPER_ADMIN', 'OWNER', ' ADMIN'];
     await rows.expectRefused('memberships', CHECK, ...bad.map((role) => ({ role })));
     await rows.expectRefused('memberships', NOT_NULL, { role: null });
   });
 
-  it('are one for each user and organization, and only where both exist [C-1.2]', async () => {
+  it('a user has one membership in an organization, and both must exist [C-1.2]', async ({ rows }) => {
     await rows.insert('memberships');
     await rows.expectRefused('memberships', UNIQUE, {}, { role: 'VIEWER' });
     const id = crypto.randomUUID();
@@ -108,21 +102,24 @@ describe('memberships', () => {
 });
 
 describe('API keys', () => {
-  it('share no hash, in the organization or out of it [C-5.1]', async () => {
+  it('two keys cannot share a hash, in any organization [C-5.1]', async ({ rows }) => {
     const { key_hash = '' } = await rows.insert('api_keys');
     await rows.expectRefused('api_keys', UNIQUE, { key_hash });
     const other = await RegistryRows.create();
     await other.expectRefused('api_keys', UNIQUE, { key_hash });
   });
 
-  it.each(['name', 'partner_id'])('have a %s of 1 to 100 characters (spec: Limits)', async (column) => {
-    const texts = ['x', 'x'.repeat(100), 'č'.repeat(100), '⚡'.repeat(100)];
-    await rows.expectTaken('api_keys', ...texts.map((text) => ({ [column]: text })));
-    await rows.expectRefused('api_keys', CHECK, { [column]: '' }, { [column]: 'x'.repeat(101) });
-    await rows.expectRefused('api_keys', NOT_NULL, { [column]: null });
-  });
+  it.for(['name', 'partner_id'])(
+    'the %s of a key has 1 to 100 characters (spec: Limits)',
+    async (column, { rows }) => {
+      const texts = ['x', 'x'.repeat(100), 'č'.repeat(100), '⚡'.repeat(100)];
+      await rows.expectTaken('api_keys', ...texts.map((text) => ({ [column]: text })));
+      await rows.expectRefused('api_keys', CHECK, { [column]: '' }, { [column]: 'x'.repeat(101) });
+      await rows.expectRefused('api_keys', NOT_NULL, { [column]: null });
+    },
+  );
 
-  it('have scopes, a JSON array with at least one (spec: Scopes)', async () => {
+  it('the scopes of a key are a JSON array with at least one scope (spec: Scopes)', async ({ rows }) => {
     await rows.expectTaken('api_keys', { scopes: '["vcp:read","vcp:connect"]' });
     const bad = ['[]', '{}', '"vcp:read"', 'null', '1', '{"0":"vcp:read"}'];
     await rows.expectRefused('api_keys', CHECK, ...bad.map((scopes) => ({ scopes })));
@@ -130,12 +127,12 @@ describe('API keys', () => {
     await rows.expectRefused('api_keys', NOT_NULL, { scopes: null });
   });
 
-  it('belong to an organization and a creator that exist [C-5.2]', async () => {
+  it('a key has an existing organization and creator [C-5.2]', async ({ rows }) => {
     const id = crypto.randomUUID();
     await rows.expectRefused('api_keys', FOREIGN, { organization_id: id }, { created_by: id });
   });
 
-  it('have no restriction, end or use of their own accord (spec: API key record)', async () => {
+  it('a new key has no restriction, expiry or use (spec: API key record)', async ({ rows }) => {
     const { id = '' } = await rows.insert('api_keys');
     const key = await env.DB.prepare(
       `SELECT allowed_plant_ids, allowed_ips, vhost, expires_at_ms, revoked_at_ms, last_used_at_ms, state, probe_hash,
@@ -158,18 +155,18 @@ describe('API keys', () => {
 });
 
 describe('audit events', () => {
-  it('are written once under an id, so that a repeat of a cause is no second row [C-8.4]', async () => {
+  it('an audit event is written once under its id [C-8.4]', async ({ rows }) => {
     const { id = '' } = await rows.insert('audit_events');
     await rows.expectRefused('audit_events', UNIQUE, { id });
   });
 
-  it('belong to an organization that exists, or to none [C-8.4]', async () => {
+  it('an audit event has an existing organization or none [C-8.4]', async ({ rows }) => {
     const organizationId = rows.organization.id;
     await rows.expectTaken('audit_events', { organization_id: organizationId }, { organization_id: null });
     await rows.expectRefused('audit_events', FOREIGN, { organization_id: crypto.randomUUID() });
   });
 
-  it('of before this migration are of keys, and nobody knows their names [C-8.4]', async () => {
+  it('an audit event without actor columns has the type API_KEY [C-8.4]', async ({ rows }) => {
     const { id = '' } = await rows.insert('audit_events');
     const row = env.DB.prepare('SELECT actor_type, actor_name, target_type FROM audit_events WHERE id = ?');
     expect(await row.bind(id).first()).toEqual({
@@ -179,16 +176,16 @@ describe('audit events', () => {
     });
   });
 
-  it.each(['event', 'actor_type', 'actor', 'target_type', 'outcome', 'created_at_ms'])(
-    'have %s always [C-8.4]',
-    async (column) => {
+  it.for(['event', 'actor_type', 'actor', 'target_type', 'outcome', 'created_at_ms'])(
+    'an audit event always has %s [C-8.4]',
+    async (column, { rows }) => {
       await rows.expectRefused('audit_events', NOT_NULL, { [column]: null });
     },
   );
 });
 
-describe('changes on their way', () => {
-  it('are told of once under an id, and always say to whom, when and which (worker/registry/changes.ts)', async () => {
+describe('registry changes', () => {
+  it('a change has a unique id and all its fields (worker/registry/changes.ts)', async ({ rows }) => {
     const { id = '' } = await rows.insert('registry_changes');
     await rows.expectRefused('registry_changes', UNIQUE, { id });
     const needed = ['organization_id', 'version', 'targets', 'due_at_ms', 'created_at_ms'];

@@ -1,137 +1,94 @@
-/** Alerts that are acknowledged and resolved, and what is refused of alerts and rules [C-9] (bad input: REST). */
-import { beforeAll, describe, expect, it } from 'vitest';
+/** Acknowledging and resolving alerts, and refused fields of alerts and rules [C-9] (bad input: REST). */
 import { ALERT_OPERATORS, ALERT_SEVERITIES, type AlertRecord } from '../../../protocol/alert.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import type { Page } from '../../../protocol/page.ts';
+import { findAlert, listAlerts, listRules, makeRule, RULE } from '../../support/workerd/alert-rest.ts';
 import { fireAlert } from '../../support/workerd/alerts.ts';
-import { auditRows } from '../../support/workerd/door.ts';
-import { organizationOf, postPlant } from '../../support/workerd/fleet.ts';
-import { bodyOf, createTeam, type Team } from '../../support/workerd/people.ts';
-import { RegistryRows } from '../../support/workerd/registry-rows.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { bodyOf } from '../../support/workerd/client.ts';
+import { describe, expect, expectError, INSTANT, test } from '../../support/workerd/worker-test.ts';
 
-const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-const RULE = { name: 'Rule', severity: 'INFO', metric: 'gridPowerKw', operator: 'GT', threshold: 10 };
-
-let team: Team;
-let plantId: string;
-
-beforeAll(async () => {
-  team = await createTeam();
-  plantId = (await postPlant(team.operator)).id;
-});
-
-function post(body: unknown): Promise<Response> {
-  return team.viewer.call('/alerts', { method: 'POST', body });
-}
-
-function act(id: string, action: string, body?: unknown): Promise<Response> {
-  return team.viewer.call(`/alerts/${id}/${action}`, { method: 'POST', body });
-}
-
-async function acted(id: string, action: string, body?: unknown): Promise<AlertRecord> {
-  return await bodyOf(await act(id, action, body), 200);
-}
-
-async function find(id: string): Promise<AlertRecord | undefined> {
-  const { data } = await team.viewer.read<Page<AlertRecord>>('/alerts?limit=100');
-  return data.find((alert) => alert.id === id);
-}
-
-async function trailOf(id: string): Promise<unknown[]> {
-  const rows = (await auditRows(team.id)).filter(({ target }) => target === id);
-  return rows.map(({ event, actor, details }) => [event, actor, JSON.parse(details)]);
-}
+const it = test
+  .extend('post', ({ team }) => (body: unknown) => {
+    return team.viewer.post('/alerts', body);
+  })
+  .extend('act', ({ team }) => (id: string, action: string, body?: unknown) => {
+    return team.viewer.post(`/alerts/${id}/${action}`, body);
+  })
+  .extend('acted', ({ act }) => async (...given: Parameters<typeof act>) => {
+    return await bodyOf<AlertRecord>(await act(...given), 200);
+  });
 
 describe('an alert', () => {
-  it('is acknowledged once, by whom and when, with a note or without [C-9]', async () => {
+  it('an alert is acknowledged once, with a note or without [C-9]', async ({ team, act, acted }) => {
     const [id, other] = [await fireAlert(team.id), await fireAlert(team.id)];
-    const before = await find(id);
+    const before = await findAlert(team.viewer, id);
     const seen = { status: 'ACKNOWLEDGED', acknowledgedBy: team.viewer.id, acknowledgedAt: INSTANT };
     const acknowledged = await acted(id, 'acknowledge', { note: 'on it' });
     expect(acknowledged).toEqual({ ...before, ...seen, note: 'on it' });
     const { message } = await expectError(await act(id, 'acknowledge', { note: 'again' }), 409, 'CONFLICT');
     expect(message).toContain('ACKNOWLEDGED');
-    expect(await find(id)).toEqual(acknowledged);
+    expect(await findAlert(team.viewer, id)).toEqual(acknowledged);
     expect(await acted(other, 'acknowledge')).toMatchObject({ ...seen, note: null });
-    expect(await trailOf(id)).toEqual([['alert.acknowledged', team.viewer.id, { note: 'on it' }]]);
+    expect(await team.trailOf(id)).toEqual([
+      ['alert.acknowledged', team.viewer.id, 'ALERT', { note: 'on it' }],
+    ]);
   });
 
-  it.each(['ACTIVE', 'ACKNOWLEDGED'])(
-    'that is %s is resolved once, by whom and when [C-9]',
-    async (status) => {
+  it.for(['ACTIVE', 'ACKNOWLEDGED'])(
+    'an alert that is %s is resolved once [C-9]',
+    async (status, { team, plantId, act, acted }) => {
       const id = await fireAlert(team.id, { plantId });
       if (status === 'ACKNOWLEDGED') await acted(id, 'acknowledge', { note: 'on it' });
-      const before = await find(id);
+      const before = await findAlert(team.viewer, id);
       const resolved = await acted(id, 'resolve', {});
-      expect(resolved).toEqual({
-        ...before,
-        status: 'RESOLVED',
-        resolvedBy: team.viewer.id,
-        resolvedAt: INSTANT,
-      });
+      const resolution = { status: 'RESOLVED', resolvedBy: team.viewer.id, resolvedAt: INSTANT };
+      expect(resolved).toEqual({ ...before, ...resolution });
       for (const action of ['resolve', 'acknowledge']) {
         await expectError(await act(id, action, { note: 'late' }), 409, 'CONFLICT');
       }
-      expect(await find(id)).toEqual(resolved);
-      expect((await trailOf(id)).at(-1)).toEqual(['alert.resolved', team.viewer.id, {}]);
+      expect(await findAlert(team.viewer, id)).toEqual(resolved);
+      expect((await team.trailOf(id)).at(-1)).toEqual(['alert.resolved', team.viewer.id, 'ALERT', {}]);
     },
   );
 
-  it('that two acknowledge or resolve at once is so by one of them, and the other is told 409 [C-9]', async () => {
+  it('of two concurrent acknowledgements one gets 409 [C-9]', async ({ team, plantId, act }) => {
     for (const action of ['acknowledge', 'resolve']) {
       const id = await fireAlert(team.id, { plantId });
       const answers = await Promise.all([act(id, action), act(id, action)]);
       expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
-      expect(await trailOf(id)).toHaveLength(1);
+      expect(await team.trailOf(id)).toHaveLength(1);
     }
   });
 
-  it('takes a note alone, of 500 characters at most (bad input: REST)', async () => {
+  it('a note has at most 500 characters (bad input: REST)', async ({ team, plantId, act, acted }) => {
     const id = await fireAlert(team.id, { plantId });
-    const bad = [
-      { note: 'n'.repeat(501) },
-      { note: null },
-      { note: 1 },
-      { status: 'ACTIVE' },
-      { resolvedBy: 'x' },
-      [],
-    ];
+    const bad = [{ note: 'n'.repeat(501) }, { note: null }, { note: 1 }, { status: 'ACTIVE' }, []];
     for (const action of ['acknowledge', 'resolve'])
-      for (const body of bad) await expectError(await act(id, action, body), 400, 'VALIDATION_ERROR');
-    expect(await find(id)).toMatchObject({ status: 'ACTIVE', note: null });
+      for (const body of [...bad, { resolvedBy: 'x' }])
+        await expectError(await act(id, action, body), 400, 'VALIDATION_ERROR');
+    expect(await findAlert(team.viewer, id)).toMatchObject({ status: 'ACTIVE', note: null });
     expect(await acted(id, 'resolve', { note: 'n'.repeat(500) })).toMatchObject({ note: 'n'.repeat(500) });
   });
 
-  it('of another organization, and a rule in its place, is as absent [C-1.3]', async () => {
-    const other = await createTeam();
+  it('a foreign alert, and the id of a rule, look absent [C-1.3]', async ({ team, other, plantId, act }) => {
     const foreign = await fireAlert(other.id);
-    const { id: rule } = await bodyOf<{ id: string }>(await post({ ...RULE, plantId }), 201);
+    const { id: rule } = await makeRule(team.viewer, { plantId });
     for (const action of ['acknowledge', 'resolve']) {
       const absent = await expectError(await act(crypto.randomUUID(), action), 404, 'NOT_FOUND');
       for (const id of [foreign, rule])
         expect(await expectError(await act(id, action), 404, 'NOT_FOUND')).toEqual(absent);
     }
-    const patched = await team.viewer.call(`/alerts/${foreign}`, { method: 'PATCH', body: { note: 'x' } });
+    const patched = await team.viewer.patch(`/alerts/${foreign}`, { note: 'x' });
     await expectError(patched, 404, 'NOT_FOUND');
     await expectError(await act('x', 'resolve'), 400, 'INVALID_UUID');
-    const { data } = await other.viewer.read<Page<AlertRecord>>('/alerts');
+    const { data } = await listAlerts(other.viewer);
     expect(data).toMatchObject([{ id: foreign, status: 'ACTIVE', note: null }]);
   });
 
-  it('takes no field of a rule, and a rule none of an alert: 400 by name [C-9]', async () => {
+  it('a PATCH of an alert has no field of a rule, and vice versa [C-9]', async ({ team, plantId }) => {
     const id = await fireAlert(team.id, { plantId });
-    const { id: rule } = await bodyOf<{ id: string }>(await post({ ...RULE, plantId }), 201);
-    const patch = (of: string, body: object) => team.viewer.call(`/alerts/${of}`, { method: 'PATCH', body });
-    const ofRule = {
-      name: 'x',
-      metric: 'x',
-      operator: 'GT',
-      threshold: 1,
-      forSeconds: 1,
-      cooldownSeconds: 60,
-      enabled: true,
-    };
+    const { id: rule } = await makeRule(team.viewer, { plantId });
+    const patch = (of: string, body: object) => team.viewer.patch(`/alerts/${of}`, body);
+    const { severity: _, ...ofRule } = { ...RULE, forSeconds: 1, cooldownSeconds: 60, enabled: true };
     for (const [name, value] of Object.entries(ofRule)) {
       const refused = await patch(id, { severity: 'INFO', [name]: value });
       expect(String((await expectError(refused, 400, 'VALIDATION_ERROR')).details)).toContain(name);
@@ -144,12 +101,12 @@ describe('an alert', () => {
         expect(String(details)).toContain(name);
       }
     }
-    expect(await find(id)).toMatchObject({ severity: 'WARNING' });
+    expect(await findAlert(team.viewer, id)).toMatchObject({ severity: 'WARNING' });
   });
 });
 
 describe('a rule', () => {
-  it.each<[string, object]>([
+  it.for<[string, object]>([
     ['no name', { name: undefined }],
     ['a blank name', { name: ' ' }],
     ['no metric', { metric: undefined }],
@@ -176,8 +133,8 @@ describe('a rule', () => {
     ['an unknown field', { note: 'n' }],
     ['a kind', { kind: 'RULE' }],
     ['an organization', { organizationId: crypto.randomUUID() }],
-  ])('with %s is refused, and none is made (bad input: REST)', async (_what, fields) => {
-    const count = async () => (await team.viewer.read<Page<unknown>>('/alerts?kind=RULE')).meta.total;
+  ])('a rule with %s is refused (bad input: REST)', async ([_what, fields], { team, post }) => {
+    const count = async () => (await listRules(team.viewer)).meta.total;
     const before = await count();
     const { details } = await expectError(await post({ ...RULE, ...fields }), 400, 'VALIDATION_ERROR');
     const [name = ''] = Object.keys(fields);
@@ -185,7 +142,7 @@ describe('a rule', () => {
     expect(await count()).toBe(before);
   });
 
-  it('is taken at each bound, with each severity and operator [C-9]', async () => {
+  it('a rule may have each bound, severity and operator [C-9]', async ({ plantId, post }) => {
     const good = [
       { forSeconds: 86_400, cooldownSeconds: 86_400 },
       { cooldownSeconds: 60, metric: 'm'.repeat(200) },
@@ -198,18 +155,13 @@ describe('a rule', () => {
     for (const fields of good) expect((await post({ ...RULE, plantId, ...fields })).status).toBe(201);
   });
 
-  it('is one of 200 of its organization at most: 409, and a change of one is no other [C-9]', async () => {
-    const own = await createTeam();
-    const rows = await RegistryRows.create();
-    const organization = { organization_id: organizationOf(own).id };
+  it('an organization has at most 200 rules: the next gets 409 [C-9]', async ({ ownTeam, rows }) => {
     for (let count = 1; count < LIMIT.alertRulesPerOrganization; count++) {
-      await rows.insert('alert_rules', organization);
+      await rows.insert('alert_rules', { organization_id: ownTeam.id });
     }
-    const make = () => own.viewer.call('/alerts', { method: 'POST', body: RULE });
-    const { id } = await bodyOf<{ id: string }>(await make(), 201);
-    await expectError(await make(), 409, 'CONFLICT');
-    const body = { enabled: false };
-    await own.viewer.read(`/alerts/${id}`, { method: 'PATCH', body });
-    expect(await own.viewer.read('/alerts?kind=RULE&limit=1')).toMatchObject({ meta: { total: 200 } });
+    const { id } = await makeRule(ownTeam.viewer);
+    await expectError(await ownTeam.viewer.post('/alerts', RULE), 409, 'CONFLICT');
+    await ownTeam.viewer.change(`/alerts/${id}`, { enabled: false });
+    expect(await listRules(ownTeam.viewer, '&limit=1')).toMatchObject({ meta: { total: 200 } });
   });
 });

@@ -1,16 +1,10 @@
-/** Alert rules and alerts over REST, one path for both: records, lists, and what may be done with which [C-9]. */
-import { beforeAll, describe, expect, it } from 'vitest';
-import type { AlertRecord, AlertRuleRecord } from '../../../protocol/alert.ts';
-import type { Page } from '../../../protocol/page.ts';
+/** Alert rules and alerts share one path: records, lists, and what may be done with each [C-9]. */
+import type { AlertRuleRecord } from '../../../protocol/alert.ts';
+import { findAlert, listAlerts, listRules } from '../../support/workerd/alert-rest.ts';
 import { fireAlert } from '../../support/workerd/alerts.ts';
-import { newTokenDevice, postDevice } from '../../support/workerd/devices.ts';
-import { auditRows } from '../../support/workerd/door.ts';
-import { postPlant } from '../../support/workerd/fleet.ts';
-import { bodyOf, createTeam, type Person, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { bodyOf } from '../../support/workerd/client.ts';
+import { describe, expect, expectError, INSTANT, test, UUID } from '../../support/workerd/worker-test.ts';
 
-const UUID = expect.stringMatching(/^[0-9a-f-]{36}$/);
-const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 const RULE = {
   name: 'Nearly empty',
   severity: 'WARNING',
@@ -19,47 +13,16 @@ const RULE = {
   threshold: 10,
 };
 
-let team: Team;
-let plantId: string;
-
-beforeAll(async () => {
-  team = await createTeam();
-  plantId = (await postPlant(team.operator)).id;
-});
-
-async function makeRule(fields: object = {}, by: Person = team.viewer): Promise<AlertRuleRecord> {
-  return await by.read('/alerts', { method: 'POST', body: { ...RULE, plantId, ...fields } }, 201);
-}
-
-async function listed<Record = AlertRecord>(query: string, by: Person = team.viewer): Promise<Page<Record>> {
-  return await by.read(`/alerts${query}`);
-}
-
-async function find(id: string, by: Person = team.viewer): Promise<AlertRecord | undefined> {
-  return (await listed('?limit=100', by)).data.find((alert) => alert.id === id);
-}
-
-function patch(id: string, body: unknown, by: Person = team.viewer): Promise<Response> {
-  return by.call(`/alerts/${id}`, { method: 'PATCH', body });
-}
-
-function act(id: string, action: 'acknowledge' | 'resolve', body?: unknown): Promise<Response> {
-  return team.viewer.call(`/alerts/${id}/${action}`, { method: 'POST', body });
-}
-
-/** The rows about one thing, oldest first. */
-async function trailOf(id: string) {
-  const rows = (await auditRows(team.id)).filter(({ target }) => target === id);
-  return rows.map(({ event, actor, target_type: type, details }) => [
-    event,
-    actor,
-    type,
-    JSON.parse(details),
-  ]);
-}
+const it = test
+  .extend('makeRule', ({ team, plantId }) => async (fields: object = {}) => {
+    return await team.viewer.create<AlertRuleRecord>('/alerts', { ...RULE, plantId, ...fields });
+  })
+  .extend('patch', ({ team }) => (id: string, body: unknown) => {
+    return team.viewer.patch(`/alerts/${id}`, body);
+  });
 
 describe('POST /alerts', () => {
-  it('makes a rule with all that is said of it, and answers 201 with its record [C-9]', async () => {
+  it('a POST makes a rule and answers 201 with its record [C-9]', async ({ team, plantId, makeRule }) => {
     const fields = { forSeconds: 120, cooldownSeconds: 600, enabled: false };
     const made = await makeRule(fields);
     expect(made).toEqual({
@@ -72,18 +35,13 @@ describe('POST /alerts', () => {
       createdAt: INSTANT,
       updatedAt: made.createdAt,
     });
-    expect((await listed('?kind=RULE&limit=100')).data).toContainEqual(made);
-    expect(await trailOf(made.id)).toEqual([
-      [
-        'alert_rule.created',
-        team.viewer.id,
-        'ALERT_RULE',
-        { name: 'Nearly empty', severity: 'WARNING', metric: 'BESS-1/socPercent', operator: 'LT' },
-      ],
-    ]);
+    expect((await listRules(team.viewer, '&limit=100')).data).toContainEqual(made);
+    const { threshold: _, ...details } = RULE;
+    const trail = ['alert_rule.created', team.viewer.id, 'ALERT_RULE', details];
+    expect(await team.trailOf(made.id)).toEqual([trail]);
   });
 
-  it('takes what is left out as agreed: 0 s, of ABSENT 300 s, a cooldown of 300 s, enabled [C-9]', async () => {
+  it('a rule defaults to 0 s (ABSENT: 300 s), cooldown 300 s, enabled [C-9]', async ({ makeRule }) => {
     const agreed = { forSeconds: 0, cooldownSeconds: 300, enabled: true, threshold: 10 };
     expect(await makeRule()).toMatchObject(agreed);
     const absent = { operator: 'ABSENT', threshold: undefined };
@@ -91,33 +49,27 @@ describe('POST /alerts', () => {
     expect(await makeRule({ operator: 'ABSENT' })).toMatchObject({ forSeconds: 300, threshold: null });
   });
 
-  it('is about a device, or about every plant, where it says so [C-9]', async () => {
-    const { id: deviceId } = await postDevice(team.operator, { plantId });
+  it('a rule is about a plant, a device or every plant [C-9]', async ({ team, plantId, makeRule }) => {
+    const { id: deviceId } = await team.newDevice({ plantId });
     const ofDevice = await makeRule({ plantId: undefined, deviceId });
     expect(ofDevice).toMatchObject({ plantId: null, deviceId });
-    expect(await makeRule({ plantId: null, deviceId: null })).toMatchObject({
-      plantId: null,
-      deviceId: null,
-    });
-    expect(await listed(`?kind=RULE&deviceId=${deviceId}`)).toMatchObject({
-      data: [ofDevice],
-      meta: { total: 1 },
-    });
+    const ofAll = { plantId: null, deviceId: null };
+    expect(await makeRule(ofAll)).toMatchObject(ofAll);
+    const page = await listRules(team.viewer, `&deviceId=${deviceId}`);
+    expect(page).toMatchObject({ data: [ofDevice], meta: { total: 1 } });
   });
 
-  it('finds no plant or device of another organization, nor one that is nowhere [C-1.3]', async () => {
-    const other = await createTeam();
-    const foreignPlant = (await postPlant(other.operator)).id;
-    const foreignDevice = (await postDevice(other.operator, { plantId: foreignPlant })).id;
-    const post = (fields: object) =>
-      team.viewer.call('/alerts', { method: 'POST', body: { ...RULE, ...fields } });
+  it('a foreign plant or device looks absent to a rule [C-1.3]', async ({ team, other }) => {
+    const foreignPlant = (await other.newPlant()).id;
+    const foreignDevice = (await other.newDevice({ plantId: foreignPlant })).id;
+    const post = (fields: object) => team.viewer.post('/alerts', { ...RULE, ...fields });
     const bodies = await Promise.all(
       [foreignPlant, crypto.randomUUID()].map(async (id) =>
         expectError(await post({ plantId: id }), 404, 'PLANT_NOT_FOUND'),
       ),
     );
     expect(bodies[0]).toEqual(bodies[1]);
-    const homeless = (await postDevice(team.operator)).id;
+    const homeless = (await team.newDevice()).id;
     for (const id of [foreignDevice, crypto.randomUUID(), homeless]) {
       await expectError(await post({ deviceId: id }), 404, 'NOT_FOUND');
     }
@@ -125,16 +77,15 @@ describe('POST /alerts', () => {
 });
 
 describe('GET /alerts', () => {
-  it('lists what fired, to the letter, newest first, page by page [C-9] (spec: List endpoints)', async () => {
-    const own = await createTeam();
-    const plant = (await postPlant(own.operator)).id;
+  it('alerts are listed newest first [C-9] (spec: List endpoints)', async ({ team, ownTeam, plantId }) => {
+    const plant = (await ownTeam.newPlant()).id;
     const ids: string[] = [];
     for (let at = 1; at <= 3; at++) {
       const seen = { firstSeenAtMs: Date.UTC(2026, 0, at), lastSeenAtMs: Date.UTC(2026, 0, at, 1) };
-      ids.push(await fireAlert(own.id, { plantId: plant, ruleId: plant, ...seen }));
+      ids.push(await fireAlert(ownTeam.id, { plantId: plant, ruleId: plant, ...seen }));
     }
     await fireAlert(team.id, { plantId });
-    const first = await listed('?limit=2', own.viewer);
+    const first = await listAlerts(ownTeam.viewer, '?limit=2');
     expect(first.meta).toEqual({ page: 1, limit: 2, total: 3, totalPages: 2 });
     expect(first.data[0]).toEqual({
       id: ids[2],
@@ -157,40 +108,41 @@ describe('GET /alerts', () => {
       resolvedBy: null,
       resolvedAt: null,
     });
-    const second = await listed('?limit=2&page=2', own.viewer);
+    const second = await listAlerts(ownTeam.viewer, '?limit=2&page=2');
     expect([...first.data, ...second.data].map(({ id }) => id)).toEqual(ids.toReversed());
-    expect(await listed('?kind=ALERT&limit=2', own.viewer)).toEqual(first);
+    expect(await listAlerts(ownTeam.viewer, '?kind=ALERT&limit=2')).toEqual(first);
   });
 
-  it('lists rules, newest first, page by page, and none of another organization [C-9]', async () => {
-    const own = await createTeam();
+  it('the list shows rules, newest first, in pages [C-9]', async ({ ownTeam }) => {
     const made: string[] = [];
-    for (const name of ['a', 'b', 'c']) made.push((await makeRule({ name, plantId: null }, own.viewer)).id);
+    for (const name of ['a', 'b', 'c']) {
+      const { id } = await ownTeam.viewer.create<AlertRuleRecord>('/alerts', { ...RULE, name });
+      made.push(id);
+    }
     const pages = [
-      await listed<AlertRuleRecord>('?kind=RULE&limit=2', own.viewer),
-      await listed<AlertRuleRecord>('?kind=RULE&limit=2&page=2', own.viewer),
+      await listRules(ownTeam.viewer, '&limit=2'),
+      await listRules(ownTeam.viewer, '&limit=2&page=2'),
     ];
     expect(pages[1]?.meta).toEqual({ page: 2, limit: 2, total: 3, totalPages: 2 });
     expect(pages.flatMap(({ data }) => data.map(({ id }) => id)).sort()).toEqual(made.sort());
-    expect(await listed('', own.viewer)).toMatchObject({ data: [], meta: { total: 0 } });
+    expect(await listAlerts(ownTeam.viewer)).toMatchObject({ data: [], meta: { total: 0 } });
   });
 
-  it('is narrowed to a plant, a device, a status [C-9]', async () => {
-    const own = await createTeam();
+  it('the list can be filtered by plant, device and status [C-9]', async ({ ownTeam }) => {
     const [plant, deviceId] = [crypto.randomUUID(), crypto.randomUUID()];
-    const here = await fireAlert(own.id, { plantId: plant });
-    const there = await fireAlert(own.id, { deviceId });
-    const idsOf = async (query: string) => (await listed(query, own.viewer)).data.map(({ id }) => id);
+    const here = await fireAlert(ownTeam.id, { plantId: plant });
+    const there = await fireAlert(ownTeam.id, { deviceId });
+    const idsOf = async (query: string) => (await listAlerts(ownTeam.viewer, query)).data.map(({ id }) => id);
     expect(await idsOf(`?plantId=${plant}`)).toEqual([here]);
     expect(await idsOf(`?deviceId=${deviceId}`)).toEqual([there]);
     expect(await idsOf(`?plantId=${plant}&deviceId=${deviceId}`)).toEqual([]);
-    await own.viewer.read(`/alerts/${here}/acknowledge`, { method: 'POST' });
+    await ownTeam.viewer.read(`/alerts/${here}/acknowledge`, { method: 'POST' });
     expect(await idsOf('?status=ACKNOWLEDGED')).toEqual([here]);
     expect(await idsOf('?status=ACTIVE')).toEqual([there]);
     expect(await idsOf('?status=RESOLVED')).toEqual([]);
   });
 
-  it('refuses another kind, status, id or page (bad input: REST)', async () => {
+  it('an unknown kind, status, id or page gets 400 (bad input: REST)', async ({ team }) => {
     const bad = ['kind=rule', 'status=OPEN', 'status=', 'plantId=x', 'deviceId=1', 'page=0', 'limit=101'];
     for (const query of [...bad, 'kind=RULE&kind=ALERT']) {
       await expectError(await team.viewer.call(`/alerts?${query}`), 400, 'VALIDATION_ERROR');
@@ -199,41 +151,31 @@ describe('GET /alerts', () => {
 });
 
 describe('PATCH /alerts/{id}', () => {
-  it('changes the fields of a rule that it names, and no other [C-9]', async () => {
+  it('a PATCH changes the named fields of a rule and no others [C-9]', async ({ team, makeRule, patch }) => {
     const made = await makeRule();
     const change = { threshold: 15, name: 'Low', cooldownSeconds: 60 };
     const changed = await bodyOf<AlertRuleRecord>(await patch(made.id, change), 200);
     expect(changed).toEqual({ ...made, ...change, updatedAt: INSTANT });
-    expect((await listed('?kind=RULE&limit=100')).data).toContainEqual(changed);
-    expect((await trailOf(made.id)).at(-1)).toEqual([
-      'alert_rule.updated',
-      team.viewer.id,
-      'ALERT_RULE',
-      change,
-    ]);
+    expect((await listRules(team.viewer, '&limit=100')).data).toContainEqual(changed);
+    const updated = ['alert_rule.updated', team.viewer.id, 'ALERT_RULE', change];
+    expect((await team.trailOf(made.id)).at(-1)).toEqual(updated);
     const nothing = await bodyOf<AlertRuleRecord>(await patch(made.id, {}), 200);
     expect({ ...nothing, updatedAt: '' }).toEqual({ ...changed, updatedAt: '' });
   });
 
-  it('takes two changes of a rule at once, and loses none [C-9]', async () => {
+  it('concurrent changes of a rule are all kept [C-9]', async ({ team, makeRule, patch }) => {
     const { id } = await makeRule();
-    await Promise.all([
-      patch(id, { threshold: 15 }),
-      patch(id, { enabled: false }),
-      patch(id, { name: 'x' }),
-    ]);
-    const { data } = await listed<AlertRuleRecord>('?kind=RULE&limit=100');
+    const changes = [{ threshold: 15 }, { enabled: false }, { name: 'x' }];
+    await Promise.all(changes.map((change) => patch(id, change)));
+    const { data } = await listRules(team.viewer, '&limit=100');
     expect(data.find((rule) => rule.id === id)).toMatchObject({ threshold: 15, enabled: false, name: 'x' });
   });
 
-  it('makes a rule about what is absent of one that compares, and back where it says with what [C-9]', async () => {
+  it('a PATCH changes a rule from comparing to ABSENT and back [C-9]', async ({ makeRule, patch }) => {
     const { id } = await makeRule({ forSeconds: 60 });
     const patched = async (body: object) => await bodyOf<AlertRuleRecord>(await patch(id, body), 200);
-    expect(await patched({ operator: 'ABSENT' })).toMatchObject({
-      operator: 'ABSENT',
-      threshold: null,
-      forSeconds: 60,
-    });
+    const absentRule = { operator: 'ABSENT', threshold: null, forSeconds: 60 };
+    expect(await patched({ operator: 'ABSENT' })).toMatchObject(absentRule);
     expect(await patched({ threshold: 5 })).toMatchObject({ operator: 'ABSENT', threshold: null });
     const { details } = await expectError(await patch(id, { operator: 'GT' }), 400, 'VALIDATION_ERROR');
     expect(details).toEqual([expect.stringMatching(/^threshold/)]);
@@ -244,27 +186,24 @@ describe('PATCH /alerts/{id}', () => {
     expect(absent.details).toEqual([expect.stringMatching(/^forSeconds/)]);
   });
 
-  it('changes a rule whose device is in no plant any more: it can still be disabled [C-9]', async () => {
-    const { id: deviceId } = await newTokenDevice(team, { plantId });
-    const { id } = await makeRule({ plantId: undefined, deviceId });
-    await team.operator.read(`/devices/${deviceId}`, { method: 'PATCH', body: { plantId: null } });
+  it('a rule can be disabled after its device moved [C-9]', async ({ team, device, makeRule, patch }) => {
+    const { id } = await makeRule({ plantId: undefined, deviceId: device.id });
+    await team.operator.change(`/devices/${device.id}`, { plantId: null });
     expect(await bodyOf(await patch(id, { enabled: false }), 200)).toMatchObject({ id, enabled: false });
   });
 
-  it('changes the severity and the note of an alert, whatever its status, one at a time too [C-9]', async () => {
+  it('a PATCH changes an alert’s severity and note in any status [C-9]', async ({ team, plantId, patch }) => {
     const id = await fireAlert(team.id, { plantId });
-    const before = await find(id);
+    const before = await findAlert(team.viewer, id);
     const noted = await bodyOf(await patch(id, { note: 'seen to', severity: 'INFO' }), 200);
     expect(noted).toEqual({ ...before, note: 'seen to', severity: 'INFO' });
     await Promise.all([patch(id, { severity: 'CRITICAL' }), patch(id, { note: null })]);
-    expect(await find(id)).toEqual({ ...before, note: null, severity: 'CRITICAL' });
-    await bodyOf(await act(id, 'resolve'), 200);
-    expect(await bodyOf(await patch(id, { note: 'why' }), 200)).toMatchObject({
-      note: 'why',
-      status: 'RESOLVED',
-    });
+    expect(await findAlert(team.viewer, id)).toEqual({ ...before, note: null, severity: 'CRITICAL' });
+    await team.viewer.read(`/alerts/${id}/resolve`, { method: 'POST' });
+    const late = await bodyOf(await patch(id, { note: 'why' }), 200);
+    expect(late).toMatchObject({ note: 'why', status: 'RESOLVED' });
     const updated = ['alert.updated', team.viewer.id, 'ALERT'];
-    expect((await trailOf(id))[0]).toEqual([...updated, { note: 'seen to', severity: 'INFO' }]);
-    expect((await trailOf(id)).at(-1)).toEqual([...updated, { note: 'why' }]);
+    expect((await team.trailOf(id))[0]).toEqual([...updated, { note: 'seen to', severity: 'INFO' }]);
+    expect((await team.trailOf(id)).at(-1)).toEqual([...updated, { note: 'why' }]);
   });
 });

@@ -1,6 +1,9 @@
-/** A key while it is probed: the nonce of its probe opens it once, nobody else gets in, and what is stranded is discarded. */
+/**
+ * A key while it is probed: the nonce of its probe opens one connection, and nothing else may use the key.
+ * Housekeeping discards a key whose creation did not finish.
+ */
 import { env } from 'cloudflare:workers';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, vi } from 'vitest';
 import type { Env } from '../../../durable-objects/env.ts';
 import type { ApiKeyRecord } from '../../../protocol/api-key-record.ts';
 import type { Page } from '../../../protocol/page.ts';
@@ -13,12 +16,11 @@ import {
 } from '../../../worker/registry/api-keys.ts';
 import { auditOf, tellNobody } from '../../support/workerd/commits.ts';
 import { dialAmqp, dialRows, lastUsedAtMs } from '../../support/workerd/door.ts';
-import { organizationOf } from '../../support/workerd/fleet.ts';
 import { dialVhost, openLink, type VhostTestLink } from '../../support/workerd/links.ts';
 import { hand } from '../../support/workerd/outbox-events.ts';
 import { Partner, vhostRows } from '../../support/workerd/partner.ts';
-import { type Call, createTeam } from '../../support/workerd/people.ts';
-import { expectError, send } from '../../support/workerd/rest.ts';
+import { send } from '../../support/workerd/rest.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 import {
   createKey,
   createOrganization,
@@ -34,12 +36,11 @@ const ADDRESS = '192.0.2.7';
 const ELSEWHERE = ['198.51.100.0/24'];
 
 afterEach(async () => {
-  vi.restoreAllMocks();
   for (const id of await strandedKeys(env.DB, Number.MAX_SAFE_INTEGER, 100))
     await deleteProbingKey(env.DB, id);
 });
 
-/** The nonce of the next probe. */
+/** Prepares the next probe of a key and returns its nonce. */
 async function prepare(key: Key): Promise<string> {
   const nonce = randomHex(16);
   await prepareProbe(env.DB, key.id, nonce);
@@ -51,23 +52,23 @@ async function activate(organization: Organization, { id }: Key): Promise<void> 
   await tellNobody(await activateKey(env.DB, { id, organizationId: organization.id }, audit, Date.now()));
 }
 
-/** One that nobody else gets in with. */
-async function probed(options: KeyOptions = {}) {
+async function newProbed(options: KeyOptions = {}) {
   const organization = await createOrganization();
   const key = await createKey(organization, { state: 'probing', ...options });
   return { organization, key, nonce: await prepare(key) };
 }
 
-/** As a bridge dials with what its client said; '' is a client that says nothing. */
+const it = test.extend('probed', () => newProbed());
+
+/** Dials as a bridge does, with the nonce that its client sent; '' is a client that sends none. */
 async function dial(
   organization: Organization,
   key: Pick<Key, 'key'>,
   probe: string,
-  username?: string,
+  username = organization.slug,
 ): Promise<Response> {
-  const named = username === undefined ? {} : { username };
   const headers = { 'sitewire-link': '2' };
-  return await dialAmqp(organization, key, { headers, proof: { probe, address: ADDRESS }, ...named });
+  return await dialAmqp(organization, key, { headers, proof: { probe, address: ADDRESS }, username });
 }
 
 async function stateOf({ id }: Key): Promise<string | null> {
@@ -75,8 +76,8 @@ async function stateOf({ id }: Key): Promise<string | null> {
 }
 
 describe('a key that is being probed', () => {
-  it('is none to REST and to partners, as an unknown one is [C-5.4]', async () => {
-    const { organization, key } = await probed();
+  it('REST and partners see a probed key as unknown [C-5.4]', async ({ probed }) => {
+    const { organization, key } = probed;
     const unknown = `${key.key.slice(0, -1)}_`;
     const [answer, absent] = [key.key, unknown].map((plaintext) =>
       send('/api/v1/vcp/sites', { key: plaintext }),
@@ -89,32 +90,27 @@ describe('a key that is being probed', () => {
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('is none to the admins of its organization [C-5.4]', async () => {
-    const team = await createTeam();
-    const key = await createKey(organizationOf(team), { state: 'probing' });
+  it('the admins of the organization cannot see a probed key [C-5.4]', async ({ team }) => {
+    const [{ orgAdmin: by }, org] = [team, team.id];
+    const key = await createKey(team.organization, { state: 'probing' });
     await prepare(key);
     const path = `/partner/api-keys/${key.id}`;
-    const calls: [string, Call][] = [
-      [path, {}],
-      [path, { method: 'DELETE' }],
-      [`${path}/test-connection`, { method: 'POST', body: { key: key.key } }],
-      [`${path}/acknowledge-bundle`, { method: 'POST' }],
+    const answers = [
+      by.call(path, { org }),
+      by.delete(path, { org }),
+      by.post(`${path}/test-connection`, { key: key.key }, { org }),
+      by.post(`${path}/acknowledge-bundle`, undefined, { org }),
     ];
-    for (const [at, options] of calls) {
-      const response = await team.orgAdmin.call(at, { org: team.id, ...options });
-      await expectError(response, 404, 'API_KEY_NOT_FOUND');
-    }
-    const { data, meta } = await team.orgAdmin.read<Page<ApiKeyRecord>>('/partner/api-keys', {
-      org: team.id,
-    });
+    for (const answer of await Promise.all(answers)) await expectError(answer, 404, 'API_KEY_NOT_FOUND');
+    const { data, meta } = await by.read<Page<ApiKeyRecord>>('/partner/api-keys', { org });
     expect([data, meta.total]).toEqual([[], 0]);
     expect(await stateOf(key)).toBe('probing');
   });
 
   it.each(['probing', 'active'] as const)(
-    'is opened by its nonce exactly once, %s [C-5.4]',
+    'the nonce of a probe opens one connection of a key that is %s [C-5.4]',
     async (state) => {
-      const { organization, key, nonce } = await probed({ state, allowedIps: ELSEWHERE });
+      const { organization, key, nonce } = await newProbed({ state, allowedIps: ELSEWHERE });
       const answers = await Promise.all([1, 2, 3].map(() => dial(organization, key, nonce)));
       const statuses = answers.map(({ status }) => status).sort();
       const refused = state === 'probing' ? 401 : 403;
@@ -123,8 +119,8 @@ describe('a key that is being probed', () => {
     },
   );
 
-  it('is opened by no other nonce, key or user, and the right one is good after them [C-5.4]', async () => {
-    const { organization, key, nonce } = await probed();
+  it('another nonce, key or user is refused and does not use up the nonce [C-5.4]', async ({ probed }) => {
+    const { organization, key, nonce } = probed;
     const sibling = await createKey(organization, { state: 'probing' });
     const other = await prepare(sibling);
     await expectError(await dial(organization, key, other), 401, 'UNAUTHORIZED');
@@ -135,17 +131,17 @@ describe('a key that is being probed', () => {
     await expectError(await dial(organization, sibling, other, sibling.id), 401, 'UNAUTHORIZED');
   });
 
-  it('is probed from anywhere, whatever its allowedIps; its partner is not [C-5.4]', async () => {
-    const { organization, key, nonce } = await probed({ state: 'active', allowedIps: ELSEWHERE });
+  it('a probe ignores allowedIps; the partner’s connection does not [C-5.4]', async () => {
+    const { organization, key, nonce } = await newProbed({ state: 'active', allowedIps: ELSEWHERE });
     await expectError(await dial(organization, key, ''), 403, 'FORBIDDEN');
     expect((await dial(organization, key, nonce)).status).toBe(101);
     await expectError(await dial(organization, key, nonce), 403, 'FORBIDDEN');
   });
 
-  it('is refused when it is revoked, or may not connect, and no partner is told of it [C-5.3]', async () => {
-    const { organization, key, nonce } = await probed({ revokedAtMs: Date.now() });
+  it('a revoked key, or one that may not connect, is refused without an audit row [C-5.3]', async () => {
+    const { organization, key, nonce } = await newProbed({ revokedAtMs: Date.now() });
     await expectError(await dial(organization, key, nonce), 401, 'UNAUTHORIZED');
-    const scopeless = await probed({ scopes: ['vcp:write:setpoint'] });
+    const scopeless = await newProbed({ scopes: ['vcp:write:setpoint'] });
     const refused = await dial(scopeless.organization, scopeless.key, scopeless.nonce);
     await expectError(refused, 403, 'FORBIDDEN');
     expect(await dialRows(scopeless.organization.id)).toEqual([]);
@@ -153,8 +149,8 @@ describe('a key that is being probed', () => {
 });
 
 describe('the connection of a probe', () => {
-  it('is none of the partner’s: neither told of nor a use, and no queue fills for it [C-5.4]', async () => {
-    const { organization, key, nonce } = await probed();
+  it('a probe is not audited, is no use of the key, and fills no queue [C-5.4]', async ({ probed }) => {
+    const { organization, key, nonce } = probed;
     const link: VhostTestLink = openLink(await dial(organization, key, nonce));
     const queue = `vcp.${organization.slug}.event.status`;
     link.send({ kind: 'open', vhost: `partner-${key.id}` } as never);
@@ -168,16 +164,16 @@ describe('the connection of a probe', () => {
     const partner = await Partner.connect(organization, key, { link: 2 });
     expect(await partner.readyCount('event.status')).toBe(0);
     expect([await dialRows(organization.id), await lastUsedAtMs(key.id)]).toEqual([[], null]);
-    // Each is written once, the second time within a minute not at all: a probe's would stand.
+    // Both are written at most once a minute: those of the probe would show here.
     partner.link.send({ kind: 'open', vhost: `partner-${key.id}` } as never);
     await vi.waitFor(async () => expect(await lastUsedAtMs(key.id)).toBeGreaterThanOrEqual(fromMs));
     await vi.waitFor(async () => expect(await dialRows(organization.id)).toHaveLength(1));
   });
 });
 
-describe('a key whose creation nobody finished', () => {
-  it('is discarded by the clock after two minutes, its vhost with it [C-5.4]', async () => {
-    const { organization, key, nonce } = await probed();
+describe('a key whose creation did not finish', () => {
+  it('housekeeping discards the key and its vhost after two minutes [C-5.4]', async ({ probed }) => {
+    const { organization, key, nonce } = probed;
     const active = await createKey(organization);
     const createdAtMs = Date.now() - 10 * STRANDED_MS;
     await env.DB.prepare('UPDATE api_keys SET created_at_ms = ? WHERE organization_id = ?')
@@ -193,8 +189,8 @@ describe('a key whose creation nobody finished', () => {
     expect((await dial(organization, active, '')).status).toBe(101);
   });
 
-  it('is found again while its vhost cannot be discarded [C-5.4]', async () => {
-    const { key } = await probed();
+  it('a key is kept while its vhost cannot be discarded [C-5.4]', async ({ probed }) => {
+    const { key } = probed;
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const later = Date.now() + STRANDED_MS + 1_000;
     const discard = () => Promise.reject(new Error('the test wants it so'));

@@ -1,44 +1,12 @@
-/** What is shown of API keys over REST, and what an admin says of them: no secret, and each thing told once. */
+/** What REST and the audit trail show of API keys: no secret, and each action of an admin once. */
 import { env } from 'cloudflare:workers';
-import { beforeEach, describe, expect, it } from 'vitest';
-import type { ApiKeyRecord, ConnectionTest, CreatedApiKey } from '../../../protocol/api-key-record.ts';
-import type { Page } from '../../../protocol/page.ts';
+import type { ApiKeyRecord, ConnectionTest } from '../../../protocol/api-key-record.ts';
 import { type ApiKeyScope, VCP_WRITE_SCOPES } from '../../../protocol/scopes.ts';
-import { organizationOf } from '../../support/workerd/fleet.ts';
-import { bodyOf, type Call, createTeam, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
-import { createKey } from '../../support/workerd/world.ts';
+import { bodyOf } from '../../support/workerd/client.ts';
+import { keyAdminTest } from '../../support/workerd/key-admin.ts';
+import { describe, expect, expectError } from '../../support/workerd/worker-test.ts';
 
-const KEYS = '/partner/api-keys';
-
-let team: Team;
-
-beforeEach(async () => {
-  team = await createTeam();
-});
-
-function ask(path = '', options: Call = {}): Promise<Response> {
-  return team.orgAdmin.call(`${KEYS}${path}`, { org: team.id, ...options });
-}
-
-async function make(fields: object = {}): Promise<CreatedApiKey> {
-  const body = { name: 'Desk', partnerId: 'acme', scopes: ['vcp:read'], ...fields };
-  return await bodyOf(await ask('', { method: 'POST', body }), 201);
-}
-
-async function list(query = ''): Promise<Page<ApiKeyRecord>> {
-  return await bodyOf(await ask(query), 200);
-}
-
-async function remove(id: string): Promise<object> {
-  return await bodyOf(await ask(`/${id}`, { method: 'DELETE' }), 200);
-}
-
-async function test(id: string, key: string): Promise<ConnectionTest> {
-  return await bodyOf(await ask(`/${id}/test-connection`, { method: 'POST', body: { key } }), 200);
-}
-
-interface Told {
+interface AuditedRow {
   event: string;
   actor: string;
   outcome: string;
@@ -46,38 +14,41 @@ interface Told {
 }
 
 /** The audit rows of a key, in the order of their writing. */
-async function toldOf(id: string): Promise<Told[]> {
+async function auditedOf(id: string): Promise<AuditedRow[]> {
   const rows = env.DB.prepare(
     'SELECT event, actor, outcome, details FROM audit_events WHERE target = ? ORDER BY rowid',
   );
-  return (await rows.bind(id).all<Told>()).results;
+  return (await rows.bind(id).all<AuditedRow>()).results;
 }
 
+const it = keyAdminTest
+  .extend('remove', ({ ask }) => async (id: string) => {
+    return await bodyOf<object>(await ask(`/${id}`, { method: 'DELETE' }), 200);
+  })
+  .extend('tried', ({ ask }) => async (id: string, key: string) => {
+    const answer = await ask(`/${id}/test-connection`, { method: 'POST', body: { key } });
+    return await bodyOf<ConnectionTest>(answer, 200);
+  });
+
 describe('what is shown of keys', () => {
-  it('are their scopes as given, and what these come to [C-5.3]', async () => {
-    const cases: [ApiKeyScope[], ApiKeyScope[]][] = [
-      [
-        ['vcp:read', 'plants:read'],
-        ['vcp:read', 'plants:read'],
-      ],
+  it('a key shows its scopes as given and its effective scopes [C-5.3]', async ({ ask, make }) => {
+    const cases: [given: ApiKeyScope[], effective?: ApiKeyScope[]][] = [
+      [['vcp:read', 'plants:read']],
       [['trading:connect'], ['trading:connect', ...VCP_WRITE_SCOPES]],
-      [
-        ['trading:connect', 'vcp:read'],
-        ['trading:connect', 'vcp:read'],
-      ],
-      [['trading:write'], ['trading:write']],
+      [['trading:connect', 'vcp:read']],
+      [['trading:write']],
     ];
-    for (const [scopes, effectiveScopes] of cases) {
+    for (const [scopes, effectiveScopes = scopes] of cases) {
       const { apiKey, connectionBundle } = await make({ scopes });
       expect([apiKey, connectionBundle]).toMatchObject([{ scopes, effectiveScopes, vhost: null }, null]);
       expect(await bodyOf(await ask(`/${apiKey.id}`), 200)).toEqual(apiKey);
     }
   });
 
-  it('is a page, the newest first, none twice (spec: List endpoints)', async () => {
+  it('keys are listed in pages, the newest first (spec: List endpoints)', async ({ ask, make, list }) => {
     const ids: string[] = [];
     for (let index = 0; index < 5; index++) ids.unshift((await make()).apiKey.id);
-    // Of one moment: the order is still one.
+    // Two keys of one millisecond still have a fixed order.
     await env.DB.prepare('UPDATE api_keys SET created_at_ms = 1 WHERE id IN (?, ?)')
       .bind(ids[3], ids[4])
       .run();
@@ -91,12 +62,12 @@ describe('what is shown of keys', () => {
     }
   });
 
-  it('is no secret, nor anything made from one (spec: API key management)', async () => {
+  it('no answer has a secret (spec: API key management)', async ({ ownTeam, ask, make, remove }) => {
     const { key, signingKey, apiKey } = await make();
     await remove(apiKey.id);
     const row = env.DB.prepare('SELECT key_hash FROM api_keys WHERE id = ?').bind(apiKey.id);
     const hash = String(await row.first('key_hash'));
-    const audit = await team.admin.call('/audit-events', { org: team.id });
+    const audit = await ownTeam.admin.call('/audit-events', { org: ownTeam.id });
     for (const answer of [await ask(), await ask(`/${apiKey.id}`), audit]) {
       const text = await answer.text();
       expect(text).toContain(apiKey.id);
@@ -106,42 +77,38 @@ describe('what is shown of keys', () => {
 });
 
 describe('what an admin does with a key', () => {
-  it('is told with who did it: made, acknowledged once, tested, revoked once (spec: Audit events)', async () => {
+  it('an action is audited once (spec: Audit events)', async ({ ownTeam, ask, make, remove, tried }) => {
     const { key, apiKey } = await make({ name: 'Reader', partnerId: 'p-1' });
     const { id, keyPrefix, scopes } = apiKey;
     for (let time = 0; time < 3; time++) {
       const response = await ask(`/${id}/acknowledge-bundle`, { method: 'POST' });
       expect(await bodyOf(response, 200)).toMatchObject({ id, isActive: true });
     }
-    await test(id, key);
+    await tried(id, key);
     const first = await remove(id);
     expect(first).toEqual({ id, isActive: false, revokedAt: expect.stringMatching(/Z$/) });
     expect(await remove(id)).toEqual(first);
-    const told = (await toldOf(id)).map((row) => ({ ...row, details: JSON.parse(row.details) as object }));
-    const actor = team.orgAdmin.id;
+    const rows = (await auditedOf(id)).map((row) => ({ ...row, details: JSON.parse(row.details) as object }));
+    const actor = ownTeam.orgAdmin.id;
     const details = { name: 'Reader', partnerId: 'p-1', scopes, keyPrefix };
-    expect(told).toEqual([
+    const failed = expect.objectContaining({ keyPrefix, ok: false });
+    expect(rows).toEqual([
       { event: 'api_key.created', actor, outcome: 'SUCCESS', details },
       { event: 'api_key.bundle_acknowledged', actor, outcome: 'SUCCESS', details: { keyPrefix } },
-      {
-        event: 'api_key.test_connection',
-        actor,
-        outcome: 'FAILURE',
-        details: expect.objectContaining({ keyPrefix, ok: false }),
-      },
+      { event: 'api_key.test_connection', actor, outcome: 'FAILURE', details: failed },
       { event: 'api_key.revoked', actor, outcome: 'SUCCESS', details: { keyPrefix } },
     ]);
   });
 
-  it('to revoke it, twice at once, is one revocation and answered alike [C-3.2]', async () => {
+  it('concurrent revocations are one revocation with one answer [C-3.2]', async ({ make, remove }) => {
     const { apiKey } = await make();
     const answers = await Promise.all([1, 2, 3].map(() => remove(apiKey.id)));
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
-    const revoked = (await toldOf(apiKey.id)).filter(({ event }) => event === 'api_key.revoked');
+    const revoked = (await auditedOf(apiKey.id)).filter(({ event }) => event === 'api_key.revoked');
     expect(revoked).toHaveLength(1);
   });
 
-  it('changes when it was last changed, and never when it was made [C-5.2]', async () => {
+  it('a revocation changes updatedAt and not createdAt [C-5.2]', async ({ ask, make, remove }) => {
     const { apiKey } = await make();
     await env.DB.prepare('UPDATE api_keys SET updated_at_ms = 1, created_at_ms = 1').run();
     await remove(apiKey.id);
@@ -151,14 +118,13 @@ describe('what an admin does with a key', () => {
 });
 
 describe('the connection test', () => {
-  it('dials nobody with another key, without broker scopes, revoked or expired [C-5.5]', async () => {
-    const organization = organizationOf(team);
-    const [good, other] = [await createKey(organization), await createKey(organization)];
+  it('an invalid key or scope opens no connection [C-5.5]', async ({ ownTeam, make, tried }) => {
+    const [good, second] = [await ownTeam.newKey(), await ownTeam.newKey()];
     const { key, apiKey } = await make();
-    const revoked = await createKey(organization, { revokedAtMs: 1 });
-    const expired = await createKey(organization, { expiresAtMs: 1 });
+    const revoked = await ownTeam.newKey(undefined, { revokedAtMs: 1 });
+    const expired = await ownTeam.newKey(undefined, { expiresAtMs: 1 });
     const cases: [string, string, RegExp][] = [
-      [good.id, other.key, /another key/],
+      [good.id, second.key, /another key/],
       [good.id, `${good.key.slice(0, -1)}_`, /another key/],
       [good.id, '', /another key/],
       [revoked.id, good.key, /another key/],
@@ -168,19 +134,16 @@ describe('the connection test', () => {
       [good.id, good.key, /no AMQP listener/],
     ];
     for (const [id, plaintext, error] of cases) {
-      expect(await test(id, plaintext)).toEqual({
-        ok: false,
-        durationMs: 0,
-        error: expect.stringMatching(error),
-      });
+      const failure = { ok: false, durationMs: 0, error: expect.stringMatching(error) };
+      expect(await tried(id, plaintext)).toEqual(failure);
     }
-    const [made, ...tests] = await toldOf(good.id);
+    const [made, ...tests] = await auditedOf(good.id);
     expect(made?.event).toBe('api_key.created');
     expect(tests.map(({ outcome }) => outcome)).toEqual(Array(4).fill('FAILURE'));
-    expect(JSON.stringify(tests)).not.toContain(other.key);
+    expect(JSON.stringify(tests)).not.toContain(second.key);
   });
 
-  it('takes the key and nothing else (bad input: REST)', async () => {
+  it('the body of a connection test is the key and nothing else (bad input: REST)', async ({ ask, make }) => {
     const { key, apiKey } = await make();
     for (const body of [{}, { key: null }, { key: 'x'.repeat(201) }, { key, host: 'example.org' }, [], 'x']) {
       const response = await ask(`/${apiKey.id}/test-connection`, { method: 'POST', body });

@@ -1,64 +1,34 @@
-/** API keys over REST: who may make which, and what is refused. What is shown of them, and their probe, stand beside. */
+/** API keys over REST: which keys may be made by whom, and what is refused. */
 import { env } from 'cloudflare:workers';
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Env } from '../../../durable-objects/env.ts';
-import type { ApiKeyRecord, CreatedApiKey } from '../../../protocol/api-key-record.ts';
-import type { Page } from '../../../protocol/page.ts';
 import { VCP_WRITE_SCOPES } from '../../../protocol/scopes.ts';
-import { callWithKey, createTeamKey, postPlant } from '../../support/workerd/fleet.ts';
-import { bodyOf, type Call, createTeam, type Person, type Team } from '../../support/workerd/people.ts';
-import { expectError, restRequest, settle } from '../../support/workerd/rest.ts';
+import type { Call } from '../../support/workerd/client.ts';
+import { KEY_REQUEST, KEYS, keyAdminTest } from '../../support/workerd/key-admin.ts';
+import { restRequest, settle } from '../../support/workerd/rest.ts';
+import { describe, expect, expectError } from '../../support/workerd/worker-test.ts';
 
-const KEYS = '/partner/api-keys';
-const REQUEST = { name: 'Desk', partnerId: 'acme', scopes: ['vcp:read'] };
 const ABSENT = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 
-let team: Team;
-let other: Team;
-
-beforeAll(async () => {
-  other = await createTeam();
-});
-beforeEach(async () => {
-  team = await createTeam();
-});
-
-function ask(path = '', options: Call = {}, by: Person = team.orgAdmin): Promise<Response> {
-  return by.call(`${KEYS}${path}`, { org: team.id, ...options });
-}
-
-function post(fields: object = {}, by?: Person): Promise<Response> {
-  return ask('', { method: 'POST', body: { ...REQUEST, ...fields } }, by);
-}
-
-async function make(fields: object = {}): Promise<CreatedApiKey> {
-  return await bodyOf(await post(fields), 201);
-}
-
-/** A request that meets an edge with other bindings than ours. */
-async function postTo(bindings: Partial<Env>, fields: object): Promise<Response> {
-  const headers = {
-    authorization: `Bearer ${team.orgAdmin.accessToken}`,
-    'content-type': 'application/json',
-    'x-org-id': team.id,
-  };
-  const body = JSON.stringify({ ...REQUEST, ...fields });
-  return await settle(restRequest(`/api/v1${KEYS}`, { method: 'POST', headers, body }), bindings);
-}
-
-async function keyCount(): Promise<number> {
-  const count = env.DB.prepare('SELECT count(*) AS n FROM api_keys WHERE organization_id = ?').bind(team.id);
-  return (await count.first<number>('n')) ?? -1;
-}
-
-async function list(query = ''): Promise<Page<ApiKeyRecord>> {
-  return await bodyOf(await ask(query), 200);
-}
+const it = keyAdminTest
+  /** A request to a Worker with other bindings. */
+  .extend('postTo', ({ ownTeam }) => async (bindings: Partial<Env>, fields: object) => {
+    const headers = {
+      authorization: `Bearer ${ownTeam.orgAdmin.accessToken}`,
+      'content-type': 'application/json',
+      'x-org-id': ownTeam.id,
+    };
+    const body = JSON.stringify({ ...KEY_REQUEST, ...fields });
+    return await settle(restRequest(`/api/v1${KEYS}`, { method: 'POST', headers, body }), bindings);
+  })
+  .extend('keyCount', ({ ownTeam }) => async () => {
+    const count = env.DB.prepare('SELECT count(*) AS n FROM api_keys WHERE organization_id = ?');
+    return await count.bind(ownTeam.id).first<number>('n');
+  });
 
 /** Every route of keys, for one of them. */
 function everyRoute(id: string): [string, Call][] {
   return [
-    ['', { method: 'POST', body: REQUEST }],
+    ['', { method: 'POST', body: KEY_REQUEST }],
     ['', {}],
     [`/${id}`, {}],
     [`/${id}/test-connection`, { method: 'POST', body: { key: 'x' } }],
@@ -68,29 +38,29 @@ function everyRoute(id: string): [string, Call][] {
 }
 
 describe('the routes of API keys', () => {
-  it('are open to an ORG_ADMIN alone, and to no key (spec: API key management)', async () => {
+  it('keys need an ORG_ADMIN (spec: API key management)', async ({ other, ownTeam, ask, make, list }) => {
     const { apiKey } = await make();
     for (const [path, options] of everyRoute(apiKey.id)) {
-      for (const by of [team.viewer, team.operator, team.admin]) {
+      for (const by of [ownTeam.viewer, ownTeam.operator, ownTeam.admin]) {
         await expectError(await ask(path, options, by), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
       }
       await expectError(await ask(path, options, other.orgAdmin), 403, 'ORG_MEMBERSHIP_REQUIRED');
-      const key = await createTeamKey(team, ['config:write', 'plants:write']);
-      const response = await callWithKey(key, `${KEYS}${path}`, { ...options, org: team.id });
+      const key = await ownTeam.newKey(['config:write', 'plants:write']);
+      const response = await key.call(`${KEYS}${path}`, { ...options, org: ownTeam.id });
       await expectError(response, 401, 'UNAUTHORIZED');
     }
     expect((await list()).data.find(({ id }) => id === apiKey.id)).toMatchObject({ isActive: true });
   });
 
-  it('need x-org-id, also of who has one membership only [C-1.3]', async () => {
+  it('x-org-id is required, also of a user with one membership [C-1.3]', async ({ ownTeam, make }) => {
     const { apiKey } = await make();
     for (const [path, options] of everyRoute(apiKey.id)) {
-      const response = await team.orgAdmin.call(`${KEYS}${path}`, options);
+      const response = await ownTeam.orgAdmin.call(`${KEYS}${path}`, options);
       await expectError(response, 400, 'ORG_CONTEXT_REQUIRED');
     }
   });
 
-  it('know a foreign key as an absent one, byte for byte [C-10]', async () => {
+  it('a foreign key looks absent, byte for byte [C-10]', async ({ other, ask, make, list }) => {
     const { apiKey } = await make();
     const foreign = everyRoute(apiKey.id).slice(2);
     for (const [index, [path, options]] of everyRoute(ABSENT).slice(2).entries()) {
@@ -108,18 +78,10 @@ describe('the routes of API keys', () => {
 });
 
 describe('a request for a key', () => {
-  it('needs scopes, and known ones: codes of their own [C-10]', async () => {
+  it('empty or unknown scopes have their own codes [C-10]', async ({ post, keyCount }) => {
     await expectError(await post({ scopes: [] }), 400, 'API_KEY_SCOPES_EMPTY');
-    for (const scope of [
-      'vcp:write',
-      'VCP:READ',
-      'vcp:read ',
-      '*',
-      '',
-      'admin',
-      '__proto__',
-      'constructor',
-    ]) {
+    const unknown = ['vcp:write', 'VCP:READ', 'vcp:read ', '*', '', 'admin', '__proto__', 'constructor'];
+    for (const scope of unknown) {
       const response = await post({ scopes: ['vcp:read', scope] });
       const { details } = await expectError(response, 400, 'API_KEY_SCOPE_INVALID');
       expect(details).toEqual({ unknown: [scope] });
@@ -130,7 +92,7 @@ describe('a request for a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('for broker scopes is refused where there is no bridge [C-10]', async () => {
+  it('broker scopes are refused where there is no bridge [C-10]', async ({ post, keyCount }) => {
     for (const scope of ['vcp:connect', ...VCP_WRITE_SCOPES]) {
       const response = await post({ scopes: ['vcp:read', scope] });
       await expectError(response, 400, 'API_KEY_VCP_SCOPES_NOT_SUPPORTED');
@@ -138,17 +100,9 @@ describe('a request for a key', () => {
     expect(await keyCount()).toBe(0);
   });
 
-  it('for ranges of addresses is refused where nobody sees these; a malformed one everywhere [C-10]', async () => {
-    const wrong = [
-      '10.0.0.0/33',
-      '2001:db8::/129',
-      '10.0.0.0/-1',
-      '10.0.0.0/',
-      '/8',
-      'x',
-      '',
-      '10.0.0.256/8',
-    ];
+  it('malformed allowedIps get 400, also without client addresses [C-10]', async ({ make, postTo }) => {
+    const badMasks = ['10.0.0.0/33', '2001:db8::/129', '10.0.0.0/-1', '10.0.0.0/'];
+    const wrong = [...badMasks, '/8', 'x', '', '10.0.0.256/8'];
     for (const CLIENT_ADDRESS of ['none', 'platform']) {
       for (const range of wrong) {
         const response = await postTo({ CLIENT_ADDRESS }, { allowedIps: ['192.0.2.0/24', range] });
@@ -164,9 +118,9 @@ describe('a request for a key', () => {
     expect((await make()).apiKey.allowedIps).toEqual([]);
   });
 
-  it('for plants names some, all of its organization, or none [C-5.2]', async () => {
-    const own = await postPlant(team.operator);
-    const foreign = await postPlant(other.operator);
+  it('allowedPlantIds name plants of the organization [C-5.2]', async ({ other, ownTeam, post, make }) => {
+    const own = await ownTeam.newPlant();
+    const foreign = await other.newPlant();
     for (const allowedPlantIds of [[], [foreign.id], [own.id, foreign.id], [ABSENT], ['x'], null, own.id]) {
       await expectError(await post({ allowedPlantIds }), 400, 'VALIDATION_ERROR');
     }
@@ -177,23 +131,17 @@ describe('a request for a key', () => {
     expect((await make()).apiKey.allowedPlantIds).toBeNull();
   });
 
-  it('for a time that is over, or is none, is refused [C-5.2]', async () => {
+  it('an expiry that is past or malformed is refused [C-5.2]', async ({ post, make }) => {
     const past = [Date.now() - 1, Date.now() - 86_400_000].map((atMs) => new Date(atMs).toISOString());
-    for (const expiresAt of [
-      ...past,
-      '1970-01-01T00:00:00Z',
-      '2099-02-30T00:00:00Z',
-      '2099-01-01',
-      null,
-      1,
-    ]) {
+    const wrong = ['1970-01-01T00:00:00Z', '2099-02-30T00:00:00Z', '2099-01-01', null, 1];
+    for (const expiresAt of [...past, ...wrong]) {
       await expectError(await post({ expiresAt }), 400, 'VALIDATION_ERROR');
     }
     const { apiKey } = await make({ expiresAt: '2099-01-01T02:00:00+02:00' });
     expect(apiKey).toMatchObject({ expiresAt: '2099-01-01T00:00:00.000Z', isActive: true });
   });
 
-  it('has a name and a partner of 1 to 100 characters (spec: Limits)', async () => {
+  it('the name and the partner have 1 to 100 characters (spec: Limits)', async ({ post, make }) => {
     for (const field of ['name', 'partnerId']) {
       for (const value of ['', ' ', 'x'.repeat(101), undefined, null, 1]) {
         await expectError(await post({ [field]: value }), 400, 'VALIDATION_ERROR');
@@ -204,7 +152,7 @@ describe('a request for a key', () => {
     }
   });
 
-  it('that sets what is not its to set is refused, and nothing of it is applied (bad input: REST)', async () => {
+  it('fields that a client cannot set are refused (bad input: REST)', async ({ other, ask, keyCount }) => {
     const fields = [
       { id: ABSENT },
       { vhost: 'partner-x' },
@@ -219,20 +167,20 @@ describe('a request for a key', () => {
       { constructor: {} },
     ];
     for (const more of fields) {
-      const body = `{${JSON.stringify(REQUEST).slice(1, -1)},${JSON.stringify(more).slice(1)}`;
+      const body = `{${JSON.stringify(KEY_REQUEST).slice(1, -1)},${JSON.stringify(more).slice(1)}`;
       const response = await ask('', { method: 'POST', body: JSON.parse(body) });
       await expectError(response, 400, 'VALIDATION_ERROR');
     }
     expect(await keyCount()).toBe(0);
   });
 
-  it('beyond a thousand live keys is refused: 409, until one is revoked [C-10]', async () => {
+  it('an organization has at most a thousand live keys [C-10]', async ({ ownTeam, ask, post, make }) => {
     await env.DB.prepare(
       `INSERT INTO api_keys (id, organization_id, key_hash, key_prefix, name, partner_id, scopes, created_by, created_at_ms, updated_at_ms)
        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
        SELECT lower(hex(randomblob(16))), ?1, hex(randomblob(32)), 'sw_00000000', 'n', 'p', '["vcp:read"]', ?2, i, i FROM n`,
     )
-      .bind(team.id, team.orgAdmin.id)
+      .bind(ownTeam.id, ownTeam.orgAdmin.id)
       .run();
     const { apiKey } = await make();
     await expectError(await post(), 409, 'CONFLICT');

@@ -1,4 +1,4 @@
-/** The AsyncAPI document as it is served, and what notices that something else is sent. */
+/** The AsyncAPI document as it is served, and the check that what the suites receive follows it. */
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
 import { asyncApiDocument } from '../../../worker/asyncapi/document.ts';
@@ -18,30 +18,33 @@ function delivery(routingKey: string, body: object): Delivery {
 }
 
 describe('GET /api/v1/asyncapi.json', () => {
-  it('answers the document to anybody', async () => {
+  it('the document is public', async () => {
     const response = await send('/api/v1/asyncapi.json');
     expect(response.status).toBe(200);
     expect(await response.json()).toEqual(JSON.parse(JSON.stringify(asyncApiDocument())));
   });
 });
 
-describe('what is sent in these suites', () => {
+describe('the check of sent messages', () => {
   afterEach(() => takeMisfits());
 
-  it.each(Object.values(TOLD))('$action as documented passes, and with a field more does not', (command) => {
-    checkCommand(JSON.stringify(command));
-    expect(takeMisfits()).toEqual([]);
-    checkCommand(JSON.stringify({ ...command, more: 1 }));
-    expect(takeMisfits()).toHaveLength(1);
-  });
+  it.each(Object.values(TOLD))(
+    '$action passes as documented, and fails with an additional field',
+    (command) => {
+      checkCommand(JSON.stringify(command));
+      expect(takeMisfits()).toEqual([]);
+      checkCommand(JSON.stringify({ ...command, more: 1 }));
+      expect(takeMisfits()).toHaveLength(1);
+    },
+  );
 
-  it('is noticed where a payload has a field that its action has not', () => {
+  it('a payload with a field of another action fails', () => {
     const { payload, ...rest } = TOLD.MODE_CHANGE;
     checkCommand(JSON.stringify({ ...rest, payload: { ...payload, more: 1 } }));
     expect(takeMisfits()).toEqual([expect.stringContaining('toldMode')]);
   });
 
-  it('is noticed where an event has a payload of another kind', () => {
+  it('an event with a payload of another kind fails', () => {
     checkEvent(delivery('acme.event.execution', { payload: { status: 'ACCEPTED' } }));
     checkEvent(delivery('acme.command.mode', { of: 'a partner, dead-lettered' }));
     expect(takeMisfits()).toEqual([expect.stringContaining('execution')]);

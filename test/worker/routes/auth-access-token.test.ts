@@ -1,49 +1,34 @@
-/** Access tokens: ours are taken while they and their session last, and what somebody else made never is [C-1.4]. */
+/** Access tokens work while they and their session last; no forged token ever works [C-1.4]. */
 import { env } from 'cloudflare:workers';
 import { decodeJwt, importJWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
+import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { dropExpiredSessions } from '../../../worker/registry/sessions.ts';
-import { call, createTeam, Person, type Team } from '../../support/workerd/people.ts';
-import { expectError, restRequest, settle } from '../../support/workerd/rest.ts';
+import { anonymous } from '../../support/workerd/client.ts';
+import { base64Url } from '../../support/workerd/door.ts';
+import { restRequest, settle } from '../../support/workerd/rest.ts';
 import { TOKEN_PRIVATE_KEY } from '../../support/workerd/tokens.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const LIFETIME_MS = 900_000;
 
-let team: Team;
-/** What a token of ours says. */
-let claims: JWTPayload;
-
-beforeAll(async () => {
-  team = await createTeam();
-  claims = decodeJwt(team.viewer.accessToken);
-});
-
-beforeEach(() => {
-  // Tokens count in seconds: in the middle of one no test depends on where it began.
-  vi.useFakeTimers({ toFake: ['Date'] });
-  vi.setSystemTime((claims.iat ?? 0) * 1_000 + 500);
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
+/** The claims of a token of the Worker; the clock is stopped in the middle of the second of its creation. */
+const it = test
+  .extend('claims', { scope: 'file' }, ({ team }) => decodeJwt(team.viewer.accessToken))
+  .extend('clock', { auto: true }, ({ claims }) => {
+    vi.useFakeTimers({ toFake: ['Date'], now: (claims.iat ?? 0) * 1_000 + 500 });
+  });
 
 function me(accessToken: string): Promise<Response> {
-  return call('/auth/me', { headers: { authorization: `Bearer ${accessToken}` } });
+  return anonymous.call('/auth/me', { headers: { authorization: `Bearer ${accessToken}` } });
 }
 
-/** Refused as the bearer and in the cookie, in one and the same way. */
+/** The token is refused as the bearer and in the cookie, with the same answer. */
 async function expectRefused(accessToken: string): Promise<void> {
-  const texts = [];
-  for (const headers of [
-    { authorization: `Bearer ${accessToken}` },
-    { cookie: `access_token=${accessToken}` },
-  ]) {
-    const response = await call('/auth/me', { headers });
-    texts.push(await response.clone().text());
-    await expectError(response, 401, 'UNAUTHORIZED');
-  }
+  const byCookie = anonymous.call('/auth/me', { headers: { cookie: `access_token=${accessToken}` } });
+  const answers = [await me(accessToken), await byCookie];
+  const texts = await Promise.all(answers.map((response) => response.clone().text()));
+  for (const response of answers) await expectError(response, 401, 'UNAUTHORIZED');
   expect(texts[1]).toBe(texts[0]);
 }
 
@@ -55,19 +40,21 @@ async function sign(
   return await new SignJWT(payload).setProtectedHeader({ alg }).sign(new TextEncoder().encode(secret));
 }
 
-function base64Url(text: string): string {
-  return btoa(text).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+/** Signs a text that `SignJWT` would not. */
+function macOf(text: string): string {
+  const mac = hmacHex(env.SESSION_SECRET, text).match(/../g) ?? [];
+  return base64Url(String.fromCharCode(...mac.map((pair) => Number.parseInt(pair, 16))));
 }
 
-describe('the tests’ own token', () => {
-  it('is taken: what is refused below is refused for what it changes', async () => {
+describe('the tokens that the suite signs itself', () => {
+  it('a token signed with the right secret works', async ({ claims }) => {
     expect((await me(await sign(claims))).status).toBe(200);
     expect((await me(await sign({ ...claims, extra: 1 }))).status).toBe(200);
   });
 });
 
 describe('the signature', () => {
-  it('is by our secret: none, and one by anything else, gets 401 (bad input: REST)', async () => {
+  it('a missing signature or another secret gets 401 (bad input: REST)', async ({ team, claims }) => {
     const other = 'another-secret-of-more-than-32-characters';
     const secrets = [other, env.BRIDGE_SECRET, env.TOKEN_KEYS, env.DATA_KEYS, TOKEN_PRIVATE_KEY.x];
     for (const secret of secrets) await expectRefused(await sign(claims, secret));
@@ -80,7 +67,7 @@ describe('the signature', () => {
     await expectRefused(`${header}.${promoted}.${signature}`);
   });
 
-  it('is never left out by alg none (bad input: REST)', async () => {
+  it('alg none gets 401 (bad input: REST)', async ({ claims }) => {
     await expectRefused(new UnsecuredJWT(claims).encode());
     const [, payload, signature] = (await sign(claims)).split('.');
     for (const alg of ['none', 'None', 'NONE', 'nOnE', '', null, undefined, 'HS256 ', ['HS256']]) {
@@ -90,13 +77,13 @@ describe('the signature', () => {
     }
   });
 
-  it('is by the one algorithm: a stronger one of ours, and the devices’, get 401 [C-1.4]', async () => {
+  it('another algorithm gets 401, also that of device tokens [C-1.4]', async ({ claims }) => {
     for (const alg of ['HS384', 'HS512']) await expectRefused(await sign(claims, env.SESSION_SECRET, alg));
     const deviceKey = await importJWK(TOKEN_PRIVATE_KEY, 'EdDSA');
     await expectRefused(await new SignJWT(claims).setProtectedHeader({ alg: 'EdDSA' }).sign(deviceKey));
   });
 
-  it('is by a key that the token cannot bring along (bad input: REST)', async () => {
+  it('a key in the token’s header is ignored (bad input: REST)', async ({ claims }) => {
     const secret = 'another-secret-of-more-than-32-characters';
     const headers = [
       { kid: '../../dev/null' },
@@ -105,13 +92,12 @@ describe('the signature', () => {
     ];
     for (const header of headers) {
       const key = new TextEncoder().encode(secret);
-      await expectRefused(
-        await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', ...header }).sign(key),
-      );
+      const signed = new SignJWT(claims).setProtectedHeader({ alg: 'HS256', ...header });
+      await expectRefused(await signed.sign(key));
     }
   });
 
-  it('may be by an older secret while that is configured, and is no longer after [C-1.4]', async () => {
+  it('an older secret works while it is configured [C-1.4]', async ({ claims }) => {
     const token = await sign(claims);
     const request = () => restRequest('/api/v1/auth/me', { headers: { authorization: `Bearer ${token}` } });
     const newer = 'a-newer-secret-of-more-than-32-characters';
@@ -119,7 +105,7 @@ describe('the signature', () => {
     await expectError(await settle(request(), { SESSION_SECRET: newer }), 401, 'UNAUTHORIZED');
   });
 
-  it('is not taken with a secret that is too short to be one (ours: 32 characters)', async () => {
+  it('a secret of under 32 characters is a configuration error', async ({ claims }) => {
     const logged = vi.spyOn(console, 'error').mockReturnValue();
     const init = { headers: { authorization: `Bearer ${await sign(claims, 'short')}` } };
     for (const SESSION_SECRET of ['short', `${env.SESSION_SECRET},short`]) {
@@ -130,8 +116,8 @@ describe('the signature', () => {
   });
 });
 
-describe('what a token says', () => {
-  it('is our issuer, our audience, a user and a session, or it gets 401 [C-1.4]', async () => {
+describe('the claims', () => {
+  it('a wrong issuer, audience, user or session gets 401 [C-1.4]', async ({ team, claims }) => {
     const changes: Record<string, unknown>[] = [
       { iss: 'other' },
       { iss: 'Sitewire' },
@@ -156,20 +142,20 @@ describe('what a token says', () => {
     for (const change of changes) await expectRefused(await sign({ ...claims, ...change }));
   });
 
-  it('has an end, which is a number (bad input: REST)', async () => {
+  it('a token without a numeric expiry gets 401 (bad input: REST)', async ({ claims }) => {
     const exp = claims.exp ?? 0;
     const ends = [undefined, null, String(exp), '2099-01-01', true, [exp], {}, 'Infinity', 0, -1];
     for (const end of ends) {
       const payload = base64Url(JSON.stringify({ ...claims, exp: end }));
       const signed = `${base64Url('{"alg":"HS256"}')}.${payload}`;
-      await expectRefused(`${signed}.${await macOf(signed)}`);
+      await expectRefused(`${signed}.${macOf(signed)}`);
     }
     const payload = base64Url(JSON.stringify(claims));
     const signed = `${base64Url('{"alg":"HS256"}')}.${payload}`;
-    expect((await me(`${signed}.${await macOf(signed)}`)).status).toBe(200);
+    expect((await me(`${signed}.${macOf(signed)}`)).status).toBe(200);
   });
 
-  it('ends after 15 minutes to the second [C-1.4]', async () => {
+  it('a token expires after 15 minutes to the second [C-1.4]', async ({ team, claims }) => {
     const begunAtMs = (claims.iat ?? 0) * 1_000;
     vi.setSystemTime(begunAtMs + LIFETIME_MS - 1);
     expect((await me(team.viewer.accessToken)).status).toBe(200);
@@ -179,7 +165,7 @@ describe('what a token says', () => {
     }
   });
 
-  it('is of another token version: 401 TOKEN_VERSION_MISMATCH, older or newer [C-1.4]', async () => {
+  it('another token version gets 401 TOKEN_VERSION_MISMATCH [C-1.4]', async ({ claims }) => {
     for (const ver of [0, 2, 1.5, -1]) {
       await expectError(await me(await sign({ ...claims, ver })), 401, 'TOKEN_VERSION_MISMATCH');
     }
@@ -187,8 +173,7 @@ describe('what a token says', () => {
 });
 
 describe('a session', () => {
-  it('that is over ends its access tokens, however long they would last [C-1.4]', async () => {
-    const person = await Person.register();
+  it('an expired session ends its access tokens [C-1.4]', async ({ person }) => {
     const { sid } = decodeJwt(person.accessToken);
     await env.DB.prepare('UPDATE sessions SET expires_at_ms = ? WHERE id = ?').bind(Date.now(), sid).run();
     await expectRefused(person.accessToken);
@@ -196,14 +181,3 @@ describe('a session', () => {
     await expectRefused(person.accessToken);
   });
 });
-
-/** For what `SignJWT` would not sign. */
-async function macOf(text: string): Promise<string> {
-  const encoder = new TextEncoder();
-  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
-  const key = await crypto.subtle.importKey('raw', encoder.encode(env.SESSION_SECRET), algorithm, false, [
-    'sign',
-  ]);
-  const mac = await crypto.subtle.sign('HMAC', key, encoder.encode(text));
-  return base64Url(String.fromCharCode(...new Uint8Array(mac)));
-}

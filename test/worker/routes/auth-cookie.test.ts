@@ -1,11 +1,15 @@
-/** The session cookie on unsafe methods is taken from our own pages and from no browser at all; a bearer is exempt [C-1.6]. */
-import { beforeAll, describe, expect, it } from 'vitest';
-import { type Call, call, createTeam, Person, type Team } from '../../support/workerd/people.ts';
-import { expectError, send } from '../../support/workerd/rest.ts';
+/**
+ * On unsafe methods the session cookie is accepted from our own pages and from clients that are no browsers.
+ * A bearer token is accepted from everywhere [C-1.6].
+ */
+import { anonymous, type Call } from '../../support/workerd/client.ts';
+import { send } from '../../support/workerd/rest.ts';
+import type { Team } from '../../support/workerd/team.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const OWN_ORIGIN = 'https://sitewire.example';
 
-/** What browsers say of a request that another page made. */
+/** Headers that browsers send with a request of another page. */
 const FOREIGN: Record<string, string>[] = [
   { origin: 'https://evil.example' },
   { origin: 'null' },
@@ -23,7 +27,7 @@ const FOREIGN: Record<string, string>[] = [
   { origin: 'https://evil.example', 'sec-fetch-site': 'same-origin' },
 ];
 
-/** What our own pages say, and what says nothing. */
+/** Headers of our own pages, and of clients that are no browsers. */
 const OWN: Record<string, string>[] = [
   {},
   { origin: OWN_ORIGIN },
@@ -31,14 +35,8 @@ const OWN: Record<string, string>[] = [
   { origin: OWN_ORIGIN, 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors' },
 ];
 
-let team: Team;
-
-beforeAll(async () => {
-  team = await createTeam();
-});
-
 /** One call of each unsafe method that a path has. */
-function unsafeCalls(): [path: string, options: Call][] {
+function unsafeCalls(team: Team): [path: string, options: Call][] {
   const own = `/organizations/${team.id}`;
   const role = { role: 'VIEWER' };
   return [
@@ -57,10 +55,16 @@ function unsafeCalls(): [path: string, options: Call][] {
   ];
 }
 
+/** Renames the organization with the cookie of its ORG_ADMIN. */
+const it = test.extend('rename', ({ team }) => (name: string, headers: Record<string, string>) => {
+  const options = { method: 'PATCH', body: { name }, headers } as const;
+  return team.orgAdmin.callWithCookie(`/organizations/${team.id}`, options);
+});
+
 describe('an unsafe request with the cookie', () => {
-  it('that another page made gets 403 ORIGIN_MISMATCH on every path, and has no effect [C-1.6]', async () => {
+  it('a request of another page gets 403 ORIGIN_MISMATCH and has no effect [C-1.6]', async ({ team }) => {
     const before = await team.admin.read('/auth/me');
-    for (const [path, options] of unsafeCalls()) {
+    for (const [path, options] of unsafeCalls(team)) {
       for (const headers of [{ origin: 'https://evil.example' }, { 'sec-fetch-site': 'cross-site' }]) {
         const response = await team.orgAdmin.callWithCookie(path, { ...options, headers });
         await expectError(response, 403, 'ORIGIN_MISMATCH');
@@ -71,33 +75,27 @@ describe('an unsafe request with the cookie', () => {
     expect(await team.orgAdmin.read(`/organizations/${team.id}`)).toMatchObject({ name: team.slug });
   });
 
-  it('is refused for whatever says that another page made it [C-1.6]', async () => {
+  it('every header that names another page is refused [C-1.6]', async ({ rename }) => {
     for (const headers of FOREIGN) {
-      const options = { method: 'PATCH', body: { name: 'Evil' }, headers } as const;
-      const { status } = await team.orgAdmin.callWithCookie(`/organizations/${team.id}`, options);
-      expect([headers, status]).toEqual([headers, 403]);
+      expect([headers, (await rename('Evil', headers)).status]).toEqual([headers, 403]);
     }
   });
 
-  it('passes from our own pages, and where nothing says that a browser sent it [C-1.6]', async () => {
+  it('our own pages and clients that are no browsers are accepted [C-1.6]', async ({ team, rename }) => {
     for (const headers of OWN) {
-      const options = { method: 'PATCH', body: { name: 'Acme' }, headers } as const;
-      const { status } = await team.orgAdmin.callWithCookie(`/organizations/${team.id}`, options);
-      expect([headers, status]).toEqual([headers, 200]);
+      expect([headers, (await rename('Acme', headers)).status]).toEqual([headers, 200]);
     }
-    await team.orgAdmin.read(`/organizations/${team.id}`, { method: 'PATCH', body: { name: team.slug } });
+    await team.orgAdmin.change(`/organizations/${team.id}`, { name: team.slug });
   });
 
-  it('is not exempt for an Authorization header that is no bearer [C-1.6]', async () => {
+  it('an Authorization header that is no bearer token exempts nothing [C-1.6]', async ({ rename }) => {
     for (const authorization of ['', 'Bearer', 'Bearer ', 'Basic eDp5', 'x']) {
       const headers = { authorization, origin: 'https://evil.example' };
-      const options = { method: 'PATCH', body: { name: 'Evil' }, headers } as const;
-      const response = await team.orgAdmin.callWithCookie(`/organizations/${team.id}`, options);
-      await expectError(response, 403, 'ORIGIN_MISMATCH');
+      await expectError(await rename('Evil', headers), 403, 'ORIGIN_MISMATCH');
     }
   });
 
-  it('is refused the same way as text/plain, which pages may send unasked [C-1.6]', async () => {
+  it('text/plain, which pages may send without a preflight, is refused [C-1.6]', async ({ team }) => {
     const { accessToken } = team.orgAdmin;
     const body = JSON.stringify({ name: 'Evil', slug: `evil-${team.slug}` });
     for (const type of ['text/plain', 'text/plain; application/json', 'application/x-www-form-urlencoded']) {
@@ -107,16 +105,16 @@ describe('an unsafe request with the cookie', () => {
     }
   });
 
-  it('without a session that holds is 401 wherever it comes from [C-1.6]', async () => {
+  it('an invalid session gets 401 from everywhere [C-1.6]', async () => {
     for (const cookie of ['access_token=x', 'access_token=']) {
-      const options = { method: 'POST', headers: { cookie, origin: 'https://evil.example' } } as const;
-      await expectError(await call('/auth/logout', options), 401, 'UNAUTHORIZED');
+      const headers = { cookie, origin: 'https://evil.example' };
+      await expectError(await anonymous.post('/auth/logout', undefined, { headers }), 401, 'UNAUTHORIZED');
     }
   });
 });
 
 describe('a safe request with the cookie', () => {
-  it('passes from anywhere, but nobody else’s page may read its answer [C-1.6]', async () => {
+  it('a safe request may come from any page, which cannot read the answer [C-1.6]', async ({ team }) => {
     for (const headers of [...FOREIGN, ...OWN]) {
       const response = await team.viewer.callWithCookie('/auth/me', { headers });
       expect([headers, response.status]).toEqual([headers, 200]);
@@ -127,18 +125,18 @@ describe('a safe request with the cookie', () => {
   });
 });
 
-describe('a bearer', () => {
-  it('is exempt, alone and with the cookie beside it [C-1.6]', async () => {
+describe('a bearer token', () => {
+  it('a bearer token is exempt, with and without the cookie [C-1.6]', async ({ team }) => {
     for (const headers of FOREIGN) {
       const cookie = `access_token=${team.orgAdmin.accessToken}`;
       for (const own of [headers, { ...headers, cookie }]) {
-        const options = { method: 'PATCH', body: {}, headers: own } as const;
-        expect((await team.orgAdmin.call(`/organizations/${team.id}`, options)).status).toBe(200);
+        const response = await team.orgAdmin.patch(`/organizations/${team.id}`, {}, { headers: own });
+        expect(response.status).toBe(200);
       }
     }
   });
 
-  it('is who one is, when the cookie says another [C-1.6]', async () => {
+  it('a bearer token wins over the cookie of another user [C-1.6]', async ({ team }) => {
     const cookie = `access_token=${team.orgAdmin.accessToken}`;
     const me = await team.viewer.read('/auth/me', { headers: { cookie } });
     expect(me).toMatchObject({ user: { id: team.viewer.id } });
@@ -147,9 +145,8 @@ describe('a bearer', () => {
   });
 });
 
-describe('what needs no session', () => {
-  it('is open to any origin: the cookie plays no part in it [C-1.6]', async () => {
-    const person = await Person.register();
+describe('a request that needs no session', () => {
+  it('a request without a session may come from any origin [C-1.6]', async ({ team, person }) => {
     const headers = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
     const body = { refreshToken: person.refreshToken };
     const response = await team.viewer.callWithCookie('/auth/refresh', { method: 'POST', body, headers });

@@ -1,33 +1,16 @@
-/** ACCOUNT_LOCKED: ten wrong logins of an e-mail in 15 minutes, whether somebody has it or not [C-1.4]. */
+/** ACCOUNT_LOCKED: ten wrong logins of an e-mail within 15 minutes, whether a user has it or not [C-1.4]. */
 import { env } from 'cloudflare:workers';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { countAttempt } from '../../../worker/registry/login-failures.ts';
-import { call, PASSWORD, Person } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '../../support/workerd/people.ts';
+import { stopClock } from '../../support/workerd/site-clock.ts';
+import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const WRONG = 'not my password';
 const MOST = 10;
 const WINDOW_MS = 15 * 60_000;
 
-const nobody = () => `${crypto.randomUUID()}@example.org`;
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** The clock, from now on where the test puts it. */
-function stopClock(): number {
-  const now = Date.now();
-  vi.useFakeTimers({ toFake: ['Date'] });
-  vi.setSystemTime(now);
-  return now;
-}
-
-function logIn(email: string, password: string): Promise<Response> {
-  return call('/auth/login', { method: 'POST', body: { email, password } });
-}
-
-/** As so many wrong logins leave it: at most ten since the last right one, each of them judged. */
+/** Counts failed logins without judging a password: at most ten since the last right login. */
 async function failed(email: string, times: number): Promise<void> {
   const counted = Array.from({ length: times }, () => countAttempt(env.DB, email, Date.now()));
   expect(await Promise.all(counted)).toEqual(counted.map(() => undefined));
@@ -43,31 +26,31 @@ async function expectLocked(email: string): Promise<void> {
   }
 }
 
-describe('an e-mail with ten wrong logins', () => {
-  it('is locked, for the right password too [C-1.4]', async () => {
-    const { email } = await Person.register();
+describe('an e-mail with ten failed logins', () => {
+  it('a locked e-mail refuses the right password, too [C-1.4]', async ({ person }) => {
+    const { email } = person;
     await failed(email, MOST);
     await expectLocked(email);
   });
 
-  it('is locked alike when nobody has it: the same answers in the same order [C-1.4]', async () => {
+  it('an unknown e-mail gets the same answers as a known one [C-1.4]', async ({ person }) => {
     const answers = async (email: string) => {
       await failed(email, MOST - 2);
-      const told: string[] = [];
+      const seen: string[] = [];
       for (let time = 0; time < 4; time++) {
         const response = await logIn(email, WRONG);
-        told.push(`${response.status} ${response.headers.get('retry-after')} ${await response.text()}`);
+        seen.push(`${response.status} ${response.headers.get('retry-after')} ${await response.text()}`);
       }
-      return told;
+      return seen;
     };
-    const { email } = await Person.register();
+    const { email } = person;
     const known = await answers(email);
-    expect(await answers(nobody())).toEqual(known);
+    expect(await answers(uniqueEmail())).toEqual(known);
     expect(known.map((one) => one.slice(0, 3))).toEqual(['401', '401', '423', '423']);
   });
 
-  it('is one in whatever case the guesses come [C-1.4]', async () => {
-    const { email } = await Person.register();
+  it('upper and lower case count as one e-mail [C-1.4]', async ({ person }) => {
+    const { email } = person;
     await failed(email, MOST - 2);
     for (const spelled of [email.toUpperCase(), `${email.slice(0, -3)}ORG`]) {
       await expectError(await logIn(spelled, WRONG), 401, 'INVALID_CREDENTIALS');
@@ -76,21 +59,20 @@ describe('an e-mail with ten wrong logins', () => {
     await expectLocked(email.toUpperCase());
   });
 
-  it('locks no other, and ends no session of its own [C-1.4]', async () => {
-    const [person, other] = [await Person.register(), await Person.register()];
+  it('a lock affects no other user and ends no session [C-1.4]', async ({ person }) => {
+    const second = await Person.register();
     await failed(person.email, MOST);
     await expectLocked(person.email);
-    expect((await logIn(other.email, PASSWORD)).status).toBe(200);
+    expect((await logIn(second.email, PASSWORD)).status).toBe(200);
     expect((await person.call('/auth/me')).status).toBe(200);
-    const refresh = { method: 'POST', body: { refreshToken: person.refreshToken } } as const;
-    expect((await call('/auth/refresh', refresh)).status).toBe(200);
+    expect((await refresh(person.refreshToken)).status).toBe(200);
   });
 });
 
-describe('guesses at once', () => {
-  it('are judged ten times of twenty, known or not [C-1.4]', async () => {
-    const { email } = await Person.register();
-    for (const one of [email, nobody()]) {
+describe('concurrent guesses', () => {
+  it('of twenty concurrent guesses ten are checked [C-1.4]', async ({ person }) => {
+    const { email } = person;
+    for (const one of [email, uniqueEmail()]) {
       const answers = await Promise.all(Array.from({ length: 2 * MOST }, () => logIn(one, WRONG)));
       const judged = answers.filter(({ status }) => status === 401);
       expect(judged).toHaveLength(MOST);
@@ -101,8 +83,8 @@ describe('guesses at once', () => {
 });
 
 describe('a right login', () => {
-  it('among nine wrong ones is let in, and nothing stands against the user any more [C-1.4]', async () => {
-    const { email } = await Person.register();
+  it('a right login clears the failures before it [C-1.4]', async ({ person }) => {
+    const { email } = person;
     for (let round = 0; round < 2; round++) {
       await failed(email, MOST - 1);
       expect((await logIn(email, PASSWORD)).status).toBe(200);
@@ -111,8 +93,8 @@ describe('a right login', () => {
 });
 
 describe('a lock', () => {
-  it('holds until 15 minutes are over, and not a moment more, however often somebody knocks [C-1.4]', async () => {
-    const { email } = await Person.register();
+  it('a lock lasts 15 minutes, also if the user keeps trying [C-1.4]', async ({ person }) => {
+    const { email } = person;
     const now = stopClock();
     await failed(email, MOST);
     for (const laterMs of [0, 60_000, WINDOW_MS / 2, WINDOW_MS - 1]) {
@@ -123,8 +105,8 @@ describe('a lock', () => {
     expect((await logIn(email, PASSWORD)).status).toBe(200);
   });
 
-  it('lasts 15 minutes from the tenth wrong one, and says how much is left [C-1.4]', async () => {
-    const email = nobody();
+  it('a lock lasts 15 minutes from the tenth failure, and Retry-After shows the rest [C-1.4]', async () => {
+    const email = uniqueEmail();
     const now = stopClock();
     await failed(email, MOST - 1);
     const lockedAt = now + WINDOW_MS - 1_000;
@@ -136,8 +118,8 @@ describe('a lock', () => {
     expect((await logIn(email, WRONG)).status).toBe(401);
   });
 
-  it('comes anew with ten more [C-1.4]', async () => {
-    const email = nobody();
+  it('ten more failures lock the e-mail again [C-1.4]', async () => {
+    const email = uniqueEmail();
     const now = stopClock();
     await failed(email, MOST);
     vi.setSystemTime(now + WINDOW_MS);
@@ -145,8 +127,8 @@ describe('a lock', () => {
     await expectLocked(email);
   });
 
-  it('does not come of ten wrong ones that are further apart than 15 minutes [C-1.4]', async () => {
-    const { email } = await Person.register();
+  it('ten failures more than 15 minutes apart do not lock [C-1.4]', async ({ person }) => {
+    const { email } = person;
     const now = stopClock();
     await failed(email, MOST - 1);
     vi.setSystemTime(now + WINDOW_MS);

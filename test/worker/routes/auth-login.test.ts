@@ -1,31 +1,19 @@
-/** POST /auth/login: tokens of a new session for who has the password, one and the same refusal for all others [C-1.4]. */
+/** POST /auth/login: tokens of a new session for the right password, one refusal for everything else [C-1.4]. */
 import { env } from 'cloudflare:workers';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 import { findSession, openSession } from '../../../worker/registry/sessions.ts';
-import { bodyOf, call, createTeam, PASSWORD, Person, type Team } from '../../support/workerd/people.ts';
-import { RegistryRows } from '../../support/workerd/registry-rows.ts';
-import { expectError, restRequest, send, settle } from '../../support/workerd/rest.ts';
+import { anonymous, bodyOf } from '../../support/workerd/client.ts';
+import { logIn, PASSWORD, Person, uniqueEmail } from '../../support/workerd/people.ts';
+import { send } from '../../support/workerd/rest.ts';
+import { uniqueSlug } from '../../support/workerd/team.ts';
+import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const MOST_SESSIONS = 100;
 
-let team: Team;
-
-beforeAll(async () => {
-  team = await createTeam();
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-function logIn(email: string, password = PASSWORD): Promise<Response> {
-  return call('/auth/login', { method: 'POST', body: { email, password } });
-}
-
 describe('a right login', () => {
-  it('answers the user, a bearer of 15 minutes and a refresh token [C-1.4]', async () => {
+  it('a login answers the user, a bearer of 15 minutes and a refresh token [C-1.4]', async ({ team }) => {
     const before = Date.now();
     const answer = await bodyOf<LoginAnswer>(await logIn(team.operator.email), 200);
     expect(answer).toEqual({
@@ -44,11 +32,11 @@ describe('a right login', () => {
       refreshToken: expect.any(String),
     });
     expect(Date.parse(answer.user.lastLoginAt ?? '')).toBeGreaterThanOrEqual(before);
-    const me = await call('/auth/me', { headers: { authorization: `Bearer ${answer.accessToken}` } });
-    expect(await bodyOf(me, 200)).toMatchObject({ user: answer.user });
+    const headers = { authorization: `Bearer ${answer.accessToken}` };
+    expect(await anonymous.read('/auth/me', { headers })).toMatchObject({ user: answer.user });
   });
 
-  it('sets the same token as the cookie access_token: HttpOnly, Secure, SameSite=Lax, Path=/ [C-1.4]', async () => {
+  it('the cookie has the same token, HttpOnly, Secure, SameSite=Lax and Path=/ [C-1.4]', async ({ team }) => {
     const response = await logIn(team.viewer.email);
     const cookies = response.headers.getSetCookie();
     const { accessToken } = await bodyOf<LoginAnswer>(response, 200);
@@ -58,7 +46,7 @@ describe('a right login', () => {
     expect(attributes.sort()).toEqual(['HttpOnly', 'Max-Age=900', 'Path=/', 'SameSite=Lax', 'Secure']);
   });
 
-  it('signs a JWT by one algorithm that names user, session and token version [C-1.4]', async () => {
+  it('the access token names user, session and token version [C-1.4]', async ({ team }) => {
     const { accessToken } = await Person.logIn(team.viewer.email);
     const { iat = 0, ...claims } = decodeJwt(accessToken);
     expect(decodeProtectedHeader(accessToken)).toEqual({ alg: 'HS256' });
@@ -72,57 +60,56 @@ describe('a right login', () => {
     });
   });
 
-  it('opens a session of its own each time [C-1.4]', async () => {
+  it('each login opens its own session [C-1.4]', async ({ team }) => {
     const both = [await Person.logIn(team.viewer.email), await Person.logIn(team.viewer.email)];
     const sessions = both.map(({ accessToken }) => decodeJwt(accessToken).sid);
     expect(new Set(sessions).size).toBe(2);
     for (const person of both) expect((await person.call('/auth/me')).status).toBe(200);
   });
 
-  it('takes the e-mail in any case [C-1.4]', async () => {
+  it('the case of the e-mail does not matter [C-1.4]', async ({ team }) => {
     expect((await logIn(team.admin.email.toUpperCase())).status).toBe(200);
   });
 
-  it('shows a role only where one organization says it [C-1.3] [C-1.5]', async () => {
-    const person = await Person.register();
+  it('a role is shown only for a single membership [C-1.3] [C-1.5]', async ({ person }) => {
     const role = async () => (await bodyOf<LoginAnswer>(await logIn(person.email), 200)).user.role;
     expect(await role()).toBeNull();
     for (const expected of ['ORG_ADMIN', null]) {
-      const slug = `org-${crypto.randomUUID().slice(0, 8)}`;
-      await person.read('/organizations', { method: 'POST', body: { name: slug, slug } }, 201);
+      const slug = uniqueSlug();
+      await person.create('/organizations', { name: slug, slug });
       expect(await role()).toBe(expected);
     }
   });
 });
 
 describe('a wrong login', () => {
-  it('gets 401 INVALID_CREDENTIALS, the same for an unknown e-mail and for a user without a password [C-1.4]', async () => {
-    const { email } = await (await RegistryRows.create()).insert('users', { password_hash: null });
+  it('every wrong login gets the same 401 INVALID_CREDENTIALS [C-1.4]', async ({ team, rows }) => {
+    const { email } = await rows.insert('users', { password_hash: null });
     const wrong = [
       await logIn(team.viewer.email, 'not my password'),
       await logIn(team.viewer.email, ''),
       await logIn(team.viewer.email, PASSWORD.toUpperCase()),
       await logIn(team.viewer.email, ` ${PASSWORD}`),
-      await logIn(`${crypto.randomUUID()}@example.org`),
+      await logIn(uniqueEmail()),
       await logIn(String(email)),
       await logIn(String(email), ''),
     ];
-    const told = new Set<string>();
+    const answers = new Set<string>();
     for (const response of wrong) {
       const headers = [...response.headers].filter(([name]) => name !== 'x-request-id');
-      told.add(JSON.stringify([response.status, await response.clone().text(), headers]));
+      answers.add(JSON.stringify([response.status, await response.clone().text(), headers]));
       expect(response.headers.has('set-cookie')).toBe(false);
       await expectError(response, 401, 'INVALID_CREDENTIALS');
     }
-    expect(told.size).toBe(1);
+    expect(answers.size).toBe(1);
   });
 
-  it('is no matter of a password’s length, but for one that nobody can have [C-1.4]', async () => {
+  it('a password of 200 characters gets 401, a longer one 400 [C-1.4]', async ({ team }) => {
     await expectError(await logIn(team.admin.email, 'x'.repeat(200)), 401, 'INVALID_CREDENTIALS');
     await expectError(await logIn(team.admin.email, 'x'.repeat(201)), 400, 'VALIDATION_ERROR');
   });
 
-  it('opens no session [C-1.4]', async () => {
+  it('a wrong login opens no session [C-1.4]', async ({ team }) => {
     const sessions = () =>
       env.DB.prepare('SELECT count(*) AS n FROM sessions WHERE user_id = ?').bind(team.admin.id).first('n');
     const before = await sessions();
@@ -132,7 +119,7 @@ describe('a wrong login', () => {
 });
 
 describe('the body of a login', () => {
-  it('is an e-mail and a password, nothing else (bad input: REST)', async () => {
+  it('the body is an e-mail and a password, nothing else (bad input: REST)', async ({ team }) => {
     const { email } = team.viewer;
     const bodies = [
       {},
@@ -148,11 +135,11 @@ describe('the body of a login', () => {
       { email, password: PASSWORD, remember: true },
     ];
     for (const body of bodies) {
-      await expectError(await call('/auth/login', { method: 'POST', body }), 400, 'VALIDATION_ERROR');
+      await expectError(await anonymous.post('/auth/login', body), 400, 'VALIDATION_ERROR');
     }
   });
 
-  it('is application/json [C-1.6]', async () => {
+  it('the body is application/json [C-1.6]', async ({ team }) => {
     const body = JSON.stringify({ email: team.viewer.email, password: PASSWORD });
     for (const type of ['text/plain', 'application/csp-report', 'application/x-www-form-urlencoded']) {
       const init = { method: 'POST', body, headers: { 'content-type': type } };
@@ -162,8 +149,7 @@ describe('the body of a login', () => {
 });
 
 describe('the sessions of a user', () => {
-  it('are 100 at most: with one more the oldest is gone [C-1.4]', async () => {
-    const person = await Person.register();
+  it('a user has at most 100 sessions: one more ends the oldest [C-1.4]', async ({ team, person }) => {
     const now = Date.now();
     vi.useFakeTimers({ toFake: ['Date'] });
     const ids: string[] = [];
@@ -174,7 +160,7 @@ describe('the sessions of a user', () => {
     const isLive = async (sessionId = '') =>
       (await findSession(env.DB, { userId: person.id, sessionId }, Date.now()))?.isLive;
     vi.setSystemTime(now + MOST_SESSIONS);
-    expect((await settle(restRequest('/api/v1/auth/me', bearer(person)))).status).toBe(200);
+    expect((await person.call('/auth/me')).status).toBe(200);
     const newest = await Person.logIn(person.email);
     expect((await newest.call('/auth/me')).status).toBe(200);
     await expectError(await person.call('/auth/me'), 401, 'UNAUTHORIZED');
@@ -182,11 +168,7 @@ describe('the sessions of a user', () => {
     vi.setSystemTime(now + MOST_SESSIONS + 1);
     await Person.logIn(person.email);
     expect([await isLive(ids[0]), await isLive(ids[1])]).toEqual([false, true]);
-    // Older than all of them, and somebody else's.
+    // The session of another user is older and still works.
     expect((await team.orgAdmin.call('/auth/me')).status).toBe(200);
   });
 });
-
-function bearer({ accessToken }: Person): RequestInit {
-  return { headers: { authorization: `Bearer ${accessToken}` } };
-}

@@ -1,38 +1,26 @@
-/** POST /auth/refresh: each refresh token is good once; a second use of one ends its session [C-1.4]. */
+/** POST /auth/refresh: a refresh token works once; a second use ends its session [C-1.4]. */
 import { env } from 'cloudflare:workers';
 import { decodeJwt } from 'jose';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 import { signRefreshToken } from '../../../worker/auth/session-tokens.ts';
 import { dropExpiredSessions } from '../../../worker/registry/sessions.ts';
-import { bodyOf, call, PASSWORD, Person } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { anonymous, bodyOf } from '../../support/workerd/client.ts';
+import { PASSWORD, Person, refresh } from '../../support/workerd/people.ts';
+import { stopClock } from '../../support/workerd/site-clock.ts';
+import { uniqueSlug } from '../../support/workerd/team.ts';
+import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const DAY_MS = 86_400_000;
 const LIFETIME_MS = 30 * DAY_MS;
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** The clock, from now on where the test puts it. */
-function stopClock(): number {
-  const now = Date.now();
-  vi.useFakeTimers({ toFake: ['Date'] });
-  vi.setSystemTime(now);
-  return now;
-}
-
-function refresh(refreshToken: unknown): Promise<Response> {
-  return call('/auth/refresh', { method: 'POST', body: { refreshToken } });
-}
 
 async function refreshed(refreshToken: string): Promise<LoginAnswer> {
   return await bodyOf<LoginAnswer>(await refresh(refreshToken), 200);
 }
 
 async function statusOf(accessToken: string): Promise<number> {
-  return (await call('/auth/me', { headers: { authorization: `Bearer ${accessToken}` } })).status;
+  const headers = { authorization: `Bearer ${accessToken}` };
+  return (await anonymous.call('/auth/me', { headers })).status;
 }
 
 function sessionOf({ accessToken }: { accessToken: string }): string {
@@ -40,8 +28,7 @@ function sessionOf({ accessToken }: { accessToken: string }): string {
 }
 
 describe('a refresh token', () => {
-  it('is exchanged for what a login answers, in the same session, with the cookie [C-1.4]', async () => {
-    const person = await Person.register();
+  it('a refresh answers like a login, in the same session, with the cookie [C-1.4]', async ({ person }) => {
     const response = await refresh(person.refreshToken);
     const cookies = response.headers.getSetCookie();
     const answer = await bodyOf<LoginAnswer>(response, 200);
@@ -54,11 +41,10 @@ describe('a refresh token', () => {
     expect(await statusOf(answer.accessToken)).toBe(200);
   });
 
-  it('needs no access token that holds, and brings what changed meanwhile [C-1.4] [C-1.5]', async () => {
-    const person = await Person.register();
+  it('a refresh needs no valid access token and reads current roles [C-1.4] [C-1.5]', async ({ person }) => {
     const now = stopClock();
-    const slug = `org-${crypto.randomUUID().slice(0, 8)}`;
-    await person.read('/organizations', { method: 'POST', body: { name: slug, slug } }, 201);
+    const slug = uniqueSlug();
+    await person.create('/organizations', { name: slug, slug });
     vi.setSystemTime(now + DAY_MS);
     expect(await statusOf(person.accessToken)).toBe(401);
     const { user, accessToken } = await refreshed(person.refreshToken);
@@ -66,7 +52,7 @@ describe('a refresh token', () => {
     expect(await statusOf(accessToken)).toBe(200);
   });
 
-  it('is good for 30 days, the next one for 30 days from then [C-1.4]', async () => {
+  it('a refresh token is valid for 30 days, the next one for 30 days more [C-1.4]', async () => {
     const [late, idle] = [await Person.register(), await Person.register()];
     const now = stopClock();
     vi.setSystemTime(now + LIFETIME_MS - 60_000);
@@ -79,7 +65,7 @@ describe('a refresh token', () => {
     await expectError(await refresh(last.refreshToken), 401, 'REFRESH_TOKEN_EXPIRED');
   });
 
-  it('answers as expired once its session is cleared away; one that lives is not [C-1.4]', async () => {
+  it('a refresh token of a deleted session is expired [C-1.4]', async () => {
     const [idle, live] = [await Person.register(), await Person.register()];
     const now = stopClock();
     vi.setSystemTime(now + DAY_MS);
@@ -94,22 +80,19 @@ describe('a refresh token', () => {
     await refreshed(next.refreshToken);
   });
 
-  it('of a session that was logged out is revoked [C-1.4]', async () => {
-    const person = await Person.register();
+  it('a refresh token of a logged-out session is revoked [C-1.4]', async ({ person }) => {
     await person.read('/auth/logout', { method: 'POST' });
     await expectError(await refresh(person.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
   });
 
-  it('is no access token, nor the other way round [C-1.4]', async () => {
-    const person = await Person.register();
+  it('access and refresh tokens cannot replace each other [C-1.4]', async ({ person }) => {
     expect(await statusOf(person.refreshToken)).toBe(401);
     await expectError(await refresh(person.accessToken), 401, 'REFRESH_TOKEN_INVALID');
   });
 });
 
 describe('a refresh token that is used again', () => {
-  it('is revoked, and ends its session at once, access tokens and all [C-1.4]', async () => {
-    const person = await Person.register();
+  it('a second use of a refresh token ends its session at once [C-1.4]', async ({ person }) => {
     const next = await refreshed(person.refreshToken);
     const third = await refreshed(next.refreshToken);
     for (const { accessToken } of [person, next, third]) expect(await statusOf(accessToken)).toBe(200);
@@ -120,20 +103,18 @@ describe('a refresh token that is used again', () => {
     }
   });
 
-  it('ends no other session, of its user or of others [C-1.4]', async () => {
-    const [person, other] = [await Person.register(), await Person.register()];
-    const elsewhere = await Person.logIn(person.email);
+  it('a second use of a refresh token ends no other session [C-1.4]', async ({ person }) => {
+    const [second, elsewhere] = [await Person.register(), await Person.logIn(person.email)];
     await refreshed(person.refreshToken);
     await expectError(await refresh(person.refreshToken), 401, 'REFRESH_TOKEN_REVOKED');
-    for (const one of [elsewhere, other]) {
+    for (const one of [elsewhere, second]) {
       expect(await statusOf(one.accessToken)).toBe(200);
       await refreshed(one.refreshToken);
     }
     expect(await statusOf((await Person.logIn(person.email)).accessToken)).toBe(200);
   });
 
-  it('by many at once is good for exactly one of them, and then the session ends [C-1.4]', async () => {
-    const person = await Person.register();
+  it('of many concurrent uses one succeeds, and the session ends [C-1.4]', async ({ person }) => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => refresh(person.refreshToken)));
     const winners = answers.filter(({ status }) => status === 200);
     expect(winners).toHaveLength(1);
@@ -146,10 +127,9 @@ describe('a refresh token that is used again', () => {
   });
 });
 
-describe('what is no refresh token of ours', () => {
-  it('gets 401 REFRESH_TOKEN_INVALID, and harms no session [C-1.4]', async () => {
-    const person = await Person.register();
-    const other = await Person.register();
+describe('a forged refresh token', () => {
+  it('a forged token gets 401 REFRESH_TOKEN_INVALID and ends no session [C-1.4]', async ({ person }) => {
+    const second = await Person.register();
     await refreshed(person.refreshToken);
     const [sessionId = '', generation = '', mac = ''] = person.refreshToken.split('.');
     const next = { sessionId, generation: 2 };
@@ -159,7 +139,7 @@ describe('what is no refresh token of ours', () => {
       '..',
       sessionId,
       `${sessionId}.2.${mac}`,
-      `${sessionOf(other)}.${generation}.${mac}`,
+      `${sessionOf(second)}.${generation}.${mac}`,
       `${sessionId}.01.${mac}`,
       `${sessionId}.1.${mac.toUpperCase()}`,
       `${sessionId.toUpperCase()}.1.${mac}`,
@@ -176,14 +156,14 @@ describe('what is no refresh token of ours', () => {
     ];
     for (const token of forged) {
       const { message } = await expectError(await refresh(token), 401, 'REFRESH_TOKEN_INVALID');
-      expect(message).toBe('Not a refresh token');
+      expect(message).toBe('Invalid refresh token: log in again');
     }
     expect(await statusOf(person.accessToken)).toBe(200);
-    expect(await statusOf(other.accessToken)).toBe(200);
+    expect(await statusOf(second.accessToken)).toBe(200);
   });
 
-  it('gets 400 where the body is not one text of at most 500 characters (bad input: REST)', async () => {
-    const { refreshToken, email } = await Person.register();
+  it('a token that is no text of at most 500 characters gets 400 (bad input: REST)', async ({ person }) => {
+    const { refreshToken, email } = person;
     const bodies = [
       {},
       [],
@@ -195,16 +175,20 @@ describe('what is no refresh token of ours', () => {
       { refreshToken, sid: '1' },
     ];
     for (const body of bodies) {
-      await expectError(await call('/auth/refresh', { method: 'POST', body }), 400, 'VALIDATION_ERROR');
+      await expectError(await anonymous.post('/auth/refresh', body), 400, 'VALIDATION_ERROR');
     }
     await refreshed(refreshToken);
   });
 
-  it('is not looked for in the cookie: it is the access token’s (spec: Other REST surface)', async () => {
-    const { refreshToken, accessToken } = await Person.register();
+  it('a refresh token in a cookie is ignored (spec: Other REST surface)', async ({ person }) => {
+    const { refreshToken, accessToken } = person;
     for (const value of [refreshToken, accessToken]) {
       const headers = { cookie: `access_token=${value}; refresh_token=${refreshToken}` };
-      await expectError(await call('/auth/refresh', { method: 'POST', headers }), 400, 'VALIDATION_ERROR');
+      await expectError(
+        await anonymous.post('/auth/refresh', undefined, { headers }),
+        400,
+        'VALIDATION_ERROR',
+      );
     }
   });
 });

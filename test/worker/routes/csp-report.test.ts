@@ -1,62 +1,57 @@
-/** POST /csp-report: what browsers report is logged and answered, whoever they are [C-1.6], [C-10]. */
-import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest';
-import { call } from '../../support/workerd/people.ts';
-import { expectError, restRequest, send, settle } from '../../support/workerd/rest.ts';
+/** POST /csp-report: reports of browsers are logged and answered without a login [C-1.6], [C-10]. */
+import { vi } from 'vitest';
+import { anonymous } from '../../support/workerd/client.ts';
+import { restRequest, send, settle } from '../../support/workerd/rest.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const PATH = '/api/v1/csp-report';
 const REPORT = { 'csp-report': { 'document-uri': 'https://sitewire.example/', 'blocked-uri': 'inline' } };
 const TYPES = ['application/csp-report', 'application/reports+json', 'application/json'];
 
-let warn: MockInstance<typeof console.warn>;
-
-beforeEach(() => {
-  warn = vi.spyOn(console, 'warn').mockReturnValue();
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
+/** The arguments of each warning in the log. */
+const it = test.extend('logged', { auto: true }, () => {
+  return vi.spyOn(console, 'warn').mockReturnValue().mock.calls;
 });
 
 function report(body: BodyInit, type = 'application/csp-report', headers: Record<string, string> = {}) {
   return send(PATH, { method: 'POST', body, headers: { 'content-type': type, ...headers } });
 }
 
-function logged(): unknown[] {
-  return warn.mock.calls.map(([what, about]) => [what, about]);
-}
-
 describe('a report', () => {
-  it.each(TYPES)('as %s gets 200 CSP_VIOLATION_LOGGED, and is logged [C-1.6] [C-10]', async (type) => {
-    for (const spelled of [type, type.toUpperCase(), `${type}; charset=utf-8`]) {
-      const response = await report(JSON.stringify(REPORT), spelled);
-      expect(response.status).toBe(200);
-      expect(await response.json()).toEqual({
-        statusCode: 200,
-        message: expect.stringMatching(/\S/),
-        error: 'OK',
-        code: 'CSP_VIOLATION_LOGGED',
-      });
-    }
-    expect(logged()).toEqual(
-      Array.from({ length: 3 }, () => ['csp violation', { report: JSON.stringify(REPORT) }]),
-    );
-  });
+  it.for(TYPES)(
+    'a report as %s gets 200 CSP_VIOLATION_LOGGED and is logged [C-1.6] [C-10]',
+    async (type, { logged }) => {
+      for (const spelled of [type, type.toUpperCase(), `${type}; charset=utf-8`]) {
+        const response = await report(JSON.stringify(REPORT), spelled);
+        expect(response.status).toBe(200);
+        expect(await response.json()).toEqual({
+          statusCode: 200,
+          message: expect.stringMatching(/\S/),
+          error: 'OK',
+          code: 'CSP_VIOLATION_LOGGED',
+        });
+      }
+      expect(logged).toEqual(
+        Array.from({ length: 3 }, () => ['csp violation', { report: JSON.stringify(REPORT) }]),
+      );
+    },
+  );
 
-  it('needs no session, and no origin of ours: browsers send it by themselves [C-1.6]', async () => {
+  it('a report needs no session and no origin [C-1.6]', async () => {
     const headers = { origin: 'null', 'sec-fetch-site': 'cross-site', cookie: 'access_token=x' };
     const response = await report(JSON.stringify([REPORT]), 'application/reports+json', headers);
     expect([response.status, response.headers.get('set-cookie')]).toEqual([200, null]);
   });
 
-  it('is logged as one line of 2 000 characters at most (ours)', async () => {
+  it('a report is logged as one line of at most 2 000 characters', async ({ logged }) => {
     await report(JSON.stringify({ a: 'x'.repeat(500_000), b: '\r\nforged line' }));
     await report(JSON.stringify({ b: '\r\nforged line' }));
-    const [long, short] = warn.mock.calls.map(([, about]) => (about as { report: string }).report);
+    const [long, short] = logged.map(([, about]) => (about as { report: string }).report);
     expect(long).toHaveLength(2_000);
     expect(short).not.toMatch(/[\r\n]/);
   });
 
-  it('may be any JSON: nothing in it is taken at its word', async () => {
+  it('a report may be any JSON', async () => {
     for (const body of ['{}', '[]', 'null', '0', '"x"', '{"__proto__":{"a":1},"constructor":1}']) {
       expect([body, (await report(body)).status]).toEqual([body, 200]);
     }
@@ -65,7 +60,7 @@ describe('a report', () => {
 });
 
 describe('what is no report', () => {
-  it('for its type, its size, its depth or its grammar is refused and not logged [C-1.6] [C-4.7]', async () => {
+  it('a wrong type, size, depth or grammar is refused and not logged [C-1.6] [C-4.7]', async ({ logged }) => {
     const right = JSON.stringify(REPORT);
     for (const type of ['text/plain', 'application/csp-reports', 'application/xml', 'text/csp-report', '']) {
       await expectError(await report(right, type), 400, 'BAD_REQUEST');
@@ -74,19 +69,19 @@ describe('what is no report', () => {
       await expectError(await report(body), 400, 'BAD_REQUEST');
     }
     await expectError(await report(`"${'x'.repeat(1024 * 1024)}"`), 413, 'PAYLOAD_TOO_LARGE');
-    await expectError(await call('/csp-report', { method: 'POST' }), 400, 'VALIDATION_ERROR');
-    expect(logged()).toEqual([]);
+    await expectError(await anonymous.post('/csp-report'), 400, 'VALIDATION_ERROR');
+    expect(logged).toEqual([]);
   });
 
-  it('by another method gets 405 [C-10]', async () => {
+  it('another method gets 405 [C-10]', async () => {
     for (const method of ['GET', 'PUT', 'DELETE'] as const) {
-      const response = await call('/csp-report', { method });
+      const response = await anonymous.call('/csp-report', { method });
       expect(response.headers.get('allow')).toBe('POST');
       await expectError(response, 405, 'BAD_REQUEST');
     }
   });
 
-  it('is taken by no other path: only this one has browsers’ types [C-1.6]', async () => {
+  it('other paths refuse the media types of reports [C-1.6]', async () => {
     for (const path of ['/api/v1/auth/login', '/api/v1/auth/refresh', '/api/v1/organizations', `${PATH}/`]) {
       const init = { method: 'POST', body: '{}', headers: { 'content-type': 'application/csp-report' } };
       await expectError(await send(path, init), 400, 'BAD_REQUEST');
@@ -95,12 +90,12 @@ describe('what is no report', () => {
 });
 
 describe('many reports of one address', () => {
-  it('are shed where the platform says so: 429 with Retry-After, and not logged [C-4.7]', async () => {
+  it('reports over the rate get 429 with Retry-After and are not logged [C-4.7]', async ({ logged }) => {
     const SHED = { limit: async () => ({ success: false }) };
     const headers = { 'content-type': 'application/json', 'cf-connecting-ip': '203.0.113.7' };
     const response = await settle(restRequest(PATH, { method: 'POST', body: '{}', headers }), { SHED });
     expect(response.headers.get('retry-after')).toBe('60');
     await expectError(response, 429, 'TOO_MANY_REQUESTS');
-    expect(logged()).toEqual([]);
+    expect(logged).toEqual([]);
   });
 });

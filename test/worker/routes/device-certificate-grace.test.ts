@@ -1,39 +1,25 @@
-/** How long a certificate lets its device in: its own time, and an hour behind its successor [C-3.3]. */
+/** A certificate lets its device in until it expires, and for an hour after it was replaced [C-3.3]. */
 import { env } from 'cloudflare:workers';
-import { beforeAll, describe, expect, it } from 'vitest';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { dialWith } from '../../support/workerd/certificates.ts';
-import { createTeamAtStart, postDevice, provision } from '../../support/workerd/devices.ts';
-import { postPlant } from '../../support/workerd/fleet.ts';
+import { dialWith, type Issued } from '../../support/workerd/certificates.ts';
 import { type DeviceTestLink, openLink } from '../../support/workerd/links.ts';
-import type { Team } from '../../support/workerd/people.ts';
 import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import { answerPings } from '../../support/workerd/site-devices.ts';
-
-interface Issued {
-  id: string;
-  certificate: string;
-  certificateExpiresAt: string;
-}
-
-let team: Team;
-
-beforeAll(async () => {
-  team = await createTeamAtStart();
-});
+import { describe, expect, test } from '../../support/workerd/worker-test.ts';
 
 holdClock();
 
-async function newDevice(plantId: string): Promise<Issued> {
-  const { id } = await postDevice(team.operator, { authMethod: 'MTLS', plantId });
-  const { certificate = '', certificateExpiresAt = '' } = (await provision(team, id)).security;
-  return { id, certificate, certificateExpiresAt };
-}
+type Certified = Issued & { id: string };
 
-async function reissue({ id }: Issued): Promise<Issued & { previousUntil: string }> {
-  return await team.admin.read(`/devices/${id}/certificate`, { method: 'POST' }, 201);
-}
+const it = test
+  .extend('newDevice', ({ team, plantId }) => async (): Promise<Certified> => {
+    const { id, security } = await team.newMtlsDevice({ plantId });
+    return { id, ...security };
+  })
+  .extend('reissue', ({ team }) => ({ id }: Certified) => {
+    return team.reissue(id);
+  });
 
 async function statusOf(id: string, { certificate }: Issued): Promise<number> {
   return (await dialWith(id, certificate)).status;
@@ -44,9 +30,8 @@ async function linkOf(id: string, { certificate }: Issued): Promise<DeviceTestLi
 }
 
 describe('a certificate', () => {
-  it('is good until the moment that it names, and not behind it [C-3.3]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const device = await newDevice(plantId);
+  it('a certificate is valid until the second that it names [C-3.3]', async ({ newDevice }) => {
+    const device = await newDevice();
     const endsAtMs = Date.parse(device.certificateExpiresAt);
     expect(endsAtMs % SECOND).toBe(0);
     setClock(endsAtMs - 1);
@@ -55,9 +40,8 @@ describe('a certificate', () => {
     expect(await statusOf(device.id, device)).toBe(401);
   });
 
-  it('lets in for 60 minutes behind its successor, to the millisecond [C-3.3]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const first = await newDevice(plantId);
+  it('a replaced certificate is valid for 60 minutes more [C-3.3]', async ({ newDevice, reissue }) => {
+    const first = await newDevice();
     const second = await reissue(first);
     expect(second.previousUntil).toBe(new Date(START_MS + 60 * MINUTE).toISOString());
     setClock(START_MS + 60 * MINUTE - 1);
@@ -66,9 +50,8 @@ describe('a certificate', () => {
     expect([await statusOf(first.id, first), await statusOf(first.id, second)]).toEqual([401, 101]);
   });
 
-  it('ends the session that it opened when that is over, and that of its successor not [C-3.3]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const [stays, comes] = [await newDevice(plantId), await newDevice(plantId)];
+  it('the end of the grace period closes the old link [C-3.3]', async ({ plantId, newDevice, reissue }) => {
+    const [stays, comes] = [await newDevice(), await newDevice()];
     const [old, older] = [await linkOf(stays.id, stays), await linkOf(comes.id, comes)];
     await reissue(stays);
     const next = await reissue(comes);
@@ -82,17 +65,15 @@ describe('a certificate', () => {
     expect(fresh.closed).toBeUndefined();
   });
 
-  it('is as good as another that was asked for at the same moment [C-3.3]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const first = await newDevice(plantId);
+  it('of two concurrently issued certificates both are valid [C-3.3]', async ({ newDevice, reissue }) => {
+    const first = await newDevice();
     const both = await Promise.all([reissue(first), reissue(first)]);
     for (const issued of both) expect(await statusOf(first.id, issued)).toBe(101);
     expect(await statusOf(first.id, first)).toBe(401);
   });
 
-  it('has no longer grace than its own time [C-3.3]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const first = await newDevice(plantId);
+  it('the grace period does not extend a certificate’s own time [C-3.3]', async ({ newDevice, reissue }) => {
+    const first = await newDevice();
     const endsAtMs = START_MS + 10 * MINUTE;
     const shorten = env.DB.prepare('UPDATE devices SET certificate_expires_at_ms = ? WHERE id = ?');
     await shorten.bind(endsAtMs, first.id).run();

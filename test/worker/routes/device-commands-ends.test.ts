@@ -1,19 +1,8 @@
-/** How commands to a device by members end where it does not answer, and who is told that they were sent [C-3.4]. */
-import { beforeAll, describe, expect, it } from 'vitest';
+/** How members’ commands to a device end when it does not answer, and how they are audited [C-3.4]. */
 import type { OwnCommand } from '../../../protocol/device-record.ts';
 import type { Page } from '../../../protocol/page.ts';
-import {
-  connect,
-  createTeamAtStart,
-  newTokenDevice,
-  operate,
-  type TokenDevice,
-} from '../../support/workerd/devices.ts';
-import { auditRows } from '../../support/workerd/door.ts';
-import { postPlant } from '../../support/workerd/fleet.ts';
-import type { DeviceTestLink } from '../../support/workerd/links.ts';
-import { Person, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { connectForCommands } from '../../support/workerd/devices.ts';
+import { Person } from '../../support/workerd/people.ts';
 import {
   holdClock,
   MINUTE,
@@ -22,40 +11,24 @@ import {
   SECOND,
   START_MS,
 } from '../../support/workerd/site-clock.ts';
-import { commandsOf, nthCommand, sendAck, subscribe } from '../../support/workerd/site-devices.ts';
+import { commandsOf, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const REBOOT = { action: 'REBOOT' };
 
-let team: Team;
-
-beforeAll(async () => {
-  team = await createTeamAtStart();
-});
-
 holdClock();
 
-async function command(id: string, body: object = REBOOT): Promise<OwnCommand> {
-  return await team.operator.read(`/devices/${id}/commands`, { method: 'POST', body }, 202);
-}
+const it = test
+  .extend('link', ({ device }) => connectForCommands(device))
+  .extend('show', ({ team }) => async ({ deviceId, cmdId }: OwnCommand, by: Person = team.viewer) => {
+    return await by.read<OwnCommand>(`/devices/${deviceId}/commands/${cmdId}`);
+  });
 
-async function show({ deviceId, cmdId }: OwnCommand): Promise<OwnCommand> {
-  return await team.viewer.read(`/devices/${deviceId}/commands/${cmdId}`);
-}
-
-/** A device of a plant that listens for commands. */
-async function newListening(): Promise<{ device: TokenDevice; link: DeviceTestLink }> {
-  const { id: plantId } = await postPlant(team.operator);
-  const device = await newTokenDevice(team, { plantId });
-  const link = await connect(device);
-  await subscribe(link, device);
-  return { device, link };
-}
-
-describe('commands of a device', () => {
-  it('that nobody took in their time, or in 15 minutes, end FAILED: EXPIRED [C-3.4]', async () => {
-    const { id, siteId } = await newTokenDevice(team);
+describe('commands to a device', () => {
+  it('a command that was never delivered ends FAILED: EXPIRED [C-3.4]', async ({ team, show }) => {
+    const { id, siteId } = await team.newTokenDevice();
     const validUntil = new Date(START_MS + MINUTE).toISOString();
-    const [short, long] = [await command(id, { ...REBOOT, validUntil }), await command(id)];
+    const [short, long] = [await team.command(id, { ...REBOOT, validUntil }), await team.command(id)];
     await passTime(siteId, MINUTE - 1);
     expect((await show(short)).status).toBe('PENDING');
     await passTime(siteId, 1);
@@ -65,119 +38,105 @@ describe('commands of a device', () => {
     await passTime(siteId, 1);
     const viewer = await Person.logIn(team.viewer.email);
     const expired = { ...long, status: 'FAILED', reason: 'EXPIRED' };
-    expect(await viewer.read(`/devices/${id}/commands/${long.cmdId}`)).toEqual(expired);
+    expect(await show(long, viewer)).toEqual(expired);
   });
 
-  it('that are not answered are told three times, then FAILED: NO_ACK [C-3.9]', async () => {
-    const { device, link } = await newListening();
-    const made = await command(device.id);
+  it('a command is sent three times, then NO_ACK [C-3.9]', async ({ team, device, link, show }) => {
+    const made = await team.command(device.id);
     for (let round = 0; round < 3; round++) {
       await passTime(device.siteId, 30 * SECOND);
       await sendAck(link, device, 'none', 'RECEIVED');
     }
-    const told = commandsOf(link).filter(({ cmdId }) => cmdId === made.cmdId);
-    expect(told).toHaveLength(3);
-    expect(new Set(told.map(({ ts }) => ts)).size).toBe(3);
+    const sent = commandsOf(link).filter(({ cmdId }) => cmdId === made.cmdId);
+    expect(sent).toHaveLength(3);
+    expect(new Set(sent.map(({ ts }) => ts)).size).toBe(3);
     expect(await show(made)).toEqual({ ...made, status: 'FAILED', reason: 'NO_ACK' });
   });
 
-  it('that it holds and never ends are FAILED: NO_RESULT, 15 minutes behind its last word [C-3.4]', async () => {
-    const { device, link } = await newListening();
-    const made = await command(device.id);
+  it('a command ends NO_RESULT after 15 minutes [C-3.4]', async ({ team, device, link, show }) => {
+    const made = await team.command(device.id);
     await sendAck(link, device, made.cmdId, 'IN_PROGRESS');
     await passTime(device.siteId, 15 * MINUTE - 1);
     const viewer = await Person.logIn(team.viewer.email);
-    const path = `/devices/${device.id}/commands/${made.cmdId}`;
-    expect(await viewer.read(path)).toEqual({ ...made, status: 'IN_PROGRESS' });
+    expect(await show(made, viewer)).toEqual({ ...made, status: 'IN_PROGRESS' });
     await passTime(device.siteId, 1);
-    expect(await viewer.read(path)).toEqual({ ...made, status: 'FAILED', reason: 'NO_RESULT' });
+    expect(await show(made, viewer)).toEqual({ ...made, status: 'FAILED', reason: 'NO_RESULT' });
   });
 
-  it('end FAILED: DEVICE_GONE with a device that is revoked, and wait for one that is suspended [C-3.3]', async () => {
-    const [gone, away] = [await newTokenDevice(team), await newTokenDevice(team)];
-    const [ended, waiting] = [await command(gone.id), await command(away.id)];
-    await operate(team.admin, gone.id, 'revoke');
+  it('a revoked device ends its commands, a suspended one does not [C-3.3]', async ({ team, show }) => {
+    const [gone, away] = [await team.newTokenDevice(), await team.newTokenDevice()];
+    const [ended, waiting] = [await team.command(gone.id), await team.command(away.id)];
+    await team.admin.operate(gone.id, 'revoke');
     expect(await show(ended)).toEqual({ ...ended, status: 'FAILED', reason: 'DEVICE_GONE' });
-    await operate(team.admin, away.id, 'suspend');
+    await team.admin.operate(away.id, 'suspend');
     expect(await show(waiting)).toEqual(waiting);
-    await operate(team.admin, away.id, 'reactivate');
-    const link = await connect(away);
-    await subscribe(link, away);
+    await team.admin.operate(away.id, 'reactivate');
+    const link = await connectForCommands(away);
     expect((await nthCommand(link, 1)).cmdId).toBe(waiting.cmdId);
   });
 
-  it('that a device was told before it was suspended wait for it, and go out again [C-3.3]', async () => {
-    const { device, link } = await newListening();
-    const made = await command(device.id);
+  it('a suspended device gets its commands again [C-3.3]', async ({ team, device, link, show }) => {
+    const made = await team.command(device.id);
     expect((await nthCommand(link, 1)).cmdId).toBe(made.cmdId);
-    await operate(team.admin, device.id, 'suspend');
+    await team.admin.operate(device.id, 'suspend');
     await passTime(device.siteId, 5 * MINUTE);
     expect(await show(made)).not.toHaveProperty('reason');
-    await operate(team.admin, device.id, 'reactivate');
-    const again = await connect(device);
-    await subscribe(again, device);
+    await team.admin.operate(device.id, 'reactivate');
+    const again = await connectForCommands(device);
     expect((await nthCommand(again, 1)).cmdId).toBe(made.cmdId);
     await sendAck(again, device, made.cmdId, 'COMPLETED');
     expect(await show(made)).toEqual({ ...made, status: 'COMPLETED' });
   });
 
-  it('that a device was told before it was suspended end when their time is over [C-3.4]', async () => {
-    const { device, link } = await newListening();
-    const made = await command(device.id);
+  it('a sent command of a suspended device expires [C-3.4]', async ({ team, device, link, show }) => {
+    const made = await team.command(device.id);
     await nthCommand(link, 1);
-    await operate(team.admin, device.id, 'suspend');
+    await team.admin.operate(device.id, 'suspend');
     await passTime(device.siteId, 20 * MINUTE);
     const viewer = await Person.logIn(team.viewer.email);
-    const path = `/devices/${device.id}/commands/${made.cmdId}`;
     const ended = { ...made, status: 'FAILED', reason: expect.toBeOneOf(['EXPIRED', 'NO_ACK']) };
-    expect(await viewer.read(path)).toEqual(ended);
+    expect(await show(made, viewer)).toEqual(ended);
   });
 
-  it('that come again under their key are the first, whatever became of the device meanwhile [C-3.4]', async () => {
-    const device = await newTokenDevice(team);
+  it('a repeated idempotencyKey gets the first command in any status [C-3.4]', async ({ team, device }) => {
     const body = { ...REBOOT, payload: { a: 1 }, idempotencyKey: 'k' };
-    const made = await command(device.id, body);
-    await operate(team.admin, device.id, 'suspend');
-    expect(await command(device.id, body)).toEqual(made);
-    const fresh = await operate(team.operator, device.id, 'commands', { ...body, idempotencyKey: 'k2' });
+    const made = await team.command(device.id, body);
+    await team.admin.operate(device.id, 'suspend');
+    expect(await team.command(device.id, body)).toEqual(made);
+    const fresh = await team.operator.operate(device.id, 'commands', { ...body, idempotencyKey: 'k2' });
     await expectError(fresh, 409, 'CONFLICT');
-    const other = await operate(team.operator, device.id, 'commands', { ...body, payload: {} });
+    const other = await team.operator.operate(device.id, 'commands', { ...body, payload: {} });
     await expectError(other, 409, 'CONFLICT');
-    await operate(team.admin, device.id, 'reactivate');
-    await operate(team.admin, device.id, 'revoke');
-    expect((await command(device.id, body)).cmdId).toBe(made.cmdId);
+    await team.admin.operate(device.id, 'reactivate');
+    await team.admin.operate(device.id, 'revoke');
+    expect((await team.command(device.id, body)).cmdId).toBe(made.cmdId);
     const { meta } = await team.viewer.read<Page<OwnCommand>>(`/devices/${device.id}/commands`);
     expect(meta.total).toBe(1);
   });
 
-  it('that come again under their key are the first, though validUntil has passed [C-3.4]', async () => {
-    const { id, siteId } = await newTokenDevice(team);
+  it('a repeated idempotencyKey gets the first command after validUntil [C-3.4]', async ({ team }) => {
+    const { id, siteId } = await team.newTokenDevice();
     const validUntil = new Date(START_MS + MINUTE).toISOString();
     const body = { ...REBOOT, validUntil, idempotencyKey: 'k' };
-    const made = await command(id, body);
+    const made = await team.command(id, body);
     await passTime(siteId, 2 * MINUTE);
-    const again = await command(id, body);
+    const again = await team.command(id, body);
     expect(again).toEqual({ ...made, status: 'FAILED', reason: 'EXPIRED' });
-    const fresh = await operate(team.operator, id, 'commands', { ...body, idempotencyKey: 'k2' });
+    const fresh = await team.operator.operate(id, 'commands', { ...body, idempotencyKey: 'k2' });
     await expectError(fresh, 400, 'VALIDATION_ERROR');
     const { meta } = await team.viewer.read<Page<OwnCommand>>(`/devices/${id}/commands`);
     expect(meta.total).toBe(1);
   });
 
-  it('are in the audit trail, each once, by who sent it [C-8.4]', async () => {
-    const device = await newTokenDevice(team);
+  it('a command is audited once, with its sender [C-8.4]', async ({ team, device }) => {
     const body = { ...REBOOT, payload: { code: 'not for the trail' }, idempotencyKey: 'once' };
-    await command(device.id, body);
-    await command(device.id, body);
+    await team.command(device.id, body);
+    await team.command(device.id, body);
     await passUntilTold(device.siteId);
-    const rows = (await auditRows(team.id)).filter(({ target }) => target === device.id);
+    const rows = await team.auditRowsOf(device.id);
+    const by = { actor_type: 'USER', actor: team.operator.id };
     expect(rows.filter(({ event }) => event === 'device.command_sent')).toEqual([
-      expect.objectContaining({
-        actor_type: 'USER',
-        actor: team.operator.id,
-        outcome: 'SUCCESS',
-        details: JSON.stringify(REBOOT),
-      }),
+      expect.objectContaining({ ...by, outcome: 'SUCCESS', details: JSON.stringify(REBOOT) }),
     ]);
   });
 });

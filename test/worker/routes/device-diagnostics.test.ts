@@ -1,41 +1,20 @@
-/** Why messages of a device were dropped, for whoever makes it, and never for the device [C-3.8]. */
-import { beforeAll, describe, expect, it } from 'vitest';
+/** Diagnostics say why messages of a device were dropped: to its makers, never to the device [C-3.8]. */
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import type { DeviceDiagnostics } from '../../../protocol/device-record.ts';
 import { LINK_PATHS } from '../../../protocol/link/proof.ts';
 import { telemetrySigningString } from '../../../protocol/signing.ts';
-import {
-  connect,
-  diagnosticsOf,
-  newDeviceIn,
-  newTokenDevice,
-  type TokenDevice,
-} from '../../support/workerd/devices.ts';
+import type { TokenDevice } from '../../support/workerd/devices.ts';
 import { dialMqtt } from '../../support/workerd/door.ts';
-import { postPlant } from '../../support/workerd/fleet.ts';
-import type { DeviceTestLink } from '../../support/workerd/links.ts';
-import { createTeam, type Team } from '../../support/workerd/people.ts';
 import { publish, publishAll, rawTelemetry, sendTelemetry } from '../../support/workerd/site-devices.ts';
 import { gridPowerKw } from '../../support/workerd/site-reads.ts';
 import { evictSite } from '../../support/workerd/site-rows.ts';
+import { describe, expect, it } from '../../support/workerd/worker-test.ts';
 
 const DATA = '{"gridPowerKw": 1, "socPercent": 50}';
 const COMPACT = '{"gridPowerKw":1,"socPercent":50}';
 const FORGED = '0'.repeat(64);
 
-let team: Team;
-
-beforeAll(async () => {
-  team = await createTeam();
-});
-
-async function newConnected(): Promise<{ device: TokenDevice; link: DeviceTestLink }> {
-  const { id: plantId } = await postPlant(team.operator);
-  const device = await newTokenDevice(team, { plantId });
-  return { device, link: await connect(device) };
-}
-
-/** A message whose sender signed what it should not have. */
+/** A message that is signed over another text than it should be. */
 function signedAs(
   device: TokenDevice,
   data: string,
@@ -46,7 +25,7 @@ function signedAs(
   return rawTelemetry(device, { ts, nonce, data, sig });
 }
 
-/** What each wrong message is told about: its reason, and a word of its detail. */
+/** Each wrong message, with the reason and the detail that the diagnostics show. */
 const MISTAKES: Record<string, (device: TokenDevice) => [payload: string, reason: string, detail: RegExp]> = {
   'ts in seconds': (device) => [
     rawTelemetry(device, { ts: Math.floor(Date.now() / 1_000), data: COMPACT }),
@@ -83,12 +62,12 @@ const MISTAKES: Record<string, (device: TokenDevice) => [payload: string, reason
     'SIGNATURE',
     /keys sorted/,
   ],
-  'numbers printed anew before they were signed': (device) => [
+  'numbers reformatted before they were signed': (device) => [
     signedAs(device, '{"a":5.0}', ({ ts, nonce }) => `${device.id}|${ts}|${nonce}|{"a":5}`),
     'SIGNATURE',
     /other text than was sent/,
   ],
-  'no device id in what was signed': (device) => [
+  'no device id in the signed text': (device) => [
     signedAs(device, COMPACT, ({ ts, nonce }) => `${ts}|${nonce}|${COMPACT}`),
     'SIGNATURE',
     /device id is missing/,
@@ -113,42 +92,41 @@ const MISTAKES: Record<string, (device: TokenDevice) => [payload: string, reason
 };
 
 describe('GET /devices/{id}/diagnostics', () => {
-  it.each(Object.entries(MISTAKES))('tells of %s, and the device nothing [C-3.8]', async (_name, mistake) => {
-    const { device, link } = await newConnected();
-    const [payload, reason, detail] = mistake(device);
-    expect(await publish(link, payload)).toBe(true);
-    const { drops, recent } = await diagnosticsOf(team, device.id);
-    expect(drops).toEqual({ [reason]: 1 });
-    expect(recent).toEqual([expect.objectContaining({ reason, detail: expect.stringMatching(detail) })]);
-    expect(recent[0]?.topic).toMatch(/telemetry$/);
-    expect(link.received.map(({ kind }) => kind)).toEqual(['stored']);
-    expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBeNull();
-  });
+  it.for(Object.entries(MISTAKES))(
+    'the diagnostics show %s, and the device sees nothing [C-3.8]',
+    async ([_name, mistake], { team, device, link }) => {
+      const [payload, reason, detail] = mistake(device);
+      expect(await publish(link, payload)).toBe(true);
+      const { drops, recent } = await team.diagnosticsOf(device.id);
+      expect(drops).toEqual({ [reason]: 1 });
+      expect(recent).toEqual([expect.objectContaining({ reason, detail: expect.stringMatching(detail) })]);
+      expect(recent[0]?.topic).toMatch(/telemetry$/);
+      expect(link.received.map(({ kind }) => kind)).toEqual(['stored']);
+      expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBeNull();
+    },
+  );
 
-  it('tells of a nonce that came before with another message, and of no re-send [C-3.8]', async () => {
-    const { device, link } = await newConnected();
+  it('a reused nonce is shown, a resent message is not [C-3.8]', async ({ team, device, link }) => {
     const first = rawTelemetry(device, { nonce: 'n-1', data: '{"gridPowerKw":1}' });
     await publishAll(link, [first, first]);
-    expect((await diagnosticsOf(team, device.id)).drops).toEqual({});
+    expect((await team.diagnosticsOf(device.id)).drops).toEqual({});
     await publish(link, rawTelemetry(device, { nonce: 'n-1', data: '{"gridPowerKw":2}' }));
-    const { drops, recent } = await diagnosticsOf(team, device.id);
+    const { drops, recent } = await team.diagnosticsOf(device.id);
     expect(drops).toEqual({ NONCE: 1 });
     expect(recent[0]?.detail).toContain('"n-1"');
     expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(1);
   });
 
-  it('tells of a topic that is not the device’s own [C-3.8]', async () => {
-    const { device, link } = await newConnected();
+  it('a topic of another device is shown [C-3.8]', async ({ team, device, link }) => {
     const topic = `cpi/${crypto.randomUUID()}/telemetry`;
     link.send({ kind: 'strayed', topic, act: 'publish' });
     await sendTelemetry(link, device, { gridPowerKw: 1 });
-    const { drops, recent } = await diagnosticsOf(team, device.id);
+    const { drops, recent } = await team.diagnosticsOf(device.id);
     expect(drops).toEqual({ TOPIC: 1 });
     expect(recent).toMatchObject([{ topic, reason: 'TOPIC' }]);
   });
 
-  it('shows to ADMIN and above what should have been signed, to an OPERATOR not, and a key to nobody [C-3.8]', async () => {
-    const { device, link } = await newConnected();
+  it('an ADMIN sees the expected text, an OPERATOR does not [C-3.8]', async ({ team, device, link }) => {
     const [ts, nonce] = [Date.now(), crypto.randomUUID()];
     await publish(link, rawTelemetry(device, { ts, nonce, data: DATA, sig: FORGED }));
     const expected = telemetrySigningString(device.id, ts, nonce, COMPACT);
@@ -159,64 +137,60 @@ describe('GET /devices/{id}/diagnostics', () => {
     const { recent, ...rest } = await team.operator.read<DeviceDiagnostics>(path);
     expect(recent).toHaveLength(1);
     expect(recent[0]).not.toHaveProperty('expected');
-    const { recent: all, ...same } = await diagnosticsOf(team, device.id);
+    const { recent: all, ...same } = await team.diagnosticsOf(device.id);
     expect(rest).toEqual(same);
-    for (const told of [recent, rest, all]) {
-      const text = JSON.stringify(told);
+    for (const shown of [recent, rest, all]) {
+      const text = JSON.stringify(shown);
       for (const secret of [device.hmacSecret, device.token, FORGED]) expect(text).not.toContain(secret);
     }
   });
 
-  it('counts all drops, and shows the last hundred, newest first [C-3.8]', async () => {
-    const { device, link } = await newConnected();
+  it('all drops are counted, and the last hundred are shown [C-3.8]', async ({ team, device, link }) => {
     const bad = (count: number, data: string) =>
       Array.from({ length: count }, () => rawTelemetry(device, { data, sig: FORGED }));
     await publishAll(link, bad(60, '{"old":1}'));
     await publishAll(link, bad(60, '{"new":1}'));
-    const { drops, recent } = await diagnosticsOf(team, device.id);
+    const { drops, recent } = await team.diagnosticsOf(device.id);
     expect([drops, recent.length]).toEqual([{ SIGNATURE: 120 }, 100]);
     const isNew = recent.map(({ expected = '' }) => expected.endsWith('{"new":1}'));
     expect(isNew).toEqual([...Array(60).fill(true), ...Array(40).fill(false)]);
   });
 
-  it('shows the last hundred logins, newest first [C-3.8]', async () => {
-    const { device } = await newConnected();
+  it('the last hundred logins are shown, newest first [C-3.8]', async ({ team, device }) => {
     const addressOf = (index: number) => `198.51.100.${index}`;
     for (let index = 1; index <= 105; index++) {
       const options = { path: LINK_PATHS.mqttUncounted, proof: { address: addressOf(index) } };
       expect((await dialMqtt(device.id, 'x', options)).status).toBe(401);
     }
-    const { connects } = await diagnosticsOf(team, device.id);
+    const { connects } = await team.diagnosticsOf(device.id);
     expect(connects.map(({ address }) => address)).toEqual(
       Array.from({ length: 100 }, (_none, index) => addressOf(105 - index)),
     );
   });
 
-  it('has all of it after an eviction, and of one device alone [C-3.8]', async () => {
-    const { device, link } = await newConnected();
-    const sibling = await newTokenDevice(team, { plantId: device.siteId });
+  it('the diagnostics of each device survive an eviction [C-3.8]', async ({ team, device, link }) => {
+    const sibling = await team.newTokenDevice({ plantId: device.siteId });
     await publish(link, rawTelemetry(device, { data: DATA, sig: FORGED }));
-    const before = await diagnosticsOf(team, device.id);
+    const before = await team.diagnosticsOf(device.id);
     await evictSite(device.siteId);
-    expect(await diagnosticsOf(team, device.id)).toEqual(before);
-    expect(await diagnosticsOf(team, sibling.id)).toEqual({ drops: {}, recent: [], connects: [] });
+    expect(await team.diagnosticsOf(device.id)).toEqual(before);
+    expect(await team.diagnosticsOf(sibling.id)).toEqual({ drops: {}, recent: [], connects: [] });
   });
 
-  it('cuts what is long: no message fills it [C-3.8]', async () => {
-    const { device, link } = await newConnected();
+  it('long texts are cut [C-3.8]', async ({ team, device, link }) => {
     const data = `{"${'x'.repeat(120)}":1,${Array.from({ length: 900 }, (_none, index) => `"${index}_${'y'.repeat(60)}":1`)}}`;
     await publish(link, rawTelemetry(device, { data, sig: FORGED }));
     await publish(link, `{"ts":${'1'.repeat(50_000)}}`);
-    const { recent } = await diagnosticsOf(team, device.id);
+    const { recent } = await team.diagnosticsOf(device.id);
     expect(recent).toHaveLength(2);
     for (const drop of recent) expect(JSON.stringify(drop).length).toBeLessThan(3_000);
   });
 
-  it.each(['PENDING', 'SUSPENDED', 'DECOMMISSIONED'] as const)(
-    'answers for a %s device, too [C-3.8]',
-    async (status) => {
-      const id = await newDeviceIn(team, status);
-      expect(await diagnosticsOf(team, id)).toEqual({ drops: {}, recent: [], connects: [] });
+  it.for(['PENDING', 'SUSPENDED', 'DECOMMISSIONED'] as const)(
+    'a %s device has diagnostics, too [C-3.8]',
+    async (status, { team }) => {
+      const id = await team.newDeviceIn(status);
+      expect(await team.diagnosticsOf(id)).toEqual({ drops: {}, recent: [], connects: [] });
     },
   );
 });

@@ -1,14 +1,11 @@
-/** The life of a device: what the table lists is done, and nothing else (spec: Device lifecycle; [C-3.3]). */
-import { beforeAll, describe, expect, it } from 'vitest';
+/** The life of a device: the listed transitions, and no others (spec: Device lifecycle; [C-3.3]). */
 import { DEVICE_STATUSES, type DeviceStatus } from '../../../protocol/enums.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { connect, newDeviceIn, newTokenDevice, operate, readDevice } from '../../support/workerd/devices.ts';
+import { connect } from '../../support/workerd/devices.ts';
 import { dialMqtt } from '../../support/workerd/door.ts';
-import { postPlant } from '../../support/workerd/fleet.ts';
-import { createTeam, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
 import { sendTelemetry } from '../../support/workerd/site-devices.ts';
 import { numberOf } from '../../support/workerd/site-rows.ts';
+import { describe, expect, expectError, INSTANT, it } from '../../support/workerd/worker-test.ts';
 
 const OPERATIONS = [
   'provision',
@@ -21,7 +18,7 @@ const OPERATIONS = [
 ] as const;
 type Operation = (typeof OPERATIONS)[number];
 
-/** The table: where each leads to from each status. What is not listed is a conflict. */
+/** The status to which an operation leads from each status. An operation that is not listed is a conflict. */
 const LEADS_TO: Record<DeviceStatus, Partial<Record<Operation, DeviceStatus>>> = {
   PENDING: { provision: 'ACTIVE' },
   ACTIVE: {
@@ -37,38 +34,34 @@ const LEADS_TO: Record<DeviceStatus, Partial<Record<Operation, DeviceStatus>>> =
 const CASES = DEVICE_STATUSES.flatMap((status) =>
   OPERATIONS.map((operation) => [status, operation] as const),
 );
-const INSTANT = expect.stringMatching(/Z$/);
-
-let team: Team;
-
-beforeAll(async () => {
-  team = await createTeam();
-});
 
 describe(`${CASES.length} pairs of status and operation`, () => {
-  it.each(CASES)('a %s device and %s (spec: Device lifecycle)', async (status, operation) => {
-    const authMethod = operation === 'certificate' ? 'MTLS' : 'TOKEN';
-    const id = await newDeviceIn(team, status, { authMethod });
-    const before = await readDevice(team, id);
-    expect(before.status).toBe(status);
-    const response = await operate(team.admin, id, operation);
-    const to = LEADS_TO[status][operation];
-    if (to === undefined) {
-      await expectError(response, 409, 'CONFLICT');
-      expect(await readDevice(team, id)).toEqual(before);
-      return;
-    }
-    expect(response.status).toBe(operation === 'certificate' ? 201 : 200);
-    expect((await readDevice(team, id)).status).toBe(to);
-  });
+  it.for(CASES)(
+    'the table decides on a %s device and %s (spec: Device lifecycle)',
+    async ([status, operation], { team }) => {
+      const authMethod = operation === 'certificate' ? 'MTLS' : 'TOKEN';
+      const id = await team.newDeviceIn(status, { authMethod });
+      const before = await team.readDevice(id);
+      expect(before.status).toBe(status);
+      const response = await team.admin.operate(id, operation);
+      const to = LEADS_TO[status][operation];
+      if (to === undefined) {
+        await expectError(response, 409, 'CONFLICT');
+        expect(await team.readDevice(id)).toEqual(before);
+        return;
+      }
+      expect(response.status).toBe(operation === 'certificate' ? 201 : 200);
+      expect((await team.readDevice(id)).status).toBe(to);
+    },
+  );
 });
 
 describe('a suspension', () => {
-  it('answers the record, and keeps its reason until the device is let in again [C-3.3]', async () => {
-    const { id } = await newTokenDevice(team);
-    const before = await readDevice(team, id);
+  it('a suspension answers the record and keeps its reason [C-3.3]', async ({ team }) => {
+    const { id } = await team.newTokenDevice();
+    const before = await team.readDevice(id);
     const reason = 'Stolen from hall 2 – “č”';
-    const suspended = await (await operate(team.admin, id, 'suspend', { reason })).json();
+    const suspended = await (await team.admin.operate(id, 'suspend', { reason })).json();
     expect(suspended).toEqual({
       ...before,
       status: 'SUSPENDED',
@@ -76,90 +69,77 @@ describe('a suspension', () => {
       suspendReason: reason,
       updatedAt: INSTANT,
     });
-    expect(await readDevice(team, id)).toEqual(suspended);
-    const reactivated = await (await operate(team.admin, id, 'reactivate', { reason: 'found' })).json();
+    expect(await team.readDevice(id)).toEqual(suspended);
+    const reactivated = await (await team.admin.operate(id, 'reactivate', { reason: 'found' })).json();
     const { suspendedAt, suspendReason } = before;
     expect(reactivated).toEqual({ ...before, suspendedAt, suspendReason, updatedAt: INSTANT });
     expect([suspendedAt, suspendReason]).toEqual([null, null]);
-    expect(await readDevice(team, id)).toEqual(reactivated);
-    await operate(team.admin, id, 'suspend');
-    expect(await readDevice(team, id)).toMatchObject({ status: 'SUSPENDED', suspendReason: null });
+    expect(await team.readDevice(id)).toEqual(reactivated);
+    await team.admin.operate(id, 'suspend');
+    expect(await team.readDevice(id)).toMatchObject({ status: 'SUSPENDED', suspendReason: null });
   });
 
-  it('cuts the session at once, refuses its token, and lets the same one in again [C-3.3]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const device = await newTokenDevice(team, { plantId });
-    const link = await connect(device);
+  it('a suspension ends the session until reactivation [C-3.3]', async ({ team, device, link }) => {
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
-    expect((await operate(team.admin, device.id, 'suspend')).status).toBe(200);
+    expect((await team.admin.operate(device.id, 'suspend')).status).toBe(200);
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
     await expectError(await dialMqtt(device.id, device.token), 401, 'UNAUTHORIZED');
-    expect((await operate(team.admin, device.id, 'reactivate')).status).toBe(200);
+    expect((await team.admin.operate(device.id, 'reactivate')).status).toBe(200);
     const again = await connect(device);
     expect(await sendTelemetry(again, device, { gridPowerKw: 2 })).toBe(true);
   });
 
-  it('of one device leaves the sessions of others [C-3.3]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const [one, other] = [
-      await newTokenDevice(team, { plantId }),
-      await newTokenDevice(team, { plantId, type: 'SENSOR' }),
-    ];
-    const [goes, stays] = [await connect(one), await connect(other)];
-    await operate(team.admin, one.id, 'suspend');
-    await goes.untilClosed();
-    expect(await sendTelemetry(stays, other, { powerKw: 1 })).toBe(true);
+  it('a suspension leaves other sessions open [C-3.3]', async ({ team, plantId, device, link }) => {
+    const sensor = await team.newTokenDevice({ plantId, type: 'SENSOR' });
+    const stays = await connect(sensor);
+    await team.admin.operate(device.id, 'suspend');
+    await link.untilClosed();
+    expect(await sendTelemetry(stays, sensor, { powerKw: 1 })).toBe(true);
     expect(stays.closed).toBeUndefined();
   });
 });
 
 describe('a revocation', () => {
-  it('is for good: the session is cut, the secret destroyed, the token worth nothing [C-3.3]', async () => {
-    const device = await newTokenDevice(team);
+  it('a revocation is permanent: session closed, secret deleted, token refused [C-3.3]', async ({ team }) => {
+    const device = await team.newTokenDevice();
     const link = await connect(device);
-    const answer = await (await operate(team.admin, device.id, 'revoke', { reason: 'broken' })).json();
-    expect(answer).toEqual(await readDevice(team, device.id));
+    const answer = await (await team.admin.operate(device.id, 'revoke', { reason: 'broken' })).json();
+    expect(answer).toEqual(await team.readDevice(device.id));
     expect(answer).toMatchObject({ status: 'DECOMMISSIONED', suspendedAt: null, suspendReason: null });
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
     await expectError(await dialMqtt(device.id, device.token), 401, 'UNAUTHORIZED');
     expect(await numberOf(device.siteId, 'SELECT count(*) FROM device_secret')).toBe(0);
     for (const operation of OPERATIONS) {
-      await expectError(await operate(team.admin, device.id, operation), 409, 'CONFLICT');
+      await expectError(await team.admin.operate(device.id, operation), 409, 'CONFLICT');
     }
   });
 
-  it('of a suspended device is not listed: it is reactivated first, or deleted [C-3.1]', async () => {
-    const id = await newDeviceIn(team, 'SUSPENDED');
-    await expectError(await operate(team.admin, id, 'revoke'), 409, 'CONFLICT');
-    await operate(team.admin, id, 'reactivate');
-    expect((await operate(team.admin, id, 'revoke')).status).toBe(200);
+  it('a suspended device cannot be revoked before it is reactivated [C-3.1]', async ({ team }) => {
+    const id = await team.newDeviceIn('SUSPENDED');
+    await expectError(await team.admin.operate(id, 'revoke'), 409, 'CONFLICT');
+    await team.admin.operate(id, 'reactivate');
+    expect((await team.admin.operate(id, 'revoke')).status).toBe(200);
   });
 });
 
 describe('the reason', () => {
-  it('has 500 characters at most, and is all that a body says (spec: Limits)', async () => {
-    const { id } = await newTokenDevice(team);
+  it('a reason has at most 500 characters (spec: Limits)', async ({ team }) => {
+    const { id } = await team.newTokenDevice();
     for (const operation of ['suspend', 'revoke']) {
-      for (const body of [
-        [],
-        'x',
-        { reason: 'x'.repeat(501) },
-        { reason: 1 },
-        { reason: null },
-        { why: 'x' },
-      ]) {
-        await expectError(await operate(team.admin, id, operation, body), 400, 'VALIDATION_ERROR');
+      const reasons = ['x'.repeat(501), 1, null].map((reason) => ({ reason }));
+      for (const body of [[], 'x', ...reasons, { why: 'x' }]) {
+        await expectError(await team.admin.operate(id, operation, body), 400, 'VALIDATION_ERROR');
       }
     }
-    expect((await readDevice(team, id)).status).toBe('ACTIVE');
+    expect((await team.readDevice(id)).status).toBe('ACTIVE');
     const reason = 'x'.repeat(500);
-    const suspended = await operate(team.admin, id, 'suspend', { reason });
+    const suspended = await team.admin.operate(id, 'suspend', { reason });
     expect(await suspended.json()).toMatchObject({ suspendReason: reason });
   });
 });
 
 describe('a body that is null', () => {
-  it.each([
+  it.for([
     ['PENDING', 'provision', 'TOKEN'],
     ['PENDING', 'provision', 'MTLS'],
     ['ACTIVE', 'suspend', 'TOKEN'],
@@ -167,27 +147,29 @@ describe('a body that is null', () => {
     ['ACTIVE', 'mqtt-token', 'TOKEN'],
     ['ACTIVE', 'certificate', 'MTLS'],
     ['SUSPENDED', 'reactivate', 'TOKEN'],
-  ] as const)('of a %s device and %s (%s) is 400, and nothing is done (bad input: REST)', async (...one) => {
-    const [status, operation, authMethod] = one;
-    const id = await newDeviceIn(team, status, { authMethod });
-    const before = await readDevice(team, id);
-    await expectError(await operate(team.admin, id, operation, null), 400, 'VALIDATION_ERROR');
-    expect(await readDevice(team, id)).toEqual(before);
-    const inSite = await numberOf(id, `SELECT count(*) FROM device WHERE status = '${status}'`);
-    expect(inSite).toBe(status === 'PENDING' ? 0 : 1);
-  });
+  ] as const)(
+    'null for a %s device and %s (%s) gets 400 (bad input: REST)',
+    async ([status, operation, authMethod], { team }) => {
+      const id = await team.newDeviceIn(status, { authMethod });
+      const before = await team.readDevice(id);
+      await expectError(await team.admin.operate(id, operation, null), 400, 'VALIDATION_ERROR');
+      expect(await team.readDevice(id)).toEqual(before);
+      const inSite = await numberOf(id, `SELECT count(*) FROM device WHERE status = '${status}'`);
+      expect(inSite).toBe(status === 'PENDING' ? 0 : 1);
+    },
+  );
 });
 
-describe('a suspension and a reactivation at once', () => {
-  it('leave the device in one of the two, and its site with the same word (rule 6)', async () => {
-    const device = await newTokenDevice(team);
+describe('concurrent suspension and reactivation', () => {
+  it('concurrent changes leave registry and site with the same status (rule 6)', async ({ team }) => {
+    const device = await team.newTokenDevice();
     const answers = await Promise.all([
-      operate(team.admin, device.id, 'suspend', { reason: 'a' }),
-      operate(team.admin, device.id, 'suspend', { reason: 'b' }),
-      operate(team.admin, device.id, 'reactivate'),
+      team.admin.operate(device.id, 'suspend', { reason: 'a' }),
+      team.admin.operate(device.id, 'suspend', { reason: 'b' }),
+      team.admin.operate(device.id, 'reactivate'),
     ]);
     for (const { status } of answers) expect([200, 409]).toContain(status);
-    const { status } = await readDevice(team, device.id);
+    const { status } = await team.readDevice(device.id);
     const inSite = `SELECT count(*) FROM device WHERE status = '${status}'`;
     expect(await numberOf(device.siteId, inSite)).toBe(1);
     const { status: answer } = await dialMqtt(device.id, device.token);

@@ -1,16 +1,6 @@
-/** What the record of a device tells of its connection, and what its type means for its plant [C-3.1], [C-3.10]. */
-import { beforeAll, describe, expect, it } from 'vitest';
+/** The connection status of a device, and the effect of its type on its plant [C-3.1], [C-3.10]. */
 import { DEVICE_REPORTED_STATUSES } from '../../../protocol/enums.ts';
-import {
-  connect,
-  createTeamAtStart,
-  newTokenDevice,
-  operate,
-  readDevice,
-  type TokenDevice,
-} from '../../support/workerd/devices.ts';
-import { postPlant } from '../../support/workerd/fleet.ts';
-import type { Team } from '../../support/workerd/people.ts';
+import { connect, type TokenDevice } from '../../support/workerd/devices.ts';
 import {
   holdClock,
   MINUTE,
@@ -21,99 +11,85 @@ import {
 } from '../../support/workerd/site-clock.ts';
 import { sendStatus, sendTelemetry } from '../../support/workerd/site-devices.ts';
 import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-
-let team: Team;
-
-beforeAll(async () => {
-  team = await createTeamAtStart();
-});
+import { describe, expect, test } from '../../support/workerd/worker-test.ts';
 
 holdClock();
 
-async function newPlantDevice(fields: object = {}): Promise<TokenDevice> {
-  const { id: plantId } = await postPlant(team.operator);
-  return await newTokenDevice(team, { plantId, ...fields });
-}
-
-/** The record, once its object has told all that it has to tell. */
-async function told({ id, siteId }: TokenDevice): Promise<unknown[]> {
+/** Connection status, and whether the device was ever seen, when its object has reported everything. */
+const it = test.extend('presenceOf', ({ team }) => async ({ id, siteId }: TokenDevice) => {
   await passUntilTold(siteId);
-  const { connectionStatus, lastSeenAt } = await readDevice(team, id);
+  const { connectionStatus, lastSeenAt } = await team.readDevice(id);
   return [connectionStatus, lastSeenAt !== null];
-}
+});
 
 describe('the connection of a device', () => {
-  it('is UNKNOWN until it was there once, then ONLINE while it is [C-3.1]', async () => {
-    const device = await newPlantDevice();
-    expect(await told(device)).toEqual(['UNKNOWN', false]);
+  it('a new device is UNKNOWN, then ONLINE [C-3.1]', async ({ team, device, presenceOf }) => {
+    expect(await presenceOf(device)).toEqual(['UNKNOWN', false]);
     await connect(device);
-    expect(await told(device)).toEqual(['ONLINE', true]);
-    const { lastSeenAt } = await readDevice(team, device.id);
+    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
+    const { lastSeenAt } = await team.readDevice(device.id);
     expect(Date.parse(lastSeenAt ?? '')).toBeGreaterThanOrEqual(START_MS);
   });
 
-  it('is known of a device without a plant, too [C-2.4]', async () => {
-    const device = await newTokenDevice(team);
+  it('a device without a plant has a connection status, too [C-2.4]', async ({ team, presenceOf }) => {
+    const device = await team.newTokenDevice();
     await connect(device);
-    expect(await told(device)).toEqual(['ONLINE', true]);
-    await operate(team.admin, device.id, 'suspend');
-    expect(await told(device)).toEqual(['OFFLINE', true]);
+    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
+    await team.admin.operate(device.id, 'suspend');
+    expect(await presenceOf(device)).toEqual(['OFFLINE', true]);
   });
 
-  it('is what the device says of itself, and a connect clears a reported OFFLINE [C-3.10]', async () => {
-    const device = await newPlantDevice();
-    const link = await connect(device);
+  it('a reported status holds until the next connect [C-3.10]', async ({ device, link, presenceOf }) => {
     for (const status of DEVICE_REPORTED_STATUSES) {
       await sendStatus(link, device, status);
-      expect([status, await told(device)]).toEqual([status, [status, true]]);
+      expect([status, await presenceOf(device)]).toEqual([status, [status, true]]);
     }
     await sendStatus(link, device, 'OFFLINE');
-    expect(await told(device)).toEqual(['OFFLINE', true]);
+    expect(await presenceOf(device)).toEqual(['OFFLINE', true]);
     await connect(device);
-    expect(await told(device)).toEqual(['ONLINE', true]);
+    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
   });
 
-  it('is OFFLINE 90 s after the last sign of life [C-3.10]', async () => {
-    const device = await newPlantDevice();
-    const link = await connect(device);
+  it('a device is OFFLINE after 90 s of silence [C-3.10]', async ({ device, link, presenceOf }) => {
     await sendTelemetry(link, device, { gridPowerKw: 1 });
-    expect(await told(device)).toEqual(['ONLINE', true]);
+    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
     await passTime(device.siteId, 2 * MINUTE);
-    expect(await told(device)).toEqual(['OFFLINE', true]);
+    expect(await presenceOf(device)).toEqual(['OFFLINE', true]);
     expect(Date.now() - START_MS).toBeLessThan(3 * MINUTE + 30 * SECOND);
   });
 
-  it('goes with it to another plant: it is OFFLINE there until it dials [C-3.1]', async () => {
-    const device = await newPlantDevice();
+  it('a moved device is OFFLINE until it connects again [C-3.1]', async ({ team, device, presenceOf }) => {
     await connect(device);
-    expect(await told(device)).toEqual(['ONLINE', true]);
-    const { id: plantId } = await postPlant(team.operator);
-    await team.operator.read(`/devices/${device.id}`, { method: 'PATCH', body: { plantId } });
-    const moved = { ...device, siteId: plantId };
+    expect(await presenceOf(device)).toEqual(['ONLINE', true]);
+    const { id: siteId } = await team.newPlant();
+    await team.operator.change(`/devices/${device.id}`, { plantId: siteId });
+    const moved = { ...device, siteId };
     await passUntilTold(device.siteId);
-    expect(await told(moved)).toEqual(['OFFLINE', true]);
+    expect(await presenceOf(moved)).toEqual(['OFFLINE', true]);
     await connect(moved);
-    expect(await told(moved)).toEqual(['ONLINE', true]);
+    expect(await presenceOf(moved)).toEqual(['ONLINE', true]);
   });
 });
 
 describe('the type of a device', () => {
-  it.each([
+  it.for([
     ['SENSOR', null],
     ['ACTUATOR', null],
     ['GATEWAY', 5],
     ['CONTROLLER', 5],
-  ] as const)('%s: its bare signals are the site’s own, or not [C-3.13]', async (type, kw) => {
-    const device = await newPlantDevice({ type });
-    await sendTelemetry(await connect(device), device, { gridPowerKw: 5 });
-    expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(kw);
-  });
+  ] as const)(
+    '%s: only gateways and controllers send signals of the site [C-3.13]',
+    async ([type, kw], { team, plantId }) => {
+      const device = await team.newTokenDevice({ plantId, type });
+      await sendTelemetry(await connect(device), device, { gridPowerKw: 5 });
+      expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(kw);
+    },
+  );
 
-  it('counts as it was changed, from then on, in the session that is open [C-3.1]', async () => {
-    const device = await newPlantDevice({ type: 'SENSOR' });
+  it('a changed type applies to the open session [C-3.1]', async ({ team, plantId }) => {
+    const device = await team.newTokenDevice({ plantId, type: 'SENSOR' });
     const link = await connect(device);
-    const change = (type: string) =>
-      team.operator.read(`/devices/${device.id}`, { method: 'PATCH', body: { type } });
+    const change = (type: string) => team.operator.change(`/devices/${device.id}`, { type });
     await sendTelemetry(link, device, { gridPowerKw: 1 });
     await change('GATEWAY');
     expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBeNull();

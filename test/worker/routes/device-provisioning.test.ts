@@ -1,57 +1,38 @@
-/** Provisioning: what a device with a token is told of itself, once (spec: Provisioning package; [C-3.3]). */
+/** The package that a device with a token gets once (spec: Provisioning package; [C-3.3]). */
 import { env } from 'cloudflare:workers';
 import { calculateJwkThumbprint, decodeProtectedHeader, importJWK, jwtVerify } from 'jose';
-import { beforeAll, describe, expect, it } from 'vitest';
 import type { Env } from '../../../durable-objects/env.ts';
 import type { ProvisioningPackage } from '../../../protocol/device-record.ts';
 import { AUTH_METHODS } from '../../../protocol/enums.ts';
-import {
-  connect,
-  newDeviceIn,
-  newTokenDevice,
-  operate,
-  postDevice,
-  provision,
-  readDevice,
-} from '../../support/workerd/devices.ts';
-import { postPlant } from '../../support/workerd/fleet.ts';
-import { createTeam, type Team } from '../../support/workerd/people.ts';
-import { expectError, restRequest, settle } from '../../support/workerd/rest.ts';
+import { connect } from '../../support/workerd/devices.ts';
+import { restRequest, settle } from '../../support/workerd/rest.ts';
 import { droppedOf, sendTelemetry } from '../../support/workerd/site-devices.ts';
 import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-import { rowsOf } from '../../support/workerd/site-rows.ts';
+import { numberOf, rowsOf } from '../../support/workerd/site-rows.ts';
 import { TOKEN_PRIVATE_KEY } from '../../support/workerd/tokens.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 
-let team: Team;
-
-beforeAll(async () => {
-  team = await createTeam();
+/** Provisions by a Worker with other bindings. */
+const it = test.extend('provisionWith', ({ team }) => async (id: string, bindings: Partial<Env>) => {
+  const headers = { authorization: `Bearer ${team.admin.accessToken}`, 'content-type': 'application/json' };
+  const request = restRequest(`/api/v1/devices/${id}/provision`, { method: 'POST', headers, body: '{}' });
+  return await settle(request, bindings);
 });
 
-/** Provisions by a Worker that has other bindings. */
-async function provisionWith(id: string, bindings: Partial<Env>): Promise<Response> {
-  const headers = { authorization: `Bearer ${team.admin.accessToken}`, 'content-type': 'application/json' };
-  return await settle(
-    restRequest(`/api/v1/devices/${id}/provision`, { method: 'POST', headers, body: '{}' }),
-    bindings,
-  );
-}
-
 describe('the package of a device with a token', () => {
-  it('has every field of the spec, and no other (spec: Provisioning package)', async () => {
-    const { id: deviceId } = await postDevice(team.operator);
-    const { security } = await provision(team, deviceId);
-    const told = { deviceId, ...security };
-    expect(told).toEqual({
+  it('the package has the fields of the spec (spec: Provisioning package)', async ({ team }) => {
+    const { id: deviceId } = await team.newDevice();
+    const { security } = await team.provision(deviceId);
+    expect({ deviceId, ...security }).toEqual({
       deviceId,
       hmacSecret: expect.stringMatching(/^[0-9a-f]{64}$/),
       mqttToken: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/),
       tokenExpiresAt: expect.stringMatching(/Z$/),
     });
-    const another = await postDevice(team.operator);
-    expect(await provision(team, another.id)).toEqual({
+    const another = await team.newDevice();
+    expect(await team.provision(another.id)).toEqual({
       deviceId: another.id,
       authMethod: 'TOKEN',
       mqtt: {
@@ -73,10 +54,10 @@ describe('the package of a device with a token', () => {
     });
   });
 
-  it('brings a token for this device alone, of 3600 s, with its topics as claims [C-3.6]', async () => {
-    const { id } = await postDevice(team.operator);
+  it('the token is for this device, for 3600 s, with its topics [C-3.6]', async ({ team }) => {
+    const { id } = await team.newDevice();
     const beforeMs = Date.now();
-    const { mqttToken = '', tokenExpiresAt = '' } = (await provision(team, id)).security;
+    const { mqttToken = '', tokenExpiresAt = '' } = (await team.provision(id)).security;
     const key = await importJWK(PUBLIC_KEY, 'EdDSA');
     const { payload } = await jwtVerify(mqttToken, key, { algorithms: ['EdDSA'], issuer: 'sitewire' });
     const { iat = 0, exp = 0 } = payload;
@@ -96,10 +77,10 @@ describe('the package of a device with a token', () => {
     expect(decodeProtectedHeader(mqttToken)).toEqual({ alg: 'EdDSA', kid });
   });
 
-  it('makes the device ACTIVE, and its record says since when, until when (spec: Device lifecycle)', async () => {
-    const before = await postDevice(team.operator);
-    const { tokenExpiresAt } = (await provision(team, before.id)).security;
-    const after = await readDevice(team, before.id);
+  it('provisioning makes the device ACTIVE (spec: Device lifecycle)', async ({ team }) => {
+    const before = await team.newDevice();
+    const { tokenExpiresAt } = (await team.provision(before.id)).security;
+    const after = await team.readDevice(before.id);
     expect(after).toEqual({
       ...before,
       status: 'ACTIVE',
@@ -110,115 +91,104 @@ describe('the package of a device with a token', () => {
     expect(Date.parse(after.provisionedAt ?? '')).toBeGreaterThanOrEqual(Date.parse(before.createdAt));
   });
 
-  it('opens the door, and its secret signs what the plant shows (spec: Device MQTT)', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const device = await newTokenDevice(team, { plantId });
-    const link = await connect(device);
+  it('token and secret of the package work (spec: Device MQTT)', async ({ plantId, device, link }) => {
     expect(await sendTelemetry(link, device, { gridPowerKw: 12 })).toBe(true);
     expect(await gridPowerKw({ id: plantId, gateway: device })).toBe(12);
     expect(await droppedOf(plantId, device.id)).toEqual({});
   });
 
-  it('names the listener’s public port, and what is trusted there where systems do not [C-3.3]', async () => {
-    const { id } = await postDevice(team.operator);
+  it('the package names the public port and the CA certificate [C-3.3]', async ({ team, provisionWith }) => {
+    const { id } = await team.newDevice();
     const MQTT_CA = '-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n';
     const bindings = { MQTT_HOST: 'mqtt.plant.test', MQTT_PORT: '18885', MQTT_MTLS_PORT: '18883', MQTT_CA };
-    const told = (await (await provisionWith(id, bindings)).json()) as ProvisioningPackage;
-    expect(told.mqtt).toMatchObject({ broker: 'mqtts://mqtt.plant.test:18885', port: 18_885 });
-    expect(told.security.caCertificate).toBe(MQTT_CA);
+    const { mqtt, security } = (await (await provisionWith(id, bindings)).json()) as ProvisioningPackage;
+    expect(mqtt).toMatchObject({ broker: 'mqtts://mqtt.plant.test:18885', port: 18_885 });
+    expect(security.caCertificate).toBe(MQTT_CA);
   });
 });
 
 describe('provisioning', () => {
-  it('is done once: again it is 409, and nothing is told again [C-3.3]', async () => {
-    const device = await newTokenDevice(team);
-    const before = await readDevice(team, device.id);
+  it('a device is provisioned once: the next request gets 409 [C-3.3]', async ({ team }) => {
+    const device = await team.newTokenDevice();
+    const before = await team.readDevice(device.id);
     for (let time = 0; time < 2; time++) {
-      const { message, details } = await expectError(
-        await operate(team.admin, device.id, 'provision'),
-        409,
-        'CONFLICT',
-      );
+      const refused = await team.admin.operate(device.id, 'provision');
+      const { message, details } = await expectError(refused, 409, 'CONFLICT');
       expect(`${message} ${JSON.stringify(details)}`).not.toContain(device.hmacSecret);
     }
-    expect(await readDevice(team, device.id)).toEqual(before);
+    expect(await team.readDevice(device.id)).toEqual(before);
     expect((await connect(device)).closed).toBeUndefined();
   });
 
-  it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)('of a %s device is 409 [C-3.3]', async (status) => {
-    const id = await newDeviceIn(team, status);
-    await expectError(await operate(team.admin, id, 'provision'), 409, 'CONFLICT');
-    expect((await readDevice(team, id)).status).toBe(status);
-  });
+  it.for(['SUSPENDED', 'DECOMMISSIONED'] as const)(
+    'provisioning a %s device gets 409 [C-3.3]',
+    async (status, { team }) => {
+      const id = await team.newDeviceIn(status);
+      await expectError(await team.admin.operate(id, 'provision'), 409, 'CONFLICT');
+      expect((await team.readDevice(id)).status).toBe(status);
+    },
+  );
 
-  it('is won by one of several that ask at once, and what it was told is good [C-3.3]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const { id } = await postDevice(team.operator, { plantId });
-    const answers = await Promise.all([1, 2, 3, 4].map(() => operate(team.admin, id, 'provision', {})));
+  it('of concurrent requests one gets the package [C-3.3]', async ({ team, plantId }) => {
+    const { id } = await team.newDevice({ plantId });
+    const answers = await Promise.all([1, 2, 3, 4].map(() => team.admin.operate(id, 'provision', {})));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
-    const [won] = answers.filter(({ status }) => status === 200);
-    const told = (await won?.json()) as ProvisioningPackage;
-    const { hmacSecret, mqttToken = '' } = told.security;
+    const [won = new Response()] = answers.filter(({ status }) => status === 200);
+    const { hmacSecret, mqttToken = '' } = ((await won.json()) as ProvisioningPackage).security;
     const link = await connect({ id, token: mqttToken });
     await sendTelemetry(link, { id, hmacSecret }, { gridPowerKw: 3 });
     expect(await gridPowerKw({ id: plantId, gateway: { id, hmacSecret } })).toBe(3);
-    expect(await rowsOf(plantId, 'SELECT count(*) AS count FROM device_secret')).toEqual([{ count: 1 }]);
+    expect(await numberOf(plantId, 'SELECT count(*) FROM device_secret')).toBe(1);
   });
 
-  it('takes no certificate request for a device with a token: 400, and it is PENDING still [C-3.3]', async () => {
-    const { id } = await postDevice(team.operator);
-    const response = await operate(team.admin, id, 'provision', { csr: 'x' });
+  it('a request with a CSR for a device with a token gets 400 [C-3.3]', async ({ team }) => {
+    const { id } = await team.newDevice();
+    const response = await team.admin.operate(id, 'provision', { csr: 'x' });
     const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
     expect(details).toEqual([expect.stringMatching(/^csr: /)]);
-    expect((await readDevice(team, id)).status).toBe('PENDING');
-    await provision(team, id);
+    expect((await team.readDevice(id)).status).toBe('PENDING');
+    await team.provision(id);
   });
 
-  it('takes no body, an empty one or csr alone (bad input: REST)', async () => {
-    const { id } = await postDevice(team.operator);
+  it('the body of a provisioning is empty or has a csr (bad input: REST)', async ({ team }) => {
+    const { id } = await team.newDevice();
     for (const body of [[], 'x', { hmacSecret: '0'.repeat(64) }, { csr: null }, { csr: 1 }]) {
-      await expectError(await operate(team.admin, id, 'provision', body), 400, 'VALIDATION_ERROR');
+      await expectError(await team.admin.operate(id, 'provision', body), 400, 'VALIDATION_ERROR');
     }
-    expect((await operate(team.admin, id, 'provision')).status).toBe(200);
+    expect((await team.admin.operate(id, 'provision')).status).toBe(200);
   });
 
-  it('where nobody listens is 503, and the device is PENDING still [C-10]', async () => {
+  it('provisioning without an MQTT listener gets 503 [C-10]', async ({ team, provisionWith }) => {
     for (const authMethod of AUTH_METHODS) {
-      const { id } = await postDevice(team.operator, { authMethod });
+      const { id } = await team.newDevice({ authMethod });
       const response = await provisionWith(id, { MQTT_HOST: '' });
       expect([response.status, await response.json()]).toEqual([
         503,
         expect.objectContaining({ statusCode: 503, code: 'SERVICE_UNAVAILABLE' }),
       ]);
       expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
-      expect(await readDevice(team, id)).toMatchObject({ status: 'PENDING', provisionedAt: null });
-      await provision(team, id);
+      expect(await team.readDevice(id)).toMatchObject({ status: 'PENDING', provisionedAt: null });
+      await team.provision(id);
     }
   });
 });
 
 describe('a device’s secrets', () => {
-  it('are in no later answer, whoever asks (spec: Provisioning package)', async () => {
-    const own = await createTeam();
-    const { id, hmacSecret, token } = await newTokenDevice(own);
-    await operate(own.admin, id, 'suspend');
-    await operate(own.admin, id, 'reactivate');
-    await own.operator.read(`/devices/${id}`, { method: 'PATCH', body: { name: 'Renamed' } });
-    for (const path of [
-      `/devices/${id}`,
-      '/devices',
-      `/devices/${id}/diagnostics`,
-      `/devices/${id}/commands`,
-      '/audit-events?limit=100',
-    ]) {
-      const text = await (await own.orgAdmin.call(path)).text();
+  it('no later answer has a secret (spec: Provisioning package)', async ({ ownTeam }) => {
+    const { id, hmacSecret, token } = await ownTeam.newTokenDevice();
+    await ownTeam.admin.operate(id, 'suspend');
+    await ownTeam.admin.operate(id, 'reactivate');
+    await ownTeam.operator.change(`/devices/${id}`, { name: 'Renamed' });
+    const ofDevice = ['', '/diagnostics', '/commands'].map((name) => `/devices/${id}${name}`);
+    for (const path of [...ofDevice, '/devices', '/audit-events?limit=100']) {
+      const text = await (await ownTeam.orgAdmin.call(path)).text();
       for (const secret of [hmacSecret, token, token.split('.')[2] ?? '']) expect(text).not.toContain(secret);
       expect(text).not.toMatch(/fingerprint|sealed/i);
     }
   });
 
-  it('are not in D1, and sealed where they are kept (rule: secrets)', async () => {
-    const { id, hmacSecret, token, siteId } = await newTokenDevice(team);
+  it('secrets are sealed in the object and absent from D1 (rule: secrets)', async ({ team }) => {
+    const { id, hmacSecret, token, siteId } = await team.newTokenDevice();
     const row = await env.DB.prepare('SELECT * FROM devices WHERE id = ?').bind(id).first();
     const kept = JSON.stringify([row, await rowsOf(siteId, 'SELECT * FROM device_secret')]);
     expect(await rowsOf(siteId, 'SELECT sealed FROM device_secret')).toHaveLength(1);

@@ -1,21 +1,9 @@
-/** A device whose token is gone asks for one by its secret alone, without a session [C-3.12]. */
+/** A device whose token has expired gets a new one with its secret, without a session [C-3.12]. */
 import { env } from 'cloudflare:workers';
-import { beforeAll, describe, expect, it } from 'vitest';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { renewalSigningString } from '../../../protocol/signing.ts';
-import {
-  connect,
-  createTeamAtStart,
-  diagnosticsOf,
-  newDeviceIn,
-  newTokenDevice,
-  operate,
-  readDevice,
-  type TokenDevice,
-} from '../../support/workerd/devices.ts';
-import { postPlant } from '../../support/workerd/fleet.ts';
-import { bodyOf, call, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { anonymous, bodyOf } from '../../support/workerd/client.ts';
+import { connect } from '../../support/workerd/devices.ts';
 import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import {
   type DeviceCredential,
@@ -25,6 +13,7 @@ import {
 } from '../../support/workerd/site-devices.ts';
 import { gridPowerKw } from '../../support/workerd/site-reads.ts';
 import { evictSite } from '../../support/workerd/site-rows.ts';
+import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 interface Renewal {
   ts: number;
@@ -32,15 +21,9 @@ interface Renewal {
   sig: string;
 }
 
-let team: Team;
-
-beforeAll(async () => {
-  team = await createTeamAtStart();
-});
-
 holdClock();
 
-/** A good request, but for what is changed before it is signed. */
+/** A valid request, with some fields replaced before it is signed. */
 function renewal(device: DeviceCredential, changes: Partial<Renewal> = {}): Renewal {
   const { ts = Date.now(), nonce = crypto.randomUUID() } = changes;
   const sig = hmacHex(device.hmacSecret, renewalSigningString(device.id, ts, nonce));
@@ -48,7 +31,7 @@ function renewal(device: DeviceCredential, changes: Partial<Renewal> = {}): Rene
 }
 
 function renew(id: string, body: unknown): Promise<Response> {
-  return call(`/devices/${id}/mqtt-token/renew`, { method: 'POST', body });
+  return anonymous.post(`/devices/${id}/mqtt-token/renew`, body);
 }
 
 async function expectRefused(id: string, body: unknown): Promise<string> {
@@ -58,14 +41,8 @@ async function expectRefused(id: string, body: unknown): Promise<string> {
   return text;
 }
 
-async function newPlantDevice(): Promise<TokenDevice> {
-  const { id: plantId } = await postPlant(team.operator);
-  return await newTokenDevice(team, { plantId });
-}
-
 describe('POST /devices/{id}/mqtt-token/renew', () => {
-  it('answers a token of 3600 s that opens the door, long after the last has ended [C-3.12]', async () => {
-    const device = await newPlantDevice();
+  it('a renewal answers a token of 3600 s, long after the last one expired [C-3.12]', async ({ device }) => {
     setClock(START_MS + 10 * 24 * HOUR);
     const answer = await bodyOf<{ token: string }>(await renew(device.id, renewal(device)), 200);
     const expiresAt = new Date(Date.now() + HOUR).toISOString();
@@ -77,16 +54,14 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect(await row.first('token_expires_at_ms')).toBe(Date.now() + HOUR);
   });
 
-  it('takes either form of the secret, and either secret in the hour of a rotation [C-3.7]', async () => {
-    const device = await newTokenDevice(team);
+  it('either form of the secret works, and both secrets of a rotation [C-3.7]', async ({ team, device }) => {
     const bytes = Uint8Array.from(device.hmacSecret.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
     const signed = renewalSigningString(device.id, Date.now(), 'as bytes');
     const asBytes = { ts: Date.now(), nonce: 'as bytes', sig: hmacHex(bytes, signed) };
     expect((await renew(device.id, asBytes)).status).toBe(200);
-    const rotated = (await (
-      await operate(team.admin, device.id, 'rotate-secret')
-    ).json()) as DeviceCredential;
-    const next = { id: device.id, hmacSecret: rotated.hmacSecret };
+    const rotated = await team.admin.operate(device.id, 'rotate-secret');
+    const { hmacSecret } = (await rotated.json()) as DeviceCredential;
+    const next = { id: device.id, hmacSecret };
     expect((await renew(device.id, renewal(device))).status).toBe(200);
     expect((await renew(device.id, renewal(next))).status).toBe(200);
     await passTime(device.siteId, HOUR);
@@ -94,8 +69,7 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await renew(device.id, renewal(next))).status).toBe(200);
   });
 
-  it('is good once: the same again is 401, after an eviction too [C-3.12]', async () => {
-    const device = await newTokenDevice(team);
+  it('a renewal works once, also after an eviction [C-3.12]', async ({ device }) => {
     const request = renewal(device);
     expect((await renew(device.id, request)).status).toBe(200);
     await expectRefused(device.id, request);
@@ -105,9 +79,7 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await renew(device.id, renewal(device))).status).toBe(200);
   });
 
-  it('shares its nonces with the device’s messages [C-3.8]', async () => {
-    const device = await newPlantDevice();
-    const link = await connect(device);
+  it('renewals and messages share the device’s nonces [C-3.8]', async ({ device, link }) => {
     await publish(link, rawTelemetry(device, { nonce: 'telemetry first', data: '{"gridPowerKw":1}' }));
     await expectRefused(device.id, renewal(device, { nonce: 'telemetry first' }));
     expect((await renew(device.id, renewal(device, { nonce: 'renewal first' }))).status).toBe(200);
@@ -115,26 +87,24 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect(await gridPowerKw({ id: device.siteId, gateway: device })).toBe(1);
   });
 
-  it('is let through once of several at once [C-3.12]', async () => {
-    const device = await newTokenDevice(team);
+  it('of concurrent equal renewals one succeeds [C-3.12]', async ({ device }) => {
     const request = renewal(device);
     const answers = await Promise.all([1, 2, 3, 4].map(() => renew(device.id, request)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401]);
   });
 
-  it('answers all that does not hold with one same 401, whoever asks for whom [C-3.12]', async () => {
-    const device = await newTokenDevice(team);
-    const sibling = await newTokenDevice(team);
+  it('every invalid renewal gets the same 401 [C-3.12]', async ({ team, device }) => {
+    const sibling = await team.newTokenDevice();
     const { id } = device;
     const good = renewal(device);
-    const suspended = await newTokenDevice(team);
-    await operate(team.admin, suspended.id, 'suspend');
-    const revoked = await newTokenDevice(team);
-    await operate(team.admin, revoked.id, 'revoke');
-    const certified = await newDeviceIn(team, 'ACTIVE', { authMethod: 'MTLS' });
-    const pending = await newDeviceIn(team, 'PENDING');
+    const suspended = await team.newTokenDevice();
+    await team.admin.operate(suspended.id, 'suspend');
+    const revoked = await team.newTokenDevice();
+    await team.admin.operate(revoked.id, 'revoke');
+    const certified = await team.newDeviceIn('ACTIVE', { authMethod: 'MTLS' });
+    const pending = await team.newDeviceIn('PENDING');
     const secretOf = (other: string) => ({ id: other, hmacSecret: device.hmacSecret });
-    const nobody = crypto.randomUUID();
+    const unknown = crypto.randomUUID();
     const bare = `${id}|${good.ts}|${good.nonce}`;
     const cases: [string, string, Renewal][] = [
       ['another secret', id, renewal({ id, hmacSecret: sibling.hmacSecret })],
@@ -148,7 +118,7 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
       ['too old', id, renewal(device, { ts: START_MS - 5 * MINUTE - 1 })],
       ['too far ahead', id, renewal(device, { ts: START_MS + 5 * MINUTE + 1 })],
       ['seconds', id, renewal(device, { ts: START_MS / 1_000 })],
-      ['an unknown device', nobody, renewal(secretOf(nobody))],
+      ['an unknown device', unknown, renewal(secretOf(unknown))],
       ['a SUSPENDED device', suspended.id, renewal(suspended)],
       ['a DECOMMISSIONED device', revoked.id, renewal(revoked)],
       ['a PENDING device', pending, renewal(secretOf(pending))],
@@ -163,8 +133,7 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     }
   });
 
-  it('tells by no header whether there is such a device [C-3.12]', async () => {
-    const device = await newTokenDevice(team);
+  it('no header shows whether a device exists [C-3.12]', async ({ device }) => {
     const [known, unknown] = [device.id, crypto.randomUUID()];
     const seen: unknown[] = [];
     for (const id of [known, unknown, known, unknown]) {
@@ -177,8 +146,7 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect(seen[0]).toMatchObject({ status: 401 });
   });
 
-  it('is not kept from the true device by those who ask without its secret, however many [C-3.12]', async () => {
-    const device = await newPlantDevice();
+  it('renewals with a wrong secret do not lock out the device [C-3.12]', async ({ team, device }) => {
     const { id } = device;
     const mallory = { id, hmacSecret: '0'.repeat(64) };
     for (let count = 0; count < 100; count++) {
@@ -186,37 +154,32 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
       await expectRefused(id, renewal(mallory));
     }
     expect((await renew(id, renewal(device))).status).toBe(200);
-    const { recent, drops } = await diagnosticsOf(team, id);
+    const { recent, drops } = await team.diagnosticsOf(id);
     expect([recent.map(({ reason }) => reason), drops]).toEqual([['SIGNATURE'], { SIGNATURE: 1 }]);
-    expect((await readDevice(team, id)).status).toBe('ACTIVE');
+    expect((await team.readDevice(id)).status).toBe('ACTIVE');
   });
 
-  it('without proof is kept for who looks once a minute at most, after an eviction too [C-3.8]', async () => {
-    const device = await newTokenDevice(team);
+  it('unauthenticated renewals are logged at most once a minute [C-3.8]', async ({ team, device }) => {
     const { id } = device;
-    const kept = async (atMs: number) => {
+    const keptAt = async (atMs: number) => {
       setClock(START_MS + atMs);
       await expectRefused(id, renewal({ id, hmacSecret: '0'.repeat(64) }));
-      return (await diagnosticsOf(team, id)).recent.length;
+      return (await team.diagnosticsOf(id)).recent.length;
     };
-    expect([await kept(0), await kept(0), await kept(MINUTE - 1)]).toEqual([1, 1, 1]);
+    expect([await keptAt(0), await keptAt(0), await keptAt(MINUTE - 1)]).toEqual([1, 1, 1]);
     await evictSite(id);
-    expect(await kept(MINUTE - 1)).toBe(1);
-    expect([await kept(MINUTE), await kept(MINUTE), await kept(2 * MINUTE - 1)]).toEqual([2, 2, 2]);
-    expect(await kept(2 * MINUTE)).toBe(3);
+    expect(await keptAt(MINUTE - 1)).toBe(1);
+    expect([await keptAt(MINUTE), await keptAt(MINUTE), await keptAt(2 * MINUTE - 1)]).toEqual([2, 2, 2]);
+    expect(await keptAt(2 * MINUTE)).toBe(3);
   });
 
-  it('of a device with a certificate is refused by its own secret, too [C-3.12]', async () => {
-    const id = await newDeviceIn(team, 'PENDING', { authMethod: 'MTLS' });
-    const answer = await bodyOf<{ security: DeviceCredential }>(
-      await operate(team.admin, id, 'provision'),
-      200,
-    );
-    await expectRefused(id, renewal({ id, hmacSecret: answer.security.hmacSecret }));
+  it('a device with a certificate is refused with its own secret, too [C-3.12]', async ({ team }) => {
+    const id = await team.newDeviceIn('PENDING', { authMethod: 'MTLS' });
+    const { hmacSecret } = (await team.provision(id)).security;
+    await expectRefused(id, renewal({ id, hmacSecret }));
   });
 
-  it('refuses what is no request: 400 (bad input: REST)', async () => {
-    const device = await newTokenDevice(team);
+  it('a malformed request gets 400 (bad input: REST)', async ({ device }) => {
     const good = renewal(device);
     const bad = [
       undefined,
@@ -237,13 +200,12 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect((await renew(device.id, good)).status).toBe(200);
   });
 
-  it('tells an admin why one was refused, and the device nothing [C-3.8]', async () => {
-    const device = await newTokenDevice(team);
+  it('an admin sees why a renewal was refused, the device does not [C-3.8]', async ({ team, device }) => {
     const { id, hmacSecret } = device;
     const wrong = renewal({ id, hmacSecret: '0'.repeat(64) });
     await renew(id, wrong);
     await renew(id, renewal(device, { ts: START_MS / 1_000 }));
-    const { drops, recent } = await diagnosticsOf(team, id);
+    const { drops, recent } = await team.diagnosticsOf(id);
     expect(drops).toEqual({ SIGNATURE: 1, TIMESTAMP: 1 });
     expect(recent.map(({ reason, topic }) => [reason, topic])).toEqual([
       ['TIMESTAMP', 'mqtt-token/renew'],
@@ -252,6 +214,6 @@ describe('POST /devices/{id}/mqtt-token/renew', () => {
     expect(recent[0]?.detail).toContain('in seconds');
     expect(recent[1]?.expected).toBe(renewalSigningString(id, wrong.ts, wrong.nonce));
     expect(JSON.stringify(recent)).not.toContain(hmacSecret);
-    expect((await readDevice(team, id)).status).toBe('ACTIVE');
+    expect((await team.readDevice(id)).status).toBe('ACTIVE');
   });
 });

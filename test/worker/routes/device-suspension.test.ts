@@ -1,41 +1,30 @@
-/** Failed logins suspend a device, durably counted, and only an admin lets it in again [C-3.11]. */
-import { beforeAll, describe, expect, it } from 'vitest';
+/** Failed logins suspend a device; the count is durable, and only an admin reactivates the device [C-3.11]. */
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import { LINK_PATHS } from '../../../protocol/link/proof.ts';
 import { deviceToken } from '../../support/workerd/device-tokens.ts';
-import {
-  connect,
-  createTeamAtStart,
-  diagnosticsOf,
-  newDeviceIn,
-  newTokenDevice,
-  operate,
-  readDevice,
-  type TokenDevice,
-} from '../../support/workerd/devices.ts';
-import { auditRows, dialMqtt } from '../../support/workerd/door.ts';
-import { organizationOf, postPlant } from '../../support/workerd/fleet.ts';
-import type { Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { connect, type TokenDevice } from '../../support/workerd/devices.ts';
+import { dialMqtt } from '../../support/workerd/door.ts';
 import { holdClock, MINUTE, passUntilTold, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import { sendTelemetry } from '../../support/workerd/site-devices.ts';
 import { listen } from '../../support/workerd/site-listener.ts';
 import { evictSite, numberOf } from '../../support/workerd/site-rows.ts';
-import { createKey } from '../../support/workerd/world.ts';
+import { Team } from '../../support/workerd/team.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
-/** Of ten only one more is missing. */
+/** One failure less than suspends a device. */
 const ALMOST = 9;
-
-let team: Team;
-let attested: Team;
-
-beforeAll(async () => {
-  [team, attested] = [await createTeamAtStart(), await createTeamAtStart()];
-});
 
 holdClock();
 
-/** Wrong logins, so many, each a millisecond behind the one before. */
+/** A team whose devices are suspended only for failures with tokens that the platform signed. */
+const it = test.extend('attested', { scope: 'file' }, async () => {
+  const attested = await Team.create();
+  const settings = { authFailurePolicy: 'attested' };
+  await attested.orgAdmin.change(`/organizations/${attested.id}`, { settings });
+  return attested;
+});
+
+/** Fails that many logins, each a millisecond after the previous one. */
 async function fail(
   { id }: Pick<TokenDevice, 'id'>,
   times: number,
@@ -48,25 +37,14 @@ async function fail(
   }
 }
 
-/** What the object that serves it says. */
+/** The status in the object that serves the device. */
 async function statusOf({ id, siteId }: Pick<TokenDevice, 'id' | 'siteId'>): Promise<string> {
   const isSuspended = `SELECT count(*) FROM device WHERE id = '${id}' AND status = 'SUSPENDED'`;
   return (await numberOf(siteId, isSuspended)) === 1 ? 'SUSPENDED' : 'ACTIVE';
 }
 
-async function newPlantDevice(owner = team): Promise<TokenDevice> {
-  const { id: plantId } = await postPlant(owner.operator);
-  return await newTokenDevice(owner, { plantId });
-}
-
-async function useAttested(): Promise<void> {
-  const body = { settings: { authFailurePolicy: 'attested' } };
-  await attested.orgAdmin.read(`/organizations/${attested.id}`, { method: 'PATCH', body });
-}
-
 describe('ten failed logins within five minutes', () => {
-  it('suspend the device, and say why and from where; nine do not (spec: Device lifecycle)', async () => {
-    const device = await newPlantDevice();
+  it('ten failures suspend a device, nine do not (spec: Device lifecycle)', async ({ team, device }) => {
     await fail(device, ALMOST, { addresses: ['192.0.2.7', '2001:db8::1'] });
     expect(await statusOf(device)).toBe('ACTIVE');
     expect((await dialMqtt(device.id, device.token)).status).toBe(101);
@@ -75,7 +53,7 @@ describe('ten failed logins within five minutes', () => {
     expect(await statusOf(device)).toBe('SUSPENDED');
     await expectError(await dialMqtt(device.id, device.token), 401, 'UNAUTHORIZED');
     await passUntilTold(device.siteId);
-    const record = await readDevice(team, device.id);
+    const record = await team.readDevice(device.id);
     expect(record).toMatchObject({ status: 'SUSPENDED', suspendedAt });
     expect(record.suspendReason).toContain('10 failed logins within 5 minutes');
     for (const address of ['192.0.2.7', '2001:db8::1', '198.51.100.9']) {
@@ -83,12 +61,11 @@ describe('ten failed logins within five minutes', () => {
     }
   });
 
-  it('leave an audit row of the SYSTEM [C-8.4]', async () => {
-    const device = await newTokenDevice(team);
+  it('a suspension has an audit row of the SYSTEM [C-8.4]', async ({ team, device }) => {
     await fail(device, ALMOST + 1);
     await passUntilTold(device.siteId);
-    const { suspendReason } = await readDevice(team, device.id);
-    const rows = (await auditRows(team.id)).filter(({ target }) => target === device.id);
+    const { suspendReason } = await team.readDevice(device.id);
+    const rows = await team.auditRowsOf(device.id);
     expect(rows.filter(({ event }) => event === 'device.suspended')).toEqual([
       expect.objectContaining({
         actor_type: 'SYSTEM',
@@ -100,34 +77,30 @@ describe('ten failed logins within five minutes', () => {
     ]);
   });
 
-  it('raise DEVICE_SUSPENDED to partners, and its reactivation clears it [C-8.3]', async () => {
-    const key = await createKey(organizationOf(team));
-    const device = await newPlantDevice();
-    const listener = await listen(organizationOf(team), key);
-    await fail(device, ALMOST + 1);
-    await passUntilTold(device.siteId);
+  it('a suspension raises DEVICE_SUSPENDED, a reactivation clears it [C-8.3]', async ({ team }) => {
+    const key = await team.newKey();
+    const { id } = await team.newPlant();
+    const suspended = await team.newTokenDevice({ plantId: id });
+    const listener = await listen(team.organization, key);
+    await fail(suspended, ALMOST + 1);
+    await passUntilTold(id);
     const raised = await listener.event('alarm', 'RAISED');
-    expect(raised).toMatchObject({
-      siteId: device.siteId,
-      payload: { type: 'DEVICE_SUSPENDED', deviceId: device.id },
-    });
-    await operate(team.admin, device.id, 'reactivate');
-    await passUntilTold(device.siteId);
+    const payload = { type: 'DEVICE_SUSPENDED', deviceId: suspended.id };
+    expect(raised).toMatchObject({ siteId: id, payload });
+    await team.admin.operate(suspended.id, 'reactivate');
+    await passUntilTold(id);
     const cleared = await listener.event('alarm', 'CLEARED');
     expect(cleared.payload).toMatchObject({ alarmId: raised.payload.alarmId, type: 'DEVICE_SUSPENDED' });
   });
 
-  it('cut the session that is open (spec: Device lifecycle)', async () => {
-    const device = await newPlantDevice();
-    const link = await connect(device);
+  it('a suspension closes the open session (spec: Device lifecycle)', async ({ device, link }) => {
     await fail(device, ALMOST);
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
     await fail(device, 1);
     expect(await link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
   });
 
-  it('are told apart from ten in more: each counts for five minutes (spec: Limits)', async () => {
-    const device = await newTokenDevice(team);
+  it('a failure counts for five minutes (spec: Limits)', async ({ device }) => {
     await fail(device, 1);
     setClock(START_MS + 4 * MINUTE);
     await fail(device, 8);
@@ -138,8 +111,7 @@ describe('ten failed logins within five minutes', () => {
     expect(await statusOf(device)).toBe('SUSPENDED');
   });
 
-  it('count across evictions, and at once [C-3.11]', async () => {
-    const device = await newTokenDevice(team);
+  it('the count survives evictions and concurrent failures [C-3.11]', async ({ team, device }) => {
     await fail(device, 5);
     await evictSite(device.siteId);
     await Promise.all([1, 2, 3, 4].map(() => dialMqtt(device.id, 'x')));
@@ -147,24 +119,22 @@ describe('ten failed logins within five minutes', () => {
     await evictSite(device.siteId);
     await Promise.all([1, 2, 3, 4].map(() => dialMqtt(device.id, 'x')));
     await passUntilTold(device.siteId);
-    expect((await readDevice(team, device.id)).suspendReason).toContain('10 failed logins');
-    const rows = (await auditRows(team.id)).filter(({ target }) => target === device.id);
+    expect((await team.readDevice(device.id)).suspendReason).toContain('10 failed logins');
+    const rows = await team.auditRowsOf(device.id);
     expect(rows.filter(({ event }) => event === 'device.suspended')).toHaveLength(1);
   });
 
-  it('are each device’s own [C-3.11]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
-    const one = await newTokenDevice(team, { plantId });
-    const other = await newTokenDevice(team, { plantId });
-    await fail(one, ALMOST);
-    await fail(other, ALMOST);
-    expect([await statusOf(one), await statusOf(other)]).toEqual(['ACTIVE', 'ACTIVE']);
-    await fail(one, 1);
-    expect([await statusOf(one), await statusOf(other)]).toEqual(['SUSPENDED', 'ACTIVE']);
+  it('each device has its own count [C-3.11]', async ({ team, plantId, device }) => {
+    const second = await team.newTokenDevice({ plantId });
+    await fail(device, ALMOST);
+    await fail(second, ALMOST);
+    expect([await statusOf(device), await statusOf(second)]).toEqual(['ACTIVE', 'ACTIVE']);
+    await fail(device, 1);
+    expect([await statusOf(device), await statusOf(second)]).toEqual(['SUSPENDED', 'ACTIVE']);
   });
 
-  it('by a certificate that is not its own suspend a device, too [C-3.11]', async () => {
-    const id = await newDeviceIn(team, 'ACTIVE', { authMethod: 'MTLS' });
+  it('failures with another certificate suspend a device, too [C-3.11]', async ({ team }) => {
+    const id = await team.newDeviceIn('ACTIVE', { authMethod: 'MTLS' });
     for (let time = 0; time <= ALMOST; time++) {
       setClock(Date.now() + 1);
       expect(await statusOf({ id, siteId: id })).toBe('ACTIVE');
@@ -174,9 +144,8 @@ describe('ten failed logins within five minutes', () => {
   });
 });
 
-describe('what does not count', () => {
-  it('is what a bridge throttles: it is refused, and no more [C-3.11]', async () => {
-    const device = await newTokenDevice(team);
+describe('failures that do not count', () => {
+  it('a throttled login does not count [C-3.11]', async ({ device }) => {
     await fail(device, 12, { path: LINK_PATHS.mqttUncounted });
     expect(await statusOf(device)).toBe('ACTIVE');
     await fail(device, ALMOST);
@@ -185,42 +154,42 @@ describe('what does not count', () => {
     expect(response.status).toBe(101);
   });
 
-  it('is anything while it is SUSPENDED, and what was before [C-3.11]', async () => {
-    const device = await newTokenDevice(team);
+  it('failures during and before a suspension do not count [C-3.11]', async ({ team, device }) => {
     await fail(device, ALMOST);
-    await operate(team.admin, device.id, 'suspend', { reason: 'lost' });
+    await team.admin.operate(device.id, 'suspend', { reason: 'lost' });
     await fail(device, 12);
-    expect(await readDevice(team, device.id)).toMatchObject({ status: 'SUSPENDED', suspendReason: 'lost' });
-    await operate(team.admin, device.id, 'reactivate');
+    expect(await team.readDevice(device.id)).toMatchObject({ status: 'SUSPENDED', suspendReason: 'lost' });
+    await team.admin.operate(device.id, 'reactivate');
     await fail(device, ALMOST);
     expect(await statusOf(device)).toBe('ACTIVE');
     await fail(device, 1);
     expect(await statusOf(device)).toBe('SUSPENDED');
   });
 
-  it.each(['PENDING', 'DECOMMISSIONED'] as const)('is a login of a %s device [C-3.11]', async (status) => {
-    const id = await newDeviceIn(team, status);
-    const before = await readDevice(team, id);
-    await fail({ id }, 12);
-    expect(await readDevice(team, id)).toEqual(before);
-  });
+  it.for(['PENDING', 'DECOMMISSIONED'] as const)(
+    'logins of a %s device do not count [C-3.11]',
+    async (status, { team }) => {
+      const id = await team.newDeviceIn(status);
+      const before = await team.readDevice(id);
+      await fail({ id }, 12);
+      expect(await team.readDevice(id)).toEqual(before);
+    },
+  );
 
-  it('is a text that we never signed, where only attested ones count [C-3.11]', async () => {
-    await useAttested();
-    const device = await newTokenDevice(attested);
+  it('a token that was never signed does not count where attested ones do [C-3.11]', async ({ attested }) => {
+    const device = await attested.newTokenDevice();
     const [header, claims] = device.token.split('.');
     for (const token of ['x', '', `${header}.${claims}.AAAA`]) await fail(device, 12, { token });
     expect(await statusOf(device)).toBe('ACTIVE');
-    expect((await diagnosticsOf(attested, device.id)).connects.length).toBeGreaterThan(0);
+    expect((await attested.diagnosticsOf(device.id)).connects.length).toBeGreaterThan(0);
   });
 
-  it('is not a token that we signed once: one that expired, or another device’s [C-3.11]', async () => {
-    await useAttested();
-    const sibling = await newTokenDevice(attested);
+  it('expired and foreign tokens count where attested ones do [C-3.11]', async ({ attested }) => {
+    const sibling = await attested.newTokenDevice();
     const nowSeconds = START_MS / 1_000;
     const late = (id: string) => deviceToken(id, { iat: nowSeconds - 7_200, exp: nowSeconds - 3_600 });
     for (const tokenOf of [late, () => Promise.resolve(sibling.token)]) {
-      const device = await newTokenDevice(attested);
+      const device = await attested.newTokenDevice();
       const token = await tokenOf(device.id);
       await fail(device, ALMOST, { token });
       expect(await statusOf(device)).toBe('ACTIVE');
@@ -231,25 +200,23 @@ describe('what does not count', () => {
   });
 });
 
-describe('a device that was suspended so', () => {
-  it('is let in with the same token once an admin reactivates it (spec: Device lifecycle)', async () => {
-    const device = await newPlantDevice();
+describe('a device that was suspended by failures', () => {
+  it('a reactivated device keeps its token (spec: Device lifecycle)', async ({ team, device }) => {
     await fail(device, ALMOST + 1);
     await passUntilTold(device.siteId);
-    await operate(team.admin, device.id, 'reactivate');
-    expect(await readDevice(team, device.id)).toMatchObject({ status: 'ACTIVE', suspendReason: null });
+    await team.admin.operate(device.id, 'reactivate');
+    expect(await team.readDevice(device.id)).toMatchObject({ status: 'ACTIVE', suspendReason: null });
     const link = await connect(device);
     expect(await sendTelemetry(link, device, { gridPowerKw: 1 })).toBe(true);
   });
 
-  it('shows who tried, newest first [C-3.8]', async () => {
-    const device = await newTokenDevice(team);
+  it('the diagnostics list the logins, newest first [C-3.8]', async ({ team, device }) => {
     await connect(device, { proof: { address: '203.0.113.1' } });
     await fail(device, 2, { addresses: ['203.0.113.2'] });
     await fail(device, 1, { token: await deviceToken(crypto.randomUUID()), addresses: ['203.0.113.3'] });
     const at = (passedMs: number) => new Date(START_MS + passedMs).toISOString();
     const refused = { outcome: 'REFUSED', reason: expect.stringMatching(/\S/) };
-    const { connects } = await diagnosticsOf(team, device.id);
+    const { connects } = await team.diagnosticsOf(device.id);
     expect(connects).toEqual([
       { at: at(3), address: '203.0.113.3', ...refused },
       { at: at(2), address: '203.0.113.2', ...refused },

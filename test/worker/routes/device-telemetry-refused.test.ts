@@ -1,26 +1,18 @@
-/** GET /telemetry/{deviceId}: queries that are refused, each by the name of what is wrong [C-3.5], [C-4.5]. */
-import { beforeAll, describe, expect, it } from 'vitest';
-import { createTeamAtStart, newDeviceIn } from '../../support/workerd/devices.ts';
-import { bodyOf, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+/** GET /telemetry/{deviceId} refuses invalid queries and names the parameter [C-3.5], [C-4.5]. */
+import { bodyOf } from '../../support/workerd/client.ts';
 import { DAY, holdClock, START_MS } from '../../support/workerd/site-clock.ts';
-
-let team: Team;
-let deviceId: string;
-
-beforeAll(async () => {
-  team = await createTeamAtStart();
-  deviceId = await newDeviceIn(team, 'PENDING');
-});
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 holdClock();
 
-function ask(query: string): Promise<Response> {
-  return team.viewer.call(`/telemetry/${deviceId}?${query}`);
-}
+const it = test
+  .extend('deviceId', ({ team }) => team.newDeviceIn('PENDING'))
+  .extend('ask', ({ team, deviceId }) => (query: string) => {
+    return team.viewer.call(`/telemetry/${deviceId}?${query}`);
+  });
 
 describe('a query that cannot be answered', () => {
-  it.each([
+  it.for<[string, string]>([
     ['metric', 'metric='],
     ['metric', `metric=${'x'.repeat(201)}`],
     ['metric', 'metric=a&metric=a'],
@@ -44,36 +36,39 @@ describe('a query that cannot be answered', () => {
     ['limit', 'limit=-1'],
     ['limit', 'limit=20abc'],
     ['limit', 'limit=20&limit=20'],
-  ])('is refused by name: %s in %s [C-3.5]', async (name, query) => {
+  ])('the parameter %s is refused in %s [C-3.5]', async ([name, query], { ask }) => {
     const response = await ask(query);
     const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
     expect(details).toEqual([expect.stringMatching(new RegExp(`^${name}: `))]);
   });
 
-  it.each([
+  it.for<[string, number, number]>([
     ['raw', 7, 1],
     ['1m', 7, 1],
     ['5m', 92, 7],
     ['15m', 92, 7],
     ['1h', 732, 92],
     ['1d', 3_660, 732],
-  ])('of %s asks for more than %i days of one metric, or %i of all [C-4.5]', async (bucket, one, all) => {
-    for (const [days, metric] of [
-      [one, '&metric=a'],
-      [all, ''],
-    ] as const) {
-      const at = (ms: number) => new Date(START_MS - ms).toISOString();
-      const query = (ms: number) => `bucket=${bucket}&from=${at(ms)}&to=${at(0)}${metric}`;
-      expect((await bodyOf<{ data: unknown[] }>(await ask(query(days * DAY)), 200)).data).toEqual([]);
-      const response = await ask(query(days * DAY + 1));
-      const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
-      expect(details).toEqual([
-        expect.stringMatching(new RegExp(`^to: at most ${days} days .* wider bucket`)),
-      ]);
-    }
-  });
+  ])(
+    'bucket %s covers at most %i days of one metric, or %i of all [C-4.5]',
+    async ([bucket, one, all], { ask }) => {
+      for (const [days, metric] of [
+        [one, '&metric=a'],
+        [all, ''],
+      ] as const) {
+        const at = (ms: number) => new Date(START_MS - ms).toISOString();
+        const query = (ms: number) => `bucket=${bucket}&from=${at(ms)}&to=${at(0)}${metric}`;
+        expect((await bodyOf<{ data: unknown[] }>(await ask(query(days * DAY)), 200)).data).toEqual([]);
+        const response = await ask(query(days * DAY + 1));
+        const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
+        expect(details).toEqual([
+          expect.stringMatching(new RegExp(`^to: the range is longer than ${days} days; .* wider bucket`)),
+        ]);
+      }
+    },
+  );
 
-  it('has an id that is no UUID: INVALID_UUID [C-10]', async () => {
+  it('an id that is no UUID gets INVALID_UUID [C-10]', async ({ team, deviceId }) => {
     for (const id of ['x', `${deviceId}0`, '%27', deviceId.replaceAll('-', '')])
       await expectError(await team.viewer.call(`/telemetry/${id}`), 400, 'INVALID_UUID');
     expect((await team.viewer.call(`/telemetry/${deviceId.toUpperCase()}`)).status).toBe(200);

@@ -1,29 +1,11 @@
-/** GET /telemetry/{deviceId}: what one device sent, under the names that it uses [C-3.5]. */
-import { beforeAll, describe, expect, it } from 'vitest';
+/** GET /telemetry/{deviceId}: the signals of one device under the names that it uses [C-3.5]. */
 import type { Page } from '../../../protocol/page.ts';
-import {
-  connect,
-  createTeamAtStart,
-  newTokenDevice,
-  type TokenDevice,
-} from '../../support/workerd/devices.ts';
-import { callWithKey, createTeamKey, postPlant, postSubDevice } from '../../support/workerd/fleet.ts';
-import { bodyOf, createTeam, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { connect, type TokenDevice } from '../../support/workerd/devices.ts';
 import { DAY, holdClock, MINUTE, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import { connectTo } from '../../support/workerd/site-devices.ts';
 import { evictSite } from '../../support/workerd/site-rows.ts';
-import { sendAll, type Told, untilPacked } from '../../support/workerd/telemetry-site.ts';
-import type { Key } from '../../support/workerd/world.ts';
-
-let team: Team;
-/** It reads when sessions have long expired. */
-let key: Key;
-
-beforeAll(async () => {
-  team = await createTeamAtStart();
-  key = await createTeamKey(team, ['telemetry:read']);
-});
+import { sendAll, untilPacked } from '../../support/workerd/telemetry-site.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 holdClock();
 
@@ -36,31 +18,27 @@ interface Point {
 
 const DAY_RANGE = 'from=2030-03-05T00:00:00Z&to=2030-03-06T00:00:00Z';
 
-async function newPlantDevice(fields: object = {}): Promise<TokenDevice & { plantId: string }> {
-  const { id: plantId } = await postPlant(team.operator);
-  return { ...(await newTokenDevice(team, { plantId, ...fields })), plantId };
-}
+/** `reader` still works when every session has expired. */
+const it = test
+  .extend('reader', { scope: 'file' }, ({ team }) => team.newKey(['telemetry:read']))
+  .extend('pageOf', ({ reader }) => async ({ id }: { id: string }, query = '') => {
+    return await reader.read<Page<Point>>(`/telemetry/${id}?${query}`);
+  })
+  .extend('namesOf', ({ pageOf }) => async (device: { id: string }, query = DAY_RANGE) => {
+    return (await pageOf(device, query)).data.map(({ metric, value }) => [metric, value] as const);
+  });
 
-async function pageOf({ id }: { id: string }, query = ''): Promise<Page<Point>> {
-  return await bodyOf<Page<Point>>(await callWithKey(key, `/telemetry/${id}?${query}`), 200);
-}
-
-async function namesOf(device: { id: string }, query = DAY_RANGE): Promise<[string, number][]> {
-  return (await pageOf(device, query)).data.map(({ metric, value }) => [metric, value]);
-}
-
-/** Values in thousandths, dated now. */
-async function tell(device: TokenDevice, data: Record<string, number>): Promise<void> {
+/** Sends values in thousandths, with the present time. */
+async function sendValues(device: TokenDevice, data: Record<string, number>): Promise<void> {
   await sendAll(await connect(device), device, [{ ts: Date.now(), data }]);
 }
 
 describe('GET /telemetry/{deviceId}', () => {
-  it('answers the readings of the last 24 hours in the first page of 20, raw [C-3.5]', async () => {
-    const device = await newPlantDevice();
-    const told = Array.from({ length: 12 }, (_none, index): Told => {
+  it('the default is 20 raw readings of the last 24 h [C-3.5]', async ({ device, link, pageOf }) => {
+    const sent = Array.from({ length: 12 }, (_none, index) => {
       return { ts: START_MS + index, data: { gridPowerKw: index * 1_000, fvePowerKw: 500 } };
     });
-    await sendAll(await connect(device), device, told);
+    await sendAll(link, device, sent);
     setClock(START_MS + DAY);
     const { data, meta } = await pageOf(device);
     expect(meta).toEqual({ page: 1, limit: 20, total: 24, totalPages: 2 });
@@ -74,9 +52,8 @@ describe('GET /telemetry/{deviceId}', () => {
     expect((await pageOf(device)).meta.total).toBe(22);
   });
 
-  it('answers any page within the bounds, and past the last one nothing [C-3.5]', async () => {
-    const device = await newPlantDevice();
-    await tell(device, { a: 1_000, b: 2_000, c: 3_000 });
+  it('pages within the bounds are answered, empty after the last [C-3.5]', async ({ device, pageOf }) => {
+    await sendValues(device, { a: 1_000, b: 2_000, c: 3_000 });
     const values = async (query: string) => {
       const { data, meta } = await pageOf(device, `${DAY_RANGE}&${query}`);
       return [data.map(({ value }) => value), meta.total, meta.totalPages];
@@ -90,7 +67,7 @@ describe('GET /telemetry/{deviceId}', () => {
     expect(await values('metric=d')).toEqual([[], 0, 0]);
   });
 
-  it.each([
+  it.for([
     [
       '1m',
       'avg',
@@ -126,34 +103,35 @@ describe('GET /telemetry/{deviceId}', () => {
     ],
     ['1d', 'count', [['00:00', 4, 4]]],
     ['1d', 'last', [['00:00', 12, 4]]],
-  ] as const)('answers buckets of %s as their %s, packed or not [C-3.5]', async (bucket, agg, buckets) => {
-    const device = await newPlantDevice();
-    for (const [minutes, value] of [
-      [40, 1_000],
-      [40.5, 2_000],
-      [44, 6_000],
-      [70, 12_000],
-    ] as const) {
-      setClock(START_MS + minutes * MINUTE);
-      // Past the door: its token is for an hour.
-      const link = await connectTo(device.siteId, device.id);
-      await sendAll(link, device, [{ ts: Date.now(), data: { powerKw: value } }]);
-    }
-    const expected = buckets.map(([time, value, count]) => {
-      return { timestamp: `2030-03-05T${time}:00.000Z`, metric: 'powerKw', value, count };
-    });
-    const query = `${DAY_RANGE}&bucket=${bucket}&agg=${agg}`;
-    expect((await pageOf(device, query)).data).toEqual(expected);
-    await untilPacked(device.siteId);
-    await evictSite(device.siteId);
-    expect((await pageOf(device, query)).data).toEqual(expected);
-  });
+  ] as const)(
+    'buckets of %s show their %s, packed or not [C-3.5]',
+    async ([bucket, agg, buckets], { device, pageOf }) => {
+      for (const [minutes, value] of [
+        [40, 1_000],
+        [40.5, 2_000],
+        [44, 6_000],
+        [70, 12_000],
+      ] as const) {
+        setClock(START_MS + minutes * MINUTE);
+        // Without the Worker, because the token is valid for an hour.
+        const link = await connectTo(device.siteId, device.id);
+        await sendAll(link, device, [{ ts: Date.now(), data: { powerKw: value } }]);
+      }
+      const expected = buckets.map(([time, value, count]) => {
+        return { timestamp: `2030-03-05T${time}:00.000Z`, metric: 'powerKw', value, count };
+      });
+      const query = `${DAY_RANGE}&bucket=${bucket}&agg=${agg}`;
+      expect((await pageOf(device, query)).data).toEqual(expected);
+      await untilPacked(device.siteId);
+      await evictSite(device.siteId);
+      expect((await pageOf(device, query)).data).toEqual(expected);
+    },
+  );
 
-  it('without an aggregate takes the mean, of registers what they last said [C-3.5]', async () => {
-    const device = await newPlantDevice();
+  it('the default aggregate is the mean, or a register’s last value [C-3.5]', async ({ device, namesOf }) => {
     for (const value of [1_000, 2_000]) {
       setClock(START_MS + value);
-      await tell(device, { powerKw: value, 'M-1/importRegisterKwh': value });
+      await sendValues(device, { powerKw: value, 'M-1/importRegisterKwh': value });
     }
     expect(await namesOf(device, `${DAY_RANGE}&bucket=1h`)).toEqual([
       ['M-1/importRegisterKwh', 2],
@@ -167,21 +145,16 @@ describe('GET /telemetry/{deviceId}', () => {
 });
 
 describe('the names of a device’s telemetry', () => {
-  it('are its own: a gateway’s, a linked device’s, and those of one that is neither [C-3.5]', async () => {
-    const gateway = await newPlantDevice();
-    const { plantId } = gateway;
-    const linked = await newTokenDevice(team, { plantId, type: 'ACTUATOR' });
-    const loose = await newTokenDevice(team, { plantId, type: 'SENSOR' });
-    await postSubDevice(team.operator, plantId, {
-      externalId: 'M-1',
-      assetType: 'METER',
-      linkedDeviceId: linked.id,
-    });
-    await tell(gateway, { gridPowerKw: 1_000, 'BESS-1/powerKw': 2_000 });
-    await tell(linked, { powerKw: 3_000, 'BESS-1/powerKw': 4_000 });
-    await tell(loose, { powerKw: 5_000, 'M-1/powerKw': 6_000 });
+  it('the names are those that the device sends [C-3.5]', async ({ team, plantId, device, namesOf }) => {
+    const linked = await team.newTokenDevice({ plantId, type: 'ACTUATOR' });
+    const loose = await team.newTokenDevice({ plantId, type: 'SENSOR' });
+    const meter = { externalId: 'M-1', assetType: 'METER', linkedDeviceId: linked.id };
+    await team.newSubDevice(plantId, meter);
+    await sendValues(device, { gridPowerKw: 1_000, 'BESS-1/powerKw': 2_000 });
+    await sendValues(linked, { powerKw: 3_000, 'BESS-1/powerKw': 4_000 });
+    await sendValues(loose, { powerKw: 5_000, 'M-1/powerKw': 6_000 });
     await evictSite(plantId);
-    expect(await namesOf(gateway)).toEqual([
+    expect(await namesOf(device)).toEqual([
       ['BESS-1/powerKw', 2],
       ['gridPowerKw', 1],
     ]);
@@ -195,66 +168,60 @@ describe('the names of a device’s telemetry', () => {
     ]);
     expect(await namesOf(linked, `${DAY_RANGE}&metric=powerKw`)).toEqual([['powerKw', 3]]);
     expect(await namesOf(loose, `${DAY_RANGE}&metric=powerKw`)).toEqual([['powerKw', 5]]);
-    expect(await namesOf(gateway, `${DAY_RANGE}&metric=powerKw`)).toEqual([]);
-    expect(await namesOf(gateway, `${DAY_RANGE}&metric=M-1/powerKw`)).toEqual([]);
+    expect(await namesOf(device, `${DAY_RANGE}&metric=powerKw`)).toEqual([]);
+    expect(await namesOf(device, `${DAY_RANGE}&metric=M-1/powerKw`)).toEqual([]);
   });
 
-  it('of a device without a plant are bare, whatever it is [C-2.4]', async () => {
+  it('names of a device without a plant have no prefix [C-2.4]', async ({ team, namesOf }) => {
     for (const type of ['GATEWAY', 'SENSOR']) {
-      const device = await newTokenDevice(team, { type });
-      expect(await namesOf(device)).toEqual([]);
-      await tell(device, { powerKw: 1_000 });
-      await evictSite(device.id);
-      expect(await namesOf(device)).toEqual([['powerKw', 1]]);
-      expect(await namesOf(device, `${DAY_RANGE}&metric=powerKw&bucket=1d`)).toEqual([['powerKw', 1]]);
+      const loose = await team.newTokenDevice({ type });
+      expect(await namesOf(loose)).toEqual([]);
+      await sendValues(loose, { powerKw: 1_000 });
+      await evictSite(loose.id);
+      expect(await namesOf(loose)).toEqual([['powerKw', 1]]);
+      expect(await namesOf(loose, `${DAY_RANGE}&metric=powerKw&bucket=1d`)).toEqual([['powerKw', 1]]);
     }
   });
 
-  it('of a device that has moved are those of its new plant: its history stays with the old one [C-3.1]', async () => {
-    const device = await newPlantDevice();
-    const { id: plantId } = await postPlant(team.operator);
-    await tell(device, { gridPowerKw: 1_000 });
-    await team.operator.read(`/devices/${device.id}`, { method: 'PATCH', body: { plantId } });
+  it('the history of a moved device stays with its old plant [C-3.1]', async ({ team, device, namesOf }) => {
+    const { id: to } = await team.newPlant();
+    await sendValues(device, { gridPowerKw: 1_000 });
+    await team.operator.change(`/devices/${device.id}`, { plantId: to });
     expect(await namesOf(device)).toEqual([]);
     setClock(START_MS + MINUTE);
-    await tell(device, { gridPowerKw: 2_000 });
+    await sendValues(device, { gridPowerKw: 2_000 });
     expect(await namesOf(device)).toEqual([['gridPowerKw', 2]]);
-    const partner = await createTeamKey(team, ['vcp:read']);
-    const old = await callWithKey(
-      partner,
-      `/vcp/sites/${device.plantId}/telemetry?metric=gridPowerKw&${DAY_RANGE}`,
-    );
-    expect((await bodyOf<{ readings: Point[] }>(old, 200)).readings.map(({ value }) => value)).toEqual([1]);
+    const partner = await team.newKey(['vcp:read']);
+    const path = `/vcp/sites/${device.siteId}/telemetry?metric=gridPowerKw&${DAY_RANGE}`;
+    const { readings } = await partner.read<{ readings: Point[] }>(path);
+    expect(readings.map(({ value }) => value)).toEqual([1]);
   });
 });
 
-describe('who may read it', () => {
-  it('a VIEWER, and a key with telemetry:read; no other key [C-3.5]', async () => {
-    const device = await newPlantDevice();
+describe('access', () => {
+  it('a VIEWER and a key with telemetry:read may read [C-3.5]', async ({ team, device, reader }) => {
     const path = `/telemetry/${device.id}`;
     for (const person of [team.viewer, team.operator, team.admin])
       expect((await person.call(path)).status).toBe(200);
-    expect((await callWithKey(key, path)).status).toBe(200);
+    expect((await reader.call(path)).status).toBe(200);
     for (const scopes of [['vcp:read'], ['plants:read'], ['vcp:connect']] as const) {
-      const wrong = await createTeamKey(team, [...scopes]);
-      await expectError(await callWithKey(wrong, path), 403, 'FORBIDDEN');
+      const wrong = await team.newKey([...scopes]);
+      await expectError(await wrong.call(path), 403, 'FORBIDDEN');
     }
   });
 
-  it('a foreign device, one outside allowedPlantIds and an absent one are one same 404 [C-4.2]', async () => {
-    const [own, hidden] = [await newPlantDevice(), await newPlantDevice()];
-    const loose = await newTokenDevice(team);
-    const narrow = await createTeamKey(team, ['telemetry:read'], { allowedPlantIds: [own.plantId] });
-    const other = await createTeam();
-    const foreign = await newTokenDevice(other);
-    const absent = await callWithKey(narrow, `/telemetry/${crypto.randomUUID()}`);
+  it('a foreign, hidden or absent device gets the same 404 [C-4.2]', async ({ team, other, device }) => {
+    const hidden = await team.newTokenDevice({ plantId: (await team.newPlant()).id });
+    const [loose, foreign] = [await team.newTokenDevice(), await other.newTokenDevice()];
+    const narrow = await team.newKey(['telemetry:read'], { allowedPlantIds: [device.siteId] });
+    const absent = await narrow.call(`/telemetry/${crypto.randomUUID()}`);
     const text = await absent.clone().text();
     await expectError(absent, 404, 'NOT_FOUND');
     for (const { id } of [hidden, foreign, loose]) {
-      const response = await callWithKey(narrow, `/telemetry/${id}`);
+      const response = await narrow.call(`/telemetry/${id}`);
       expect([response.status, await response.text()]).toEqual([404, text]);
     }
-    expect((await callWithKey(narrow, `/telemetry/${own.id}`)).status).toBe(200);
+    expect((await narrow.call(`/telemetry/${device.id}`)).status).toBe(200);
     await expectError(await team.viewer.call(`/telemetry/${foreign.id}`), 404, 'NOT_FOUND');
   });
 });

@@ -1,16 +1,11 @@
 /** Devices over REST: registered, read and changed by members [C-3.1]. */
-import { beforeAll, describe, expect, it } from 'vitest';
 import { AUTH_METHODS, DEVICE_TYPES } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Page } from '../../../protocol/page.ts';
-import { postDevice, readDevice, registration } from '../../support/workerd/devices.ts';
-import { postPlant } from '../../support/workerd/fleet.ts';
-import { createTeam, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { registration } from '../../support/workerd/devices.ts';
+import { describe, expect, expectError, INSTANT, test, UUID } from '../../support/workerd/worker-test.ts';
 
-const UUID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
-const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
-/** What nobody but the platform says of a device, and what it never says. */
+/** Fields that only the platform sets, or never shows. */
 const NOT_TAKEN = [
   'id',
   'organizationId',
@@ -27,33 +22,24 @@ const NOT_TAKEN = [
   'updatedAt',
 ];
 
-let team: Team;
-let other: Team;
+const it = test
+  .extend('post', ({ team }) => (body: unknown) => {
+    return team.operator.post('/devices', body);
+  })
+  .extend('patch', ({ team }) => (id: string, body: unknown) => {
+    return team.operator.patch(`/devices/${id}`, body);
+  })
+  .extend('total', ({ team }) => async () => {
+    return (await team.viewer.read<Page<object>>('/devices')).meta.total;
+  });
 
-beforeAll(async () => {
-  [team, other] = await Promise.all([createTeam(), createTeam()]);
-});
-
-function post(body: unknown, by = team.operator): Promise<Response> {
-  return by.call('/devices', { method: 'POST', body });
-}
-
-function patch(id: string, body: unknown): Promise<Response> {
-  return team.operator.call(`/devices/${id}`, { method: 'PATCH', body });
-}
-
-async function total(by = team.viewer): Promise<number> {
-  return (await by.read<Page<object>>('/devices')).meta.total;
-}
-
-/** An object whose JSON has so many characters. */
+/** An object whose JSON has that many characters. */
 function metadataOf(characters: number): object {
   return { a: 'x'.repeat(characters - '{"a":""}'.length) };
 }
 
 describe('POST /devices', () => {
-  it('makes a PENDING device of the organization, and answers 201 with its record [C-3.1]', async () => {
-    const { id: plantId } = await postPlant(team.operator);
+  it('a registration makes a PENDING device and answers 201 [C-3.1]', async ({ team, plantId }) => {
     const fields = {
       name: 'Dairy gateway',
       serialNumber: 'GW-2025/00042 č',
@@ -62,7 +48,7 @@ describe('POST /devices', () => {
       metadata: { site: 'hall 2', firmware: { major: 2, beta: [true, null] } },
       plantId,
     };
-    const device = await postDevice(team.operator, fields);
+    const device = await team.newDevice(fields);
     expect(device).toEqual({
       id: UUID,
       organizationId: team.id,
@@ -78,29 +64,29 @@ describe('POST /devices', () => {
       createdAt: INSTANT,
       updatedAt: device.createdAt,
     });
-    expect(await readDevice(team, device.id)).toEqual(device);
+    expect(await team.readDevice(device.id)).toEqual(device);
   });
 
-  it('asks for name, serialNumber and type: the rest is MTLS, no metadata, no plant (spec: Device fields)', async () => {
+  it('all fields but name, serialNumber and type have defaults (spec: Device fields)', async ({ team }) => {
     for (const type of DEVICE_TYPES) {
       const body = { name: type, serialNumber: crypto.randomUUID(), type };
-      const made = await team.operator.read('/devices', { method: 'POST', body }, 201);
+      const made = await team.operator.create('/devices', body);
       expect(made).toMatchObject({ ...body, authMethod: 'MTLS', metadata: {}, plantId: null });
     }
     for (const authMethod of AUTH_METHODS) {
-      expect(await postDevice(team.operator, { authMethod })).toMatchObject({ authMethod });
+      expect(await team.newDevice({ authMethod })).toMatchObject({ authMethod });
     }
   });
 
-  it('takes a name of 100 characters, a serialNumber of 50 and metadata up to its limit (spec: Limits)', async () => {
+  it('the longest name, serialNumber and metadata are accepted (spec: Limits)', async ({ team }) => {
     const serialNumber = crypto.randomUUID().padEnd(50, 'x');
     const metadata = metadataOf(LIMIT.deviceMetadataCharacters);
     const fields = { name: 'x'.repeat(100), serialNumber, metadata };
-    expect(await postDevice(team.operator, fields)).toMatchObject(fields);
-    await postDevice(team.operator, { name: 'x', serialNumber: '1' });
+    expect(await team.newDevice(fields)).toMatchObject(fields);
+    await team.newDevice({ name: 'x', serialNumber: '1' });
   });
 
-  it('refuses a body that is none, or lacks a field that it needs: nothing is made (bad input: REST)', async () => {
+  it('a body without a required field gets 400 (bad input: REST)', async ({ post, total }) => {
     const before = await total();
     const bodies = [undefined, null, [], 'x', {}];
     for (const field of ['name', 'serialNumber', 'type']) {
@@ -110,17 +96,15 @@ describe('POST /devices', () => {
     expect(await total()).toBe(before);
   });
 
-  it('refuses a value out of its bounds, and names the field: nothing is made (spec: Limits)', async () => {
+  it('a value out of its bounds gets 400 with its field (spec: Limits)', async ({ post, total }) => {
     const before = await total();
+    const tooMuch = metadataOf(LIMIT.deviceMetadataCharacters + 1);
     const bad: [string, unknown][] = [
       ...['', ' \t', 'x'.repeat(101), 1].map((value): [string, unknown] => ['name', value]),
       ...['', ' ', 'x'.repeat(51), 42].map((value): [string, unknown] => ['serialNumber', value]),
       ...['', 'gateway', 'METER', 0].map((value): [string, unknown] => ['type', value]),
       ...['', 'token', 'PASSWORD', null].map((value): [string, unknown] => ['authMethod', value]),
-      ...['', [], null, 1, metadataOf(LIMIT.deviceMetadataCharacters + 1)].map((value): [string, unknown] => [
-        'metadata',
-        value,
-      ]),
+      ...['', [], null, 1, tooMuch].map((value): [string, unknown] => ['metadata', value]),
       ...['', 'x', 1].map((value): [string, unknown] => ['plantId', value]),
     ];
     for (const [field, value] of bad) {
@@ -131,28 +115,26 @@ describe('POST /devices', () => {
     expect(await total()).toBe(before);
   });
 
-  it('refuses what a registration may not say: nothing is made [C-3.1]', async () => {
+  it('fields that a client cannot set get 400 [C-3.1]', async ({ other, post, total }) => {
     const before = await total();
     for (const field of [...NOT_TAKEN, 'constructor', 'mqttToken', 'csr']) {
       await expectError(await post(registration({ [field]: other.id })), 400, 'VALIDATION_ERROR');
     }
-    const smuggled = JSON.parse(
-      JSON.stringify(registration()).replace('{', '{"__proto__":{"status":"ACTIVE"},'),
-    );
-    await expectError(await post(smuggled), 400, 'VALIDATION_ERROR');
+    const smuggled = JSON.stringify(registration()).replace('{', '{"__proto__":{"status":"ACTIVE"},');
+    await expectError(await post(JSON.parse(smuggled)), 400, 'VALIDATION_ERROR');
     expect(await total()).toBe(before);
   });
 
-  it('refuses a serialNumber that another device of the organization has: 409, and none is counted [C-3.1]', async () => {
+  it('a serialNumber is unique in the organization: 409 [C-3.1]', async ({ team, other, post, total }) => {
     const serialNumber = crypto.randomUUID();
-    await postDevice(team.operator, { serialNumber });
+    await team.newDevice({ serialNumber });
     const before = await total();
     await expectError(await post(registration({ serialNumber, type: 'SENSOR' })), 409, 'CONFLICT');
     expect(await total()).toBe(before);
-    expect(await postDevice(other.operator, { serialNumber })).toMatchObject({ organizationId: other.id });
+    expect(await other.newDevice({ serialNumber })).toMatchObject({ organizationId: other.id });
   });
 
-  it('lets one of several win that want the same serialNumber at once [C-3.1]', async () => {
+  it('of concurrent registrations of a serialNumber one succeeds [C-3.1]', async ({ post, total }) => {
     const before = await total();
     const body = registration();
     const answers = await Promise.all([post(body), post(body), post(body)]);
@@ -160,9 +142,9 @@ describe('POST /devices', () => {
     expect(await total()).toBe(before + 1);
   });
 
-  it('answers a plant of another organization as one that is nowhere [C-1.3]', async () => {
+  it('a foreign plant looks absent [C-1.3]', async ({ other, post, total }) => {
     const before = await total();
-    const { id: foreign } = await postPlant(other.operator);
+    const { id: foreign } = await other.newPlant();
     for (const plantId of [foreign, crypto.randomUUID()]) {
       await expectError(await post(registration({ plantId })), 404, 'PLANT_NOT_FOUND');
     }
@@ -171,9 +153,9 @@ describe('POST /devices', () => {
 });
 
 describe('GET /devices/{id}', () => {
-  it('takes the id in either case, and refuses what is no UUID: 400 INVALID_UUID [C-10]', async () => {
-    const device = await postDevice(team.operator);
-    expect(await readDevice(team, device.id.toUpperCase())).toEqual(device);
+  it('the id is a UUID in either case, else 400 INVALID_UUID [C-10]', async ({ team }) => {
+    const device = await team.newDevice();
+    expect(await team.readDevice(device.id.toUpperCase())).toEqual(device);
     for (const id of ['x', device.id.slice(1), `${device.id}0`, '%00', '__proto__', "'%20OR%201=1"]) {
       await expectError(await team.viewer.call(`/devices/${id}`), 400, 'INVALID_UUID');
     }
@@ -182,29 +164,29 @@ describe('GET /devices/{id}', () => {
 });
 
 describe('PATCH /devices/{id}', () => {
-  it('changes what it names, and leaves the rest [C-3.1]', async () => {
-    const device = await postDevice(team.operator, { metadata: { a: 1, b: 2 } });
+  it('a PATCH changes the named fields and no others [C-3.1]', async ({ team }) => {
+    const device = await team.newDevice({ metadata: { a: 1, b: 2 } });
     let expected = device;
     for (const body of [{ name: 'Hall 2' }, { type: 'SENSOR' as const }, { metadata: { b: 3 } }, {}]) {
       expected = { ...expected, ...body, updatedAt: INSTANT };
-      expect(await team.operator.read(`/devices/${device.id}`, { method: 'PATCH', body })).toEqual(expected);
+      expect(await team.operator.change(`/devices/${device.id}`, body)).toEqual(expected);
     }
-    const kept = await readDevice(team, device.id);
+    const kept = await team.readDevice(device.id);
     expect(kept).toEqual(expected);
     expect(Date.parse(kept.updatedAt)).toBeGreaterThanOrEqual(Date.parse(device.createdAt));
     expect(kept.serialNumber).toBe(device.serialNumber);
   });
 
-  it('refuses what it may not change, and changes nothing by it [C-3.1]', async () => {
-    const device = await postDevice(team.operator);
+  it('a PATCH of other fields gets 400 and changes nothing [C-3.1]', async ({ team, patch }) => {
+    const device = await team.newDevice();
     for (const field of [...NOT_TAKEN, 'serialNumber', 'authMethod', 'constructor']) {
       await expectError(await patch(device.id, { name: 'x', [field]: 'TOKEN' }), 400, 'VALIDATION_ERROR');
     }
-    expect(await readDevice(team, device.id)).toEqual(device);
+    expect(await team.readDevice(device.id)).toEqual(device);
   });
 
-  it('refuses values that a registration refuses, and null where nothing may be missing [C-3.1]', async () => {
-    const device = await postDevice(team.operator);
+  it('a PATCH with invalid values or null gets 400 [C-3.1]', async ({ team, patch }) => {
+    const device = await team.newDevice();
     const bad = [
       { name: '' },
       { name: 'x'.repeat(101) },
@@ -220,15 +202,15 @@ describe('PATCH /devices/{id}', () => {
     for (const body of [undefined, null, [], ...bad]) {
       await expectError(await patch(device.id, body), 400, 'VALIDATION_ERROR');
     }
-    expect(await readDevice(team, device.id)).toEqual(device);
+    expect(await team.readDevice(device.id)).toEqual(device);
   });
 
-  it('changes nothing at all where the plant that it names is not there [C-3.1]', async () => {
-    const device = await postDevice(team.operator);
-    const { id: foreign } = await postPlant(other.operator);
+  it('a PATCH with an unknown plant changes nothing [C-3.1]', async ({ team, other, patch }) => {
+    const device = await team.newDevice();
+    const { id: foreign } = await other.newPlant();
     for (const plantId of [foreign, crypto.randomUUID()]) {
       await expectError(await patch(device.id, { name: 'x', plantId }), 404, 'PLANT_NOT_FOUND');
     }
-    expect(await readDevice(team, device.id)).toEqual(device);
+    expect(await team.readDevice(device.id)).toEqual(device);
   });
 });

@@ -1,24 +1,18 @@
-/** How an AMQP client's upgrade is accepted: what it answers, what it writes, and when no longer [C-5.6]. */
-import { afterEach, describe, expect, it, vi } from 'vitest';
+/** An accepted AMQP dial: its answer, what it writes, and when it is no longer accepted [C-5.6]. */
+import { vi } from 'vitest';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { VHOST_HEADER } from '../../../protocol/link/proof.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 import { basic, dialAmqp, dialRequest, dialRows, lastUsedAtMs } from '../../support/workerd/door.ts';
 import { openLink } from '../../support/workerd/links.ts';
 import { changeRegistry, revokeKey } from '../../support/workerd/registry-changes.ts';
-import { expectError, settle } from '../../support/workerd/rest.ts';
-import { createKey, createOrganization } from '../../support/workerd/world.ts';
+import { settle } from '../../support/workerd/rest.ts';
+import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const ADDRESS = '192.0.2.7';
 
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-describe('an AMQP dial that is accepted', () => {
-  it('answers 101 with the key’s vhost, marks the key as used and is audited once (spec: partner.connected)', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization);
+describe('an accepted AMQP dial', () => {
+  it('a dial gets 101 and is audited once (spec: partner.connected)', async ({ organization, key }) => {
     const before = Date.now();
     for (let repeat = 0; repeat < 3; repeat++) {
       const response = await dialAmqp(organization, key, { proof: { address: ADDRESS } });
@@ -41,61 +35,47 @@ describe('an AMQP dial that is accepted', () => {
     ]);
   });
 
-  it('is audited once for each key, also when its first connections come together (spec: partner.connected)', async () => {
-    const organization = await createOrganization();
-    const [first, second] = [await createKey(organization), await createKey(organization)];
-    const responses = await Promise.all(
-      [first, first, first, second].map((key) => dialAmqp(organization, key)),
-    );
+  it('each key has one audit row (spec: partner.connected)', async ({ organization, newKey, key }) => {
+    const second = await newKey();
+    const keys = [key, key, key, second];
+    const responses = await Promise.all(keys.map((one) => dialAmqp(organization, one)));
     expect(responses.map((response) => response.status)).toEqual([101, 101, 101, 101]);
     const rows = await dialRows(organization.id);
     expect(rows.map((row) => [row.event, row.target]).sort()).toEqual(
-      [first, second].map((key) => ['partner.connected', key.id]).sort(),
+      [key, second].map(({ id }) => ['partner.connected', id]).sort(),
     );
   });
 
-  it.each<{ scopes: ApiKeyScope[] }>([
+  it.for<{ scopes: ApiKeyScope[] }>([
     { scopes: ['vcp:connect'] },
     { scopes: ['trading:connect'] },
     { scopes: ['vcp:connect', 'vcp:read'] },
-  ])('needs a connect scope and no other: $scopes (spec: Scopes)', async ({ scopes }) => {
-    const organization = await createOrganization();
-    const key = await createKey(organization, { scopes });
-    expect((await dialAmqp(organization, key)).status).toBe(101);
+  ])('a connect scope is enough: $scopes (spec: Scopes)', async ({ scopes }, { organization, newKey }) => {
+    expect((await dialAmqp(organization, await newKey({ scopes }))).status).toBe(101);
   });
 
-  it('compares allowedIps with the client’s address in the proof, not with the bridge’s own [C-4.2]', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization, { allowedIps: ['192.0.2.0/24', '2001:db8::/32'] });
+  it('allowedIps are compared with the address in the proof [C-4.2]', async ({ organization, newKey }) => {
+    const guarded = await newKey({ allowedIps: ['192.0.2.0/24', '2001:db8::/32'] });
     const headers = { 'cf-connecting-ip': '203.0.113.9', 'x-forwarded-for': '203.0.113.9' };
     for (const address of ['192.0.2.7', '::ffff:192.0.2.7', '2001:db8::1']) {
-      expect((await dialAmqp(organization, key, { proof: { address }, headers })).status).toBe(101);
+      expect((await dialAmqp(organization, guarded, { proof: { address }, headers })).status).toBe(101);
     }
     const spoofed = { 'cf-connecting-ip': '192.0.2.7', 'x-forwarded-for': '192.0.2.7' };
-    const response = await dialAmqp(organization, key, {
-      proof: { address: '203.0.113.9' },
-      headers: spoofed,
-    });
-    await expectError(response, 403, 'FORBIDDEN');
+    const outside = { proof: { address: '203.0.113.9' }, headers: spoofed };
+    await expectError(await dialAmqp(organization, guarded, outside), 403, 'FORBIDDEN');
   });
 
-  it('carries the frames of its client’s vhost from there on (one idea)', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization);
+  it('an accepted link carries frames of its vhost (one idea)', async ({ organization, key }) => {
     const link = openLink<object, { kind: string }>(await dialAmqp(organization, key));
     const queue = `vcp.${organization.slug}.event.status`;
     link.send({ kind: 'get', seq: 5, channel: 1, queue, noAck: true });
     expect(await link.next((frame) => frame.kind === 'got')).toMatchObject({ seq: 5, delivery: null });
   });
 
-  it('is refused on the next dial once D1 has the key revoked, or its time has come [C-5.6]', async () => {
-    const organization = await createOrganization();
+  it('a revoked or expired key is refused on the next dial [C-5.6]', async ({ organization, newKey }) => {
     const expiresAtMs = Date.now() + 60_000;
-    const [revoked, expired] = [
-      await createKey(organization),
-      await createKey(organization, { expiresAtMs }),
-    ];
-    for (const key of [revoked, expired]) expect((await dialAmqp(organization, key)).status).toBe(101);
+    const [revoked, expired] = [await newKey(), await newKey({ expiresAtMs })];
+    for (const one of [revoked, expired]) expect((await dialAmqp(organization, one)).status).toBe(101);
     await changeRegistry(organization, revokeKey(revoked.id));
     await expectError(await dialAmqp(organization, revoked), 401, 'UNAUTHORIZED');
     vi.useFakeTimers({ toFake: ['Date'] });
@@ -103,9 +83,7 @@ describe('an AMQP dial that is accepted', () => {
     await expectError(await dialAmqp(organization, expired), 401, 'UNAUTHORIZED');
   });
 
-  it('is not what a request without an upgrade gets, good as its proof may be (rule 1)', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization);
+  it('a request without an upgrade gets 404 (rule 1)', async ({ organization, key }) => {
     const authorization = basic(organization.slug, key.key);
     const request = dialRequest({ path: '/link/amqp', authorization });
     request.headers.delete('upgrade');

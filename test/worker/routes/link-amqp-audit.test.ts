@@ -1,22 +1,15 @@
-/** Refused logins in the audit log: one row a minute for each organization, user name, address and reason, with a count. */
+/** Refused logins are audited in one row a minute for each organization, user name, address and reason. */
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { composeApiKey } from '../../../protocol/api-key.ts';
+import { vi } from 'vitest';
+import { unknownKey } from '../../support/workerd/client.ts';
 import { dialAmqp } from '../../support/workerd/door.ts';
-import { createKey, createOrganization, vhostOf } from '../../support/workerd/world.ts';
+import { holdClock, MINUTE, START_MS } from '../../support/workerd/site-clock.ts';
+import { describe, expect, it } from '../../support/workerd/worker-test.ts';
+import { createOrganization, vhostOf } from '../../support/workerd/world.ts';
 
 const ADDRESS = '192.0.2.7';
-const MINUTE = 60_000;
-/** The first moment of a minute. */
-const START_MS = Date.parse('2030-03-05T09:00:00.000Z');
 
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['Date'], now: START_MS });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+holdClock();
 
 interface Refusal {
   event: string;
@@ -26,7 +19,7 @@ interface Refusal {
   count: number;
 }
 
-/** The refusals of an organization as the audit log has them, oldest first. */
+/** The refused logins of an organization in the audit log, oldest first. */
 async function refusals(organizationId: string): Promise<Refusal[]> {
   const { results } = await env.DB.prepare(
     `SELECT event, actor, address, json_extract(details, '$.reason') AS reason, count FROM audit_events
@@ -37,53 +30,38 @@ async function refusals(organizationId: string): Promise<Refusal[]> {
   return results;
 }
 
-/** A key that nobody has. */
-function unknownKey() {
-  return { key: composeApiKey(crypto.getRandomValues(new Uint8Array(128))) };
-}
+const newUnknown = () => ({ key: unknownKey() });
 
 describe('refused logins', () => {
-  it('of one minute are one row, with their number (spec: partner.connection_refused)', async () => {
-    const organization = await createOrganization();
+  it('refusals share a row a minute (spec: partner.connection_refused)', async ({ organization }) => {
     for (let attempt = 0; attempt < 7; attempt++) {
       vi.setSystemTime(START_MS + attempt * 8_000);
-      expect((await dialAmqp(organization, unknownKey(), { proof: { address: ADDRESS } })).status).toBe(401);
+      expect((await dialAmqp(organization, newUnknown(), { proof: { address: ADDRESS } })).status).toBe(401);
     }
-    expect(await refusals(organization.id)).toEqual([
-      {
-        event: 'partner.connection_refused',
-        actor: organization.slug,
-        address: ADDRESS,
-        reason: 'bad key',
-        count: 7,
-      },
-    ]);
+    const refusal = { actor: organization.slug, address: ADDRESS, reason: 'bad key', count: 7 };
+    const event = 'partner.connection_refused';
+    expect(await refusals(organization.id)).toEqual([{ event, ...refusal }]);
   });
 
-  it('that come together are all counted [C-6.3]', async () => {
-    const organization = await createOrganization();
-    await Promise.all(Array.from({ length: 20 }, () => dialAmqp(organization, unknownKey())));
+  it('concurrent refused logins are all counted [C-6.3]', async ({ organization }) => {
+    await Promise.all(Array.from({ length: 20 }, () => dialAmqp(organization, newUnknown())));
     expect(await refusals(organization.id)).toMatchObject([{ count: 20 }]);
   });
 
-  it('of the next minute are another row [C-6.3]', async () => {
-    const organization = await createOrganization();
+  it('refused logins of the next minute have another row [C-6.3]', async ({ organization }) => {
     for (const atMs of [START_MS, START_MS + MINUTE - 1, START_MS + MINUTE, START_MS + 5 * MINUTE]) {
       vi.setSystemTime(atMs);
-      await dialAmqp(organization, unknownKey());
+      await dialAmqp(organization, newUnknown());
     }
-    const counts = (await refusals(organization.id)).map(({ count }) => count);
-    expect(counts).toEqual([2, 1, 1]);
+    expect((await refusals(organization.id)).map(({ count }) => count)).toEqual([2, 1, 1]);
   });
 
-  it('are told apart by address, by user name and by reason [C-6.3]', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization);
-    const scopeless = await createKey(organization, { scopes: ['vcp:read'] });
-    const guarded = await createKey(organization, { allowedIps: ['198.51.100.0/24'] });
+  it('address, user name and reason have separate rows [C-6.3]', async ({ organization, newKey, key }) => {
+    const scopeless = await newKey({ scopes: ['vcp:read'] });
+    const guarded = await newKey({ allowedIps: ['198.51.100.0/24'] });
     for (let repeat = 0; repeat < 2; repeat++) {
-      await dialAmqp(organization, unknownKey(), { proof: { address: '192.0.2.7' } });
-      await dialAmqp(organization, unknownKey(), { proof: { address: '192.0.2.8' } });
+      await dialAmqp(organization, newUnknown(), { proof: { address: '192.0.2.7' } });
+      await dialAmqp(organization, newUnknown(), { proof: { address: '192.0.2.8' } });
       await dialAmqp(organization, key, { username: key.id, proof: { address: '192.0.2.7' } });
       await dialAmqp(organization, scopeless, { proof: { address: '192.0.2.7' } });
       await dialAmqp(organization, guarded, { proof: { address: '192.0.2.7' } });
@@ -100,16 +78,14 @@ describe('refused logins', () => {
     );
   });
 
-  it('of two organizations share nothing [C-8.4]', async () => {
-    const [organization, other] = [await createOrganization(), await createOrganization()];
-    for (const one of [organization, other, other]) await dialAmqp(one, unknownKey());
+  it('two organizations have separate rows [C-8.4]', async ({ organization }) => {
+    const second = await createOrganization();
+    for (const one of [organization, second, second]) await dialAmqp(one, newUnknown());
     expect(await refusals(organization.id)).toMatchObject([{ count: 1 }]);
-    expect(await refusals(other.id)).toMatchObject([{ count: 2 }]);
+    expect(await refusals(second.id)).toMatchObject([{ count: 2 }]);
   });
 
-  it('over the limit of live connections are told of alike, one row with their number [C-6.3]', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization);
+  it('logins over the connection limit are audited, too [C-6.3]', async ({ organization, key }) => {
     const proof = { address: ADDRESS };
     for (let live = 0; live < 10; live++) {
       expect((await dialAmqp(organization, key, { proof })).status).toBe(101);
@@ -122,17 +98,13 @@ describe('refused logins', () => {
     ]);
   });
 
-  it('by an object that has revoked its key already are told of alike [C-6.3]', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization);
+  it('logins that the object refuses are audited, too [C-6.3]', async ({ organization, key }) => {
     await vhostOf(key.id).revoke();
     for (let repeat = 0; repeat < 3; repeat++) await dialAmqp(organization, key);
     expect(await refusals(organization.id)).toMatchObject([{ reason: 'key ended', count: 3 }]);
   });
 
-  it('under a vhost that is not theirs are told of alike, version 2 of the link [C-6.3]', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization);
+  it('logins to a foreign vhost are audited, too (link version 2) [C-6.3]', async ({ organization, key }) => {
     const headers = { 'sitewire-link': '2' };
     for (let repeat = 0; repeat < 3; repeat++) {
       const { webSocket } = await dialAmqp(organization, key, { headers, proof: { address: ADDRESS } });
@@ -148,17 +120,12 @@ describe('refused logins', () => {
 });
 
 describe('an accepted login', () => {
-  it('counts one, and what was refused before it is not touched [C-8.4]', async () => {
-    const organization = await createOrganization();
-    const key = await createKey(organization);
-    await dialAmqp(organization, unknownKey());
+  it('an accepted login is counted once, apart from refused ones [C-8.4]', async ({ organization, key }) => {
+    await dialAmqp(organization, newUnknown());
     await dialAmqp(organization, key);
     await dialAmqp(organization, key);
-    const { results } = await env.DB.prepare(
-      `SELECT event, count FROM audit_events WHERE organization_id = ? AND actor_type <> 'USER' ORDER BY event`,
-    )
-      .bind(organization.id)
-      .all();
+    const sql = `SELECT event, count FROM audit_events WHERE organization_id = ? AND actor_type <> 'USER' ORDER BY event`;
+    const { results } = await env.DB.prepare(sql).bind(organization.id).all();
     expect(results).toEqual([
       { event: 'partner.connected', count: 1 },
       { event: 'partner.connection_refused', count: 1 },

@@ -1,7 +1,7 @@
-/** The door: without a bridge's proof the link paths do not exist, and nothing is written (rule 1). */
+/** The link paths: without a bridge’s proof they do not exist, and nothing is written (rule 1). */
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
 import { CLOCK_HEADER, LINK_PATHS, PROOF_TOLERANCE_MS, READY_PATH } from '../../../protocol/link/proof.ts';
 import { deviceToken } from '../../support/workerd/device-tokens.ts';
@@ -16,14 +16,22 @@ import {
   rowCounts,
 } from '../../support/workerd/door.ts';
 import { expectError, restRequest, send, settle } from '../../support/workerd/rest.ts';
-import { createKey, createOrganization, createPlant, siteOf, vhostOf } from '../../support/workerd/world.ts';
+import { stopClock } from '../../support/workerd/site-clock.ts';
+import {
+  createKey,
+  createOrganization,
+  createPlant,
+  type Plant,
+  siteOf,
+  vhostOf,
+} from '../../support/workerd/world.ts';
 
 interface Client {
-  /** A dial that the door lets through, but for what a test changes about it. */
+  /** A dial that is accepted as it is. */
   good: Dial;
   otherPath: string;
   otherAuthorization: string;
-  /** Everything that a dial could have written, anywhere. */
+  /** Everything that a dial could have written. */
   footprint: () => Promise<Footprint>;
 }
 
@@ -55,13 +63,11 @@ async function amqpClient(): Promise<Client> {
 async function mqttClient(): Promise<Client> {
   const organization = await createOrganization();
   const [plant, other] = [await createPlant(organization), await createPlant(organization)];
+  const authorizationOf = async ({ gateway: { id } }: Plant) => basic(id, await deviceToken(id));
   return {
-    good: {
-      path: LINK_PATHS.mqtt,
-      authorization: basic(plant.gateway.id, await deviceToken(plant.gateway.id)),
-    },
+    good: { path: LINK_PATHS.mqtt, authorization: await authorizationOf(plant) },
     otherPath: LINK_PATHS.amqp,
-    otherAuthorization: basic(other.gateway.id, await deviceToken(other.gateway.id)),
+    otherAuthorization: await authorizationOf(other),
     footprint: async () => ({
       registry: [
         await auditRows(organization.id),
@@ -74,26 +80,21 @@ async function mqttClient(): Promise<Client> {
   };
 }
 
-/** Without what an object with an open link does in the background: its copy of the registry, its outbox. */
+/** Without the tables that an object with an open link writes in the background. */
 function withoutBackground({ registry, objects }: Footprint): Footprint {
   return { registry, objects: objects.map(({ fact: _fact, outbox: _outbox, ...rest }) => rest) };
 }
-
-afterEach(() => {
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
 
 describe.each([
   ['amqp', amqpClient],
   ['mqtt', mqttClient],
 ])('/link/%s', (_protocol, createClient) => {
-  it('lets a good proof through (rule 1)', async () => {
+  it('a valid proof is accepted (rule 1)', async () => {
     const { good } = await createClient();
     expect((await dial(good)).status).toBe(101);
   });
 
-  it('does not exist for a dial whose proof is missing, altered or made for something else (rule 1)', async () => {
+  it('a missing, altered or foreign proof gets 404 (rule 1)', async () => {
     const { good, otherPath, otherAuthorization, footprint } = await createClient();
     const field = (index: number, value: string) => (header: string) =>
       header.split(';').with(index, value).join(';');
@@ -139,7 +140,7 @@ describe.each([
     expect(await footprint()).toEqual(before);
   });
 
-  it('is known to no other method, proof or not (rule 1)', async () => {
+  it('another method gets 404, with and without a proof (rule 1)', async () => {
     const { good, footprint } = await createClient();
     const before = await footprint();
     for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
@@ -149,11 +150,9 @@ describe.each([
     expect(await footprint()).toEqual(before);
   });
 
-  it('takes a proof whose time is off by up to 60 s either way, and none beyond (rule 1)', async () => {
+  it('the time of a proof may differ by at most 60 s (rule 1)', async () => {
     const { good, footprint } = await createClient();
-    vi.useFakeTimers({ toFake: ['Date'] });
-    const now = Date.now();
-    vi.setSystemTime(now);
+    const now = stopClock();
     const before = await footprint();
     for (const offMs of [PROOF_TOLERANCE_MS + 1, -PROOF_TOLERANCE_MS - 1, 86_400_000, 1 - now]) {
       const response = await dial({ ...good, proof: { timeMs: now + offMs } });
@@ -166,11 +165,11 @@ describe.each([
     }
   });
 
-  it('takes a proof once: replayed while its link is open, it finds no path and changes nothing (rule 1)', async () => {
+  it('a replayed proof gets 404 while its link is open (rule 1)', async () => {
     const { good, footprint } = await createClient();
     const request = dialRequest(good);
     expect((await settle(request.clone())).status).toBe(101);
-    // Long ago, so that a use counted by mistake shows.
+    // An old mark, so that a use that is counted by mistake shows.
     await env.DB.prepare('UPDATE api_keys SET last_used_at_ms = 1').run();
     const before = withoutBackground(await footprint());
     for (let repeat = 0; repeat < 3; repeat++) {
@@ -179,7 +178,7 @@ describe.each([
     expect(withoutBackground(await footprint())).toEqual(before);
   });
 
-  it('opens one link for a proof that comes several times at once (rule 1)', async () => {
+  it('of concurrent dials with one proof one is accepted (rule 1)', async () => {
     const { good } = await createClient();
     const request = dialRequest(good);
     const responses = await Promise.all(Array.from({ length: 8 }, () => settle(request.clone())));
@@ -187,24 +186,22 @@ describe.each([
     expect(statuses).toEqual([101, ...Array.from({ length: 7 }, () => 404)]);
   });
 
-  it('finds the same proof used after its link has closed, until the proof itself is stale (rule 1)', async () => {
+  it('a replayed proof gets 404 after its link was closed (rule 1)', async () => {
     const { good } = await createClient();
-    vi.useFakeTimers({ toFake: ['Date'] });
-    const now = Date.now();
-    vi.setSystemTime(now);
+    const now = stopClock();
     const request = dialRequest({ ...good, proof: { timeMs: now + PROOF_TOLERANCE_MS } });
     const { webSocket } = await settle(request.clone());
     webSocket?.accept();
     webSocket?.close(1000, 'done');
     for (const laterMs of [1, PROOF_TOLERANCE_MS, 2 * PROOF_TOLERANCE_MS, 2 * PROOF_TOLERANCE_MS + 1]) {
       vi.setSystemTime(now + laterMs);
-      // A dial of its own makes the object forget what it may forget.
+      // Another dial makes the object delete its expired connection ids.
       expect((await dial(good)).status).toBe(101);
       await expectError(await settle(request.clone()), 404, 'NOT_FOUND');
     }
   });
 
-  it('asks for the credential once the proof holds: without one, 401 (rule 1)', async () => {
+  it('a valid proof without a credential gets 401 (rule 1)', async () => {
     const { good } = await createClient();
     const credentials = [undefined, '', 'Basic', 'Basic !', 'Basic eA==', 'Bearer x', 'Basic eDp5 eDp5'];
     for (const authorization of credentials) {
@@ -213,20 +210,20 @@ describe.each([
     }
   });
 
-  it('answers a credential in broken Base64 with 401 as well (spec: Errors)', async () => {
+  it('a credential in broken Base64 gets 401 (spec: Errors)', async () => {
     const { good } = await createClient();
     vi.spyOn(console, 'error').mockImplementation(() => {});
     await expectError(await dial({ ...good, authorization: 'Basic A' }), 401, 'UNAUTHORIZED');
   });
 
-  it('cannot be told from an unknown path by its headers either (rule 1)', async () => {
+  it('the headers of a link path are those of an unknown path (rule 1)', async () => {
     const { good } = await createClient();
     const [door, unknown] = [await send(good.path), await send('/link/unknown')];
     expect([...door.headers.keys()]).toEqual([...unknown.headers.keys()]);
   });
 });
 
-it('a dial header that a client sends on a REST path opens nothing (rule 1)', async () => {
+it('a dial header on a REST path opens nothing (rule 1)', async () => {
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(freshProof()) };
   await expectError(await settle(restRequest('/link', { headers })), 404, 'NOT_FOUND');
   await expectError(await settle(restRequest('/api/v1/vcp/sites', { headers })), 401, 'UNAUTHORIZED');
@@ -236,7 +233,7 @@ describe('the secrets of bridges', () => {
   const asked = (secret: string, timeMs = Date.now()) =>
     settle(dialRequest({ path: READY_PATH, signed: { secret }, proof: { timeMs }, headers: {} }));
 
-  it('may be several, the newest and those that some bridges still have: a rotation is no outage', async () => {
+  it('each of several secrets is accepted, so they can be rotated', async () => {
     const before = env.BRIDGE_SECRET;
     const newest = 'n'.repeat(40);
     expect((await asked(before)).status).toBe(204);
@@ -250,7 +247,7 @@ describe('the secrets of bridges', () => {
     }
   });
 
-  it('tell a bridge whose clock is off what time it is, and nobody else', async () => {
+  it('a bridge with a wrong clock gets the time, other clients do not', async () => {
     const late = await asked(env.BRIDGE_SECRET, Date.now() - 2 * PROOF_TOLERANCE_MS);
     expect(late.status).toBe(404);
     expect(Math.abs(Number(late.headers.get(CLOCK_HEADER)) - Date.now())).toBeLessThan(10_000);

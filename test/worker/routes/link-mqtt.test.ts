@@ -1,26 +1,25 @@
-/** What a device's upgrade answers once its bridge is proven: its token, its state, its site's word [C-3.6]. */
+/** A device’s dial with a valid proof: its token, its status, and its site’s decision [C-3.6]. */
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { exportJWK, generateKeyPair } from 'jose';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { deviceToken, signToken, tokenClaims, unsignedToken } from '../../support/workerd/device-tokens.ts';
-import { dialMqtt, dialRows, rowCounts } from '../../support/workerd/door.ts';
+import { base64Url, dialMqtt, dialRows, rowCounts } from '../../support/workerd/door.ts';
 import { openLink, telemetryMessage } from '../../support/workerd/links.ts';
-import { expectError } from '../../support/workerd/rest.ts';
-import { newSite } from '../../support/workerd/site-scenes.ts';
 import { TOKEN_PRIVATE_KEY } from '../../support/workerd/tokens.ts';
-import { createDevice, createOrganization, siteOf } from '../../support/workerd/world.ts';
+import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
+import { createDevice, siteOf } from '../../support/workerd/world.ts';
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 
-/** In D1 alone. */
+/** In D1 only. */
 async function setStatus(deviceId: string, status: string): Promise<void> {
   await writeRegistry(env.DB, [{ kind: 'device', id: deviceId, columns: { status } }]);
 }
 
-/** Every token that must not open the door of this device. */
+/** Every token that must not be accepted from this device. */
 async function badTokens(id: string): Promise<Record<string, string>> {
   const attacker = await generateKeyPair('EdDSA', { extractable: true });
   const jwk = await exportJWK(attacker.publicKey);
@@ -28,9 +27,13 @@ async function badTokens(id: string): Promise<Record<string, string>> {
   const [header = '', payload = '', signature = ''] = good.split('.');
   const nowSeconds = Math.floor(Date.now() / 1_000);
   const secretOf = (text: string) => new TextEncoder().encode(text);
-  const hs256 = { header: { alg: 'HS256' } } as const;
-  const forged = { key: attacker.privateKey };
   const claims = tokenClaims(id);
+  const hs256 = (secret: string) => signToken(claims, { header: { alg: 'HS256' }, key: secretOf(secret) });
+  const forged = (more: object = {}) =>
+    signToken(claims, { key: attacker.privateKey, header: { alg: 'EdDSA', ...more } });
+  const evil = 'https://attacker.example';
+  const unsigned = unsignedToken({}, tokenClaims(id, { exp: 9_999_999_999 })).split('.')[1];
+  const critical = base64Url('{"alg":"EdDSA","crit":["x"],"x":1}');
   const tokens: Record<string, string | Promise<string>> = {
     'no token': '',
     'no JWT': 'x',
@@ -38,25 +41,16 @@ async function badTokens(id: string): Promise<Record<string, string>> {
     'alg none': unsignedToken({ alg: 'none' }, claims),
     'alg None, with the good signature': unsignedToken({ alg: 'None' }, claims, signature),
     'no alg': unsignedToken({ typ: 'JWT' }, claims, signature),
-    'HS256 under the public key as JWK text': signToken(claims, {
-      ...hs256,
-      key: secretOf(JSON.stringify(PUBLIC_KEY)),
-    }),
-    'HS256 under the public key’s coordinate': signToken(claims, { ...hs256, key: secretOf(PUBLIC_KEY.x) }),
-    'another key': signToken(claims, forged),
-    'another key, injected as jwk': signToken(claims, { ...forged, header: { alg: 'EdDSA', jwk } }),
-    'another key, injected as kid': signToken(claims, {
-      ...forged,
-      header: { alg: 'EdDSA', kid: '../../key' },
-    }),
-    'another key, injected as jku': signToken(claims, {
-      ...forged,
-      header: { alg: 'EdDSA', jku: 'https://attacker.example/jwks.json', x5u: 'https://attacker.example/x' },
-    }),
-    'an unknown critical header': `${btoa('{"alg":"EdDSA","crit":["x"],"x":1}').replaceAll('=', '')}.${payload}.${signature}`,
+    'HS256 under the public key as JWK text': hs256(JSON.stringify(PUBLIC_KEY)),
+    'HS256 under the public key’s coordinate': hs256(PUBLIC_KEY.x),
+    'another key': signToken(claims, { key: attacker.privateKey }),
+    'another key, injected as jwk': forged({ jwk }),
+    'another key, injected as kid': forged({ kid: '../../key' }),
+    'another key, injected as jku': forged({ jku: `${evil}/jwks.json`, x5u: `${evil}/x` }),
+    'an unknown critical header': `${critical}.${payload}.${signature}`,
     'no signature': `${header}.${payload}.`,
     'a signature cut short': good.slice(0, -4),
-    'claims that were not signed': `${header}.${unsignedToken({}, tokenClaims(id, { exp: 9_999_999_999 })).split('.')[1]}.${signature}`,
+    'claims that were not signed': `${header}.${unsigned}.${signature}`,
     'a wrong issuer': deviceToken(id, { iss: 'other' }),
     'no issuer': deviceToken(id, { iss: undefined }),
     'a wrong audience': deviceToken(id, { aud: 'rest' }),
@@ -79,13 +73,8 @@ async function badTokens(id: string): Promise<Record<string, string>> {
   return Object.fromEntries(signed);
 }
 
-afterEach(() => {
-  vi.useRealTimers();
-});
-
 describe('a device’s dial', () => {
-  it('with a good token opens its link: 101, and its frames reach its site [C-3.6]', async () => {
-    const { plant } = await newSite();
+  it('a valid token opens a link to the device’s site [C-3.6]', async ({ plant }) => {
     const response = await dialMqtt(plant.gateway.id, await deviceToken(plant.gateway.id));
     expect(response.status).toBe(101);
     const link = openLink<DeviceLinkUp, DeviceLinkDown>(response);
@@ -96,26 +85,25 @@ describe('a device’s dial', () => {
     expect(latest.gridPowerKw).toBe(1);
   });
 
-  it('of a device without a plant reaches an object of its own [C-2.4]', async () => {
-    const device = await createDevice(await createOrganization(), null, 'SENSOR');
+  it('a device without a plant has its own object [C-2.4]', async ({ organization }) => {
+    const device = await createDevice(organization, null, 'SENSOR');
     expect((await dialMqtt(device.id, await deviceToken(device.id))).status).toBe(101);
     expect(await rowCounts(siteOf(device.id))).toMatchObject({ device: 1, seen_connection: 1 });
   });
 
-  it('with a token that does not hold gets one same 401, whatever is wrong, and leaves but a line of its log, counted [C-3.6]', async () => {
-    const { organization, plant } = await newSite();
+  it('every invalid token gets the same 401 and is counted [C-3.6]', async ({ organization, plant }) => {
     const titles = Object.keys(await badTokens(plant.gateway.id));
     const bodies = new Set<string>();
     for (const title of titles) {
-      // Ten of one device would suspend it [C-3.11].
-      const device = await createDevice(organization, plant.id, 'SENSOR');
-      const { [title]: token = '' } = await badTokens(device.id);
+      // A device each, because ten failures suspend a device [C-3.11].
+      const sensor = await createDevice(organization, plant.id, 'SENSOR');
+      const { [title]: token = '' } = await badTokens(sensor.id);
       const before = await rowCounts(siteOf(plant.id));
-      const response = await dialMqtt(device.id, token);
+      const response = await dialMqtt(sensor.id, token);
       expect([title, response.status, response.webSocket]).toEqual([title, 401, null]);
       bodies.add(await response.clone().text());
       await expectError(response, 401, 'UNAUTHORIZED');
-      const { outbox: _told, ...after } = await rowCounts(siteOf(plant.id));
+      const { outbox: _outbox, ...after } = await rowCounts(siteOf(plant.id));
       const kept = { recent_connect: expect.any(Number), failed_login: expect.any(Number) };
       expect({ ...before, ...after }).toEqual({ ...before, ...kept });
       expect(after.recent_connect).toBe((before.recent_connect ?? 0) + 1);
@@ -126,8 +114,7 @@ describe('a device’s dial', () => {
     expect((await dialMqtt(plant.gateway.id, await deviceToken(plant.gateway.id))).status).toBe(101);
   });
 
-  it('with the token of another device gets 401, in either direction [C-3.6]', async () => {
-    const { organization, plant } = await newSite();
+  it('the token of another device gets 401 [C-3.6]', async ({ organization, plant }) => {
     const sibling = await createDevice(organization, plant.id, 'SENSOR');
     for (const [username, owner] of [
       [plant.gateway.id, sibling.id],
@@ -140,17 +127,16 @@ describe('a device’s dial', () => {
     }
   });
 
-  it('of a device that nobody registered gets 401 and makes no object (rule 9)', async () => {
+  it('an unknown device gets 401 and makes no object (rule 9)', async () => {
     const id = crypto.randomUUID();
     await expectError(await dialMqtt(id, await deviceToken(id)), 401, 'UNAUTHORIZED');
     const objects = (await listDurableObjectIds(env.SITE)).map(String);
     expect(objects).not.toContain(env.SITE.idFromName(id).toString());
   });
 
-  it.each(['PENDING', 'SUSPENDED', 'DECOMMISSIONED'])(
-    'of a %s device gets 401, in the words of a bad token (spec: Device lifecycle)',
-    async (status) => {
-      const { plant } = await newSite();
+  it.for(['PENDING', 'SUSPENDED', 'DECOMMISSIONED'])(
+    'a %s device gets the 401 of a bad token (spec: Device lifecycle)',
+    async (status, { plant }) => {
       const { id } = plant.gateway;
       const bad = await (await dialMqtt(id, 'x')).text();
       await setStatus(id, status);
@@ -162,10 +148,9 @@ describe('a device’s dial', () => {
     },
   );
 
-  it.each(['SUSPENDED', 'DECOMMISSIONED'] as const)(
-    'of a device that its site holds as %s gets 401, whatever D1 says (rule 6)',
-    async (status) => {
-      const { plant } = await newSite();
+  it.for(['SUSPENDED', 'DECOMMISSIONED'] as const)(
+    'a device that only its site holds as %s gets 401 (rule 6)',
+    async (status, { plant }) => {
       const { id } = plant.gateway;
       await siteOf(plant.id).setDeviceStatus(id, status);
       await expectError(await dialMqtt(id, await deviceToken(id)), 401, 'UNAUTHORIZED');
@@ -173,14 +158,12 @@ describe('a device’s dial', () => {
     },
   );
 
-  it('of an MTLS device gets 401 with a token (spec: authMethod)', async () => {
-    const { organization, plant } = await newSite();
+  it('an MTLS device with a token gets 401 (spec: authMethod)', async ({ organization, plant }) => {
     const { id } = await createDevice(organization, plant.id, 'SENSOR', 'MTLS');
     await expectError(await dialMqtt(id, await deviceToken(id)), 401, 'UNAUTHORIZED');
   });
 
-  it('with one and the same token is good until the second that exp names (spec: Limits)', async () => {
-    const { plant } = await newSite();
+  it('a token is valid until the second of its exp (spec: Limits)', async ({ plant }) => {
     const { id } = plant.gateway;
     const exp = Math.floor(Date.now() / 1_000) + 60;
     const token = await deviceToken(id, { exp });
@@ -193,8 +176,7 @@ describe('a device’s dial', () => {
     }
   });
 
-  it('takes over the device’s older session [C-3.6]', async () => {
-    const { plant } = await newSite();
+  it('a new session takes over the older one [C-3.6]', async ({ plant }) => {
     const token = await deviceToken(plant.gateway.id);
     const older = openLink(await dialMqtt(plant.gateway.id, token));
     expect((await dialMqtt(plant.gateway.id, token)).status).toBe(101);

@@ -1,127 +1,101 @@
-/** Members of an organization: who is taken in, and nobody gives or takes a role above their own [C-1.1], [C-1.2]. */
+/** Members of an organization are added, changed and removed within the caller’s role [C-1.1], [C-1.2]. */
 import { env } from 'cloudflare:workers';
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { MemberRecord, OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { Role } from '../../../protocol/roles.ts';
-import { createTeam, Person, resetRoles, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
+import { Person, uniqueEmail } from '../../support/workerd/people.ts';
+import { type Team, uniqueSlug } from '../../support/workerd/team.ts';
+import { describe, expect, expectError, INSTANT, test } from '../../support/workerd/worker-test.ts';
 
 const ROLES: Role[] = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'];
 
-let team: Team;
-let other: Team;
-/** Nobody's member yet. */
-let stranger: Person;
+/** `stranger` is a member of nothing; requests are about members of `team`. */
+const it = test
+  .extend('stranger', { scope: 'file' }, () => Person.register('Stranger'))
+  .extend('membersPath', ({ team }) => `/organizations/${team.id}/members`)
+  .extend('add', ({ membersPath }) => (by: Person, body: unknown) => {
+    return by.post(membersPath, body);
+  })
+  .extend('change', ({ membersPath }) => (by: Person, of: { id: string }, role: unknown) => {
+    return by.patch(`${membersPath}/${of.id}`, { role });
+  })
+  .extend('remove', ({ membersPath }) => (by: Person, of: { id: string }) => {
+    return by.delete(`${membersPath}/${of.id}`);
+  })
+  .extend('roles', { auto: true }, ({ team }) => team.resetRoles());
 
-beforeAll(async () => {
-  [team, other, stranger] = await Promise.all([createTeam(), createTeam(), Person.register('Stranger')]);
-});
-
-beforeEach(async () => {
-  await resetRoles(team);
-});
-
-function add(by: Person, body: unknown): Promise<Response> {
-  return by.call(`/organizations/${team.id}/members`, { method: 'POST', body });
-}
-
-function change(by: Person, of: { id: string }, role: unknown): Promise<Response> {
-  return by.call(`/organizations/${team.id}/members/${of.id}`, { method: 'PATCH', body: { role } });
-}
-
-function remove(by: Person, of: { id: string }): Promise<Response> {
-  return by.call(`/organizations/${team.id}/members/${of.id}`, { method: 'DELETE' });
-}
-
-async function rolesNow(): Promise<Record<string, Role>> {
-  const rows = await env.DB.prepare('SELECT user_id, role FROM memberships WHERE organization_id = ?')
-    .bind(team.id)
-    .all<{ user_id: string; role: Role }>();
-  return Object.fromEntries(rows.results.map(({ user_id, role }) => [user_id, role]));
+async function rolesOf({ id }: Team): Promise<Record<string, Role>> {
+  const rows = env.DB.prepare('SELECT user_id, role FROM memberships WHERE organization_id = ?').bind(id);
+  return Object.fromEntries(await rows.raw<[string, Role]>());
 }
 
 describe('GET /organizations/:id/members', () => {
-  it('shows every member with their role to every member, by e-mail [C-1.1]', async () => {
-    const people = [team.viewer, team.operator, team.admin, team.orgAdmin];
+  it('every member sees all members with their roles, by e-mail [C-1.1]', async ({ team, membersPath }) => {
+    const people = team.members;
     const wanted = people.map(({ id, email }, index) => ({
       userId: id,
       email,
       name: 'Somebody',
       role: ROLES[index],
-      createdAt: expect.stringMatching(/^\d{4}-.*Z$/),
+      createdAt: INSTANT,
     }));
     for (const person of people) {
-      const page = await person.read<Page<MemberRecord>>(`/organizations/${team.id}/members`);
+      const page = await person.read<Page<MemberRecord>>(membersPath);
       expect(page.data).toEqual(wanted.sort((a, b) => (a.email < b.email ? -1 : 1)));
       expect(page.meta).toEqual({ page: 1, limit: 20, total: 4, totalPages: 1 });
     }
   });
 
-  it('shows since when each is a member, not since when a user [C-1.1]', async () => {
+  it('createdAt of a member is that of the membership [C-1.1]', async ({ team, membersPath }) => {
     await env.DB.prepare('UPDATE users SET created_at_ms = 1 WHERE id = ?').bind(team.viewer.id).run();
-    const { data } = await team.viewer.read<Page<MemberRecord>>(`/organizations/${team.id}/members`);
+    const { data } = await team.viewer.read<Page<MemberRecord>>(membersPath);
     const own = data.find(({ userId }) => userId === team.viewer.id);
     expect(Date.parse(own?.createdAt ?? '')).toBeGreaterThan(1);
   });
 
-  it('goes page by page, none twice (spec: List endpoints)', async () => {
+  it('members are listed in pages (spec: List endpoints)', async ({ team, membersPath }) => {
     const emails = [];
     for (const page of [1, 2, 3]) {
-      const path = `/organizations/${team.id}/members?page=${page}&limit=3`;
+      const path = `${membersPath}?page=${page}&limit=3`;
       const { data, meta } = await team.viewer.read<Page<MemberRecord>>(path);
       expect(meta).toEqual({ page, limit: 3, total: 4, totalPages: 2 });
       emails.push(...data.map(({ email }) => email));
     }
-    const people = [team.viewer, team.operator, team.admin, team.orgAdmin];
+    const people = team.members;
     expect(emails).toEqual(people.map(({ email }) => email).sort());
-    const response = await team.viewer.call(`/organizations/${team.id}/members?limit=101`);
-    await expectError(response, 400, 'VALIDATION_ERROR');
+    await expectError(await team.viewer.call(`${membersPath}?limit=101`), 400, 'VALIDATION_ERROR');
   });
 });
 
 describe('POST /organizations/:id/members', () => {
-  it('takes a registered user in, at once, in whatever case the e-mail comes [C-1.1]', async () => {
+  it('a registered user is added at once, by e-mail in any case [C-1.1]', async ({ team, stranger, add }) => {
     await expectError(await stranger.call(`/organizations/${team.id}`), 404, 'ORGANIZATION_NOT_FOUND');
     const response = await add(team.admin, { email: stranger.email.toUpperCase(), role: 'OPERATOR' });
-    expect([response.status, await response.json()]).toEqual([
-      201,
-      {
-        userId: stranger.id,
-        email: stranger.email,
-        name: 'Stranger',
-        role: 'OPERATOR',
-        createdAt: expect.any(String),
-      },
-    ]);
+    const { id: userId, email } = stranger;
+    const member = { userId, email, name: 'Stranger', role: 'OPERATOR', createdAt: INSTANT };
+    expect([response.status, await response.json()]).toEqual([201, member]);
     expect(await stranger.read(`/organizations/${team.id}`)).toMatchObject({ role: 'OPERATOR' });
   });
 
-  it('knows no user of an e-mail that nobody registered: 404 MEMBER_NOT_FOUND [C-1.1]', async () => {
-    const response = await add(team.orgAdmin, {
-      email: `${crypto.randomUUID()}@example.org`,
-      role: 'VIEWER',
-    });
+  it('an unknown e-mail gets 404 MEMBER_NOT_FOUND [C-1.1]', async ({ team, add }) => {
+    const response = await add(team.orgAdmin, { email: uniqueEmail(), role: 'VIEWER' });
     await expectError(response, 404, 'MEMBER_NOT_FOUND');
   });
 
-  it('takes nobody in twice: 409, the role as it was [C-10]', async () => {
-    const answers = await Promise.all(
-      ROLES.map((role) => add(team.orgAdmin, { email: stranger.email, role })),
-    );
+  it('a second membership gets 409 and keeps the role [C-10]', async ({ team, stranger, add }) => {
+    const { email } = stranger;
+    const answers = await Promise.all(ROLES.map((role) => add(team.orgAdmin, { email, role })));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409]);
-    const before = await rolesNow();
+    const before = await rolesOf(team);
     await expectError(await add(team.orgAdmin, { email: stranger.email, role: 'VIEWER' }), 409, 'CONFLICT');
-    expect(await rolesNow()).toEqual(before);
+    expect(await rolesOf(team)).toEqual(before);
   });
 
-  it('takes in 1 000 at most (ours)', async () => {
-    const maker = await Person.register();
-    const slug = `full-${crypto.randomUUID().slice(0, 8)}`;
-    const made = { method: 'POST', body: { name: slug, slug } } as const;
-    const { id: full } = await maker.read<OrganizationRecord>('/organizations', made, 201);
+  it('an organization has at most 1 000 members', async ({ other, person }) => {
+    const slug = uniqueSlug();
+    const { id: full } = await person.create<OrganizationRecord>('/organizations', { name: slug, slug });
     const addThere = ({ email }: Person) =>
-      maker.call(`/organizations/${full}/members`, { method: 'POST', body: { email, role: 'VIEWER' } });
+      person.post(`/organizations/${full}/members`, { email, role: 'VIEWER' });
     const ids = Array.from({ length: 998 }, () => crypto.randomUUID());
     const user = env.DB.prepare(`INSERT INTO users (id, email, name, created_at_ms) VALUES (?1, ?1, 'x', 1)`);
     const member = env.DB.prepare(
@@ -132,7 +106,7 @@ describe('POST /organizations/:id/members', () => {
     await expectError(await addThere(other.viewer), 409, 'CONFLICT');
   });
 
-  it('takes an e-mail and one of the roles, nothing else (bad input: REST)', async () => {
+  it('a body is an e-mail and a role (bad input: REST)', async ({ team, other, stranger, add }) => {
     const right = { email: stranger.email, role: 'VIEWER' };
     const wrong = ['SUPER_ADMIN', 'viewer', '', 'OWNER', null, 1, ['VIEWER'], '__proto__', undefined];
     const bodies = [
@@ -145,12 +119,12 @@ describe('POST /organizations/:id/members', () => {
     ];
     const answers = await Promise.all(bodies.map((body) => add(team.orgAdmin, body)));
     for (const answer of answers) await expectError(answer, 400, 'VALIDATION_ERROR');
-    expect(Object.keys(await rolesNow())).toHaveLength(4);
+    expect(Object.keys(await rolesOf(team))).toHaveLength(4);
   });
 });
 
 describe('a role', () => {
-  it('is given by ADMIN or higher, and none above the giver’s own [C-1.2]', async () => {
+  it('only an ADMIN or ORG_ADMIN gives roles, up to their own [C-1.2]', async ({ team, stranger, add }) => {
     const givers: [Person, Role[]][] = [
       [team.viewer, []],
       [team.operator, []],
@@ -162,14 +136,14 @@ describe('a role', () => {
         const response = await add(giver, { email: stranger.email, role });
         if (!allowed.includes(role)) await expectError(response, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
         else expect([role, response.status]).toEqual([role, 201]);
-        if (response.status === 201) await resetRoles(team);
+        if (response.status === 201) await team.resetRoles();
       }
     }
   });
 
-  it('is changed by ADMIN or higher, of nobody above and to nothing above [C-1.2]', async () => {
+  it('no member changes a role above their own [C-1.2]', async ({ team, stranger, add, change, remove }) => {
     await add(team.orgAdmin, { email: stranger.email, role: 'VIEWER' });
-    const before = await rolesNow();
+    const before = await rolesOf(team);
     const refused: [Person, Person, Role][] = [
       [team.viewer, team.viewer, 'ADMIN'],
       [team.operator, stranger, 'VIEWER'],
@@ -183,15 +157,15 @@ describe('a role', () => {
     }
     await expectError(await remove(team.admin, team.orgAdmin), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
     await expectError(await remove(team.operator, stranger), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
-    expect(await rolesNow()).toEqual(before);
+    expect(await rolesOf(team)).toEqual(before);
     for (const role of ['ADMIN', 'OPERATOR', 'OPERATOR', 'VIEWER'] as const) {
       const response = await change(team.admin, stranger, role);
       expect([response.status, await response.json()]).toMatchObject([200, { userId: stranger.id, role }]);
-      expect((await rolesNow())[stranger.id]).toBe(role);
+      expect((await rolesOf(team))[stranger.id]).toBe(role);
     }
   });
 
-  it('holds from the next request on [C-1.2]', async () => {
+  it('a changed role applies to the next request [C-1.2]', async ({ team, stranger, add, change }) => {
     await change(team.orgAdmin, team.admin, 'VIEWER');
     const response = await add(team.admin, { email: stranger.email, role: 'VIEWER' });
     await expectError(response, 403, 'INSUFFICIENT_ORG_PERMISSIONS');
@@ -199,13 +173,13 @@ describe('a role', () => {
     expect((await add(team.viewer, { email: stranger.email, role: 'VIEWER' })).status).toBe(201);
   });
 
-  it('is one of the four (bad input: REST)', async () => {
+  it('a role is one of the four (bad input: REST)', async ({ team, change }) => {
     for (const role of ['SUPER_ADMIN', 'admin', '', null, 3, ['ADMIN'], undefined]) {
       await expectError(await change(team.orgAdmin, team.viewer, role), 400, 'VALIDATION_ERROR');
     }
   });
 
-  it('that changed leaves a row of who gave it, one that stayed none [C-8.4]', async () => {
+  it('a role’s changes are audited [C-8.4]', async ({ team, stranger, add, change, remove }) => {
     const since = (await env.DB.prepare('SELECT max(rowid) AS n FROM audit_events').first<number>('n')) ?? 0;
     await add(team.admin, { email: stranger.email, role: 'VIEWER' });
     for (const role of ['ADMIN', 'ADMIN'] as const) await change(team.orgAdmin, stranger, role);
@@ -225,8 +199,8 @@ describe('a role', () => {
   });
 });
 
-describe('a member who is put out', () => {
-  it('is one no more, at once, and can be taken in again [C-1.2]', async () => {
+describe('a member who is removed', () => {
+  it('a removed member loses access and can be added again [C-1.2]', async ({ team, add, remove }) => {
     const answer = { userId: team.operator.id, deleted: true };
     expect(await (await remove(team.admin, team.operator)).json()).toEqual(answer);
     await expectError(await team.operator.call(`/organizations/${team.id}`), 404, 'ORGANIZATION_NOT_FOUND');
@@ -236,7 +210,7 @@ describe('a member who is put out', () => {
     expect((await add(team.admin, { email: team.operator.email, role: 'VIEWER' })).status).toBe(201);
   });
 
-  it('who is none answers as nobody: a foreign user as an unknown one [C-1.3]', async () => {
+  it('a foreign user looks unknown [C-1.3]', async ({ team, other, stranger, change, remove }) => {
     const texts = new Set<string>();
     for (const of of [stranger, other.viewer, { id: crypto.randomUUID() }]) {
       for (const response of [await change(team.orgAdmin, of, 'VIEWER'), await remove(team.orgAdmin, of)]) {
@@ -248,7 +222,7 @@ describe('a member who is put out', () => {
     expect(await other.viewer.read(`/organizations/${other.id}`)).toMatchObject({ role: 'VIEWER' });
   });
 
-  it('has a UUID, in either case, or gets 400 INVALID_UUID [C-10]', async () => {
+  it('an id is a UUID in either case, else 400 INVALID_UUID [C-10]', async ({ team, change, remove }) => {
     for (const id of ['x', team.viewer.email, `${team.viewer.id}0`]) {
       await expectError(await change(team.orgAdmin, { id }, 'VIEWER'), 400, 'INVALID_UUID');
       await expectError(await remove(team.orgAdmin, { id }), 400, 'INVALID_UUID');

@@ -1,12 +1,13 @@
-/** Organizations: who makes them, and who sees them [C-1.1]. */
+/** Organizations: how they are made, and who sees them [C-1.1]. */
 import { env } from 'cloudflare:workers';
-import { beforeAll, describe, expect, it } from 'vitest';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { createOrganization as makeOrganization } from '../../../worker/registry/organizations.ts';
-import { call, createTeam, makeSuperAdmin, Person, type Team } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
-import { createOrganization } from '../../support/workerd/world.ts';
+import { anonymous } from '../../support/workerd/client.ts';
+import { auditRows } from '../../support/workerd/door.ts';
+import { makeSuperAdmin, Person } from '../../support/workerd/people.ts';
+import { uniqueSlug } from '../../support/workerd/team.ts';
+import { describe, expect, expectError, it, UUID } from '../../support/workerd/worker-test.ts';
 
 type Organizations = Page<OrganizationRecord>;
 
@@ -24,31 +25,21 @@ const DEFAULTS = {
   hourlyRetentionDays: 1_825,
 };
 
-let team: Team;
-let other: Team;
-
-beforeAll(async () => {
-  [team, other] = await Promise.all([createTeam(), createTeam()]);
-});
-
-const uniqueSlug = () => `org-${crypto.randomUUID().slice(0, 13)}`;
-
 async function make(person: Person, slug = uniqueSlug()): Promise<OrganizationRecord> {
-  return await person.read('/organizations', { method: 'POST', body: { name: 'Acme', slug } }, 201);
+  return await person.create('/organizations', { name: 'Acme', slug });
 }
 
-async function expectRefused(body: unknown): Promise<void> {
-  const response = await team.orgAdmin.call('/organizations', { method: 'POST', body });
-  await expectError(response, 400, 'VALIDATION_ERROR');
+async function expectRefused(by: Person, bodies: readonly unknown[]): Promise<void> {
+  for (const body of bodies)
+    await expectError(await by.post('/organizations', body), 400, 'VALIDATION_ERROR');
 }
 
 describe('POST /organizations', () => {
-  it('makes one with every setting at its default, and its maker its ORG_ADMIN [C-1.1] [C-1.2]', async () => {
-    const person = await Person.register();
+  it('a new organization has defaults and an ORG_ADMIN [C-1.1] [C-1.2]', async ({ person }) => {
     const slug = uniqueSlug();
     const made = await make(person, slug);
     expect(made).toEqual({
-      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      id: UUID,
       name: 'Acme',
       slug,
       settings: DEFAULTS,
@@ -56,60 +47,40 @@ describe('POST /organizations', () => {
       role: 'ORG_ADMIN',
     });
     expect(await person.read(`/organizations/${made.id}`)).toEqual(made);
-    const audited = await env.DB.prepare(
-      'SELECT event, actor, target FROM audit_events WHERE organization_id = ?',
-    )
-      .bind(made.id)
-      .all();
-    expect(audited.results).toEqual([{ event: 'organization.created', actor: person.id, target: made.id }]);
+    const row = { event: 'organization.created', actor: person.id, target: made.id };
+    expect(await auditRows(made.id)).toMatchObject([row]);
   });
 
-  it('takes slugs of 1 to 40 lower-case letters, digits and inner hyphens [C-1.1]', async () => {
+  it('a slug has 1 to 40 lower-case letters, digits and inner hyphens [C-1.1]', async ({ team }) => {
     const unique = crypto.randomUUID().slice(0, 8);
     const right = [unique, `${unique}--x`, `${unique}-`.padEnd(40, 'x'), `0${unique}`];
     for (const slug of right) expect((await make(team.orgAdmin, slug)).slug).toBe(slug);
-    const wrong = [
-      '',
-      '-',
-      '-a',
-      'a-',
-      'a'.repeat(41),
-      'Acme',
-      'a_b',
-      'a.b',
-      'a b',
-      'a*',
-      '#',
-      'á',
-      'a\n',
-      '\na',
-      'а',
-    ];
-    const others = ['acme2.', 'a/b', '%2e', null, 7, ['acme'], undefined];
-    await Promise.all([...wrong, ...others].map((slug) => expectRefused({ name: 'Acme', slug })));
+    const wrong = ['', '-', '-a', 'a-', 'a'.repeat(41), 'Acme', 'a_b', 'a.b', 'a b', 'a*', '#', 'á', 'а'];
+    const others = ['a\n', '\na', 'acme2.', 'a/b', '%2e', null, 7, ['acme'], undefined];
+    const bodies = [...wrong, ...others].map((slug) => ({ name: 'Acme', slug }));
+    await expectRefused(team.orgAdmin, bodies);
   });
 
-  it('gives a slug to one alone, of many at once too [C-1.1]', async () => {
+  it('of concurrent requests for a slug one succeeds [C-1.1]', async ({ team, other }) => {
     const slug = uniqueSlug();
     const people = [team.viewer, team.admin, other.orgAdmin, other.viewer];
-    const options = { method: 'POST', body: { name: 'Acme', slug } } as const;
-    const answers = await Promise.all(people.map((person) => person.call('/organizations', options)));
+    const body = { name: 'Acme', slug };
+    const answers = await Promise.all(people.map((one) => one.post('/organizations', body)));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409]);
-    await expectError(await team.viewer.call('/organizations', options), 409, 'CONFLICT');
+    await expectError(await team.viewer.post('/organizations', body), 409, 'CONFLICT');
   });
 
-  it('makes a user a member of 100 at most (ours)', async () => {
-    const person = await Person.register();
+  it('a user is a member of at most 100 organizations', async ({ person }) => {
     const maker = { id: person.id, email: person.email, address: null };
     for (let count = 0; count < 99; count++) {
       await makeOrganization(env.DB, { name: 'Acme', slug: uniqueSlug() }, maker, Date.now());
     }
     await make(person);
-    const options = { method: 'POST', body: { name: 'Acme', slug: uniqueSlug() } } as const;
-    await expectError(await person.call('/organizations', options), 409, 'CONFLICT');
+    const refused = await person.post('/organizations', { name: 'Acme', slug: uniqueSlug() });
+    await expectError(refused, 409, 'CONFLICT');
   });
 
-  it('takes nothing but name and slug (bad input: REST)', async () => {
+  it('the body is a name and a slug, nothing else (bad input: REST)', async ({ team }) => {
     const made = { name: 'Acme', slug: uniqueSlug() };
     const others = ['id', 'settings', 'createdAt', 'role', 'registryVersion', 'ownerId', 'constructor'];
     const bodies = [
@@ -120,20 +91,19 @@ describe('POST /organizations', () => {
       { slug: made.slug },
       null,
     ];
-    await Promise.all(bodies.map(expectRefused));
+    await expectRefused(team.orgAdmin, bodies);
   });
 
-  it('is for users [C-1.1]', async () => {
-    await expectError(await call('/organizations', { method: 'POST', body: {} }), 401, 'UNAUTHORIZED');
+  it('a POST needs a session [C-1.1]', async () => {
+    await expectError(await anonymous.post('/organizations', {}), 401, 'UNAUTHORIZED');
   });
 });
 
 describe('GET /organizations', () => {
-  it('lists one’s own by slug, each with one’s role there (spec: List endpoints)', async () => {
-    const person = await Person.register();
+  it('users see their organizations by slug (spec: List endpoints)', async ({ other, person }) => {
     const made = [await make(person), await make(person)];
     const body = { email: person.email, role: 'VIEWER' };
-    await other.orgAdmin.read(`/organizations/${other.id}/members`, { method: 'POST', body }, 201);
+    await other.orgAdmin.create(`/organizations/${other.id}/members`, body);
     const { data, meta } = await person.read<Organizations>('/organizations');
     const own = [...made, { id: other.id, slug: other.slug, role: 'VIEWER' }];
     const wanted = own
@@ -143,8 +113,7 @@ describe('GET /organizations', () => {
     expect(meta).toEqual({ page: 1, limit: 20, total: 3, totalPages: 1 });
   });
 
-  it('goes page by page, none twice, and an empty one behind the last (spec: List endpoints)', async () => {
-    const person = await Person.register();
+  it('organizations are listed in pages (spec: List endpoints)', async ({ person }) => {
     const made = [await make(person), await make(person), await make(person)];
     const pages = [];
     for (const page of [1, 2, 3]) {
@@ -158,19 +127,17 @@ describe('GET /organizations', () => {
     expect(none).toEqual({ data: [], meta: { page: 1, limit: 100, total: 0, totalPages: 0 } });
   });
 
-  it('takes page from 1 and limit from 1 to 100, as plain digits once (bad input: REST)', async () => {
+  it('page and limit are plain digits within their bounds (bad input: REST)', async ({ team }) => {
     const wrong = ['limit=0', 'limit=101', 'limit=-1', 'limit=1e1', 'limit=5x', 'limit=', 'limit=1&limit=1'];
     for (const query of [...wrong, 'page=0', 'page=-1', 'page=1.0', 'page=x', 'page=99999999999', 'all=1']) {
       await expectError(await team.viewer.call(`/organizations?${query}`), 400, 'VALIDATION_ERROR');
     }
   });
 
-  it('with all=true is every one there is, for a SUPER_ADMIN alone [C-1.1]', async () => {
-    for (const person of [team.viewer, team.orgAdmin]) {
-      const response = await person.call('/organizations?all=true');
-      await expectError(response, 403, 'SUPER_ADMIN_REQUIRED');
+  it('all=true lists every organization for a SUPER_ADMIN only [C-1.1]', async ({ team, person }) => {
+    for (const one of [team.viewer, team.orgAdmin]) {
+      await expectError(await one.call('/organizations?all=true'), 403, 'SUPER_ADMIN_REQUIRED');
     }
-    const person = await Person.register();
     const own = await make(person);
     await makeSuperAdmin(person);
     expect((await person.read<Organizations>('/organizations')).data).toEqual([own]);
@@ -189,20 +156,19 @@ describe('GET /organizations', () => {
 });
 
 describe('an organization in the path', () => {
-  it('is shown to its members, each with their role [C-1.1]', async () => {
-    for (const [person, role] of [
+  it('every member sees the organization with their role [C-1.1]', async ({ team }) => {
+    for (const [member, role] of [
       [team.viewer, 'VIEWER'],
       [team.operator, 'OPERATOR'],
       [team.admin, 'ADMIN'],
       [team.orgAdmin, 'ORG_ADMIN'],
     ] as const) {
-      expect(await person.read(`/organizations/${team.id}`)).toMatchObject({ id: team.id, role });
+      expect(await member.read(`/organizations/${team.id}`)).toMatchObject({ id: team.id, role });
     }
     expect(await team.viewer.read(`/organizations/${team.id.toUpperCase()}`)).toMatchObject({ id: team.id });
   });
 
-  it('that is foreign answers as one that does not exist, on every path [C-1.1] [C-1.3]', async () => {
-    const keyed = await createOrganization();
+  it('a foreign organization looks absent [C-1.1] [C-1.3]', async ({ team, other, organization }) => {
     const calls = [
       ['', { method: 'GET' }],
       ['', { method: 'PATCH', body: { name: 'x' } }],
@@ -214,11 +180,9 @@ describe('an organization in the path', () => {
       [`/members/${other.viewer.id}`, { method: 'DELETE' }],
     ] as const;
     for (const [rest, options] of calls) {
-      const answers = [crypto.randomUUID(), other.id, keyed.id].map(async (id) => {
-        const response = await team.orgAdmin.call(`/organizations/${id}${rest}`, {
-          ...options,
-          org: other.id,
-        });
+      const answers = [crypto.randomUUID(), other.id, organization.id].map(async (id) => {
+        const path = `/organizations/${id}${rest}`;
+        const response = await team.orgAdmin.call(path, { ...options, org: other.id });
         const text = await response.clone().text();
         await expectError(response, 404, 'ORGANIZATION_NOT_FOUND');
         return text;
@@ -227,20 +191,19 @@ describe('an organization in the path', () => {
     }
   });
 
-  it('that is foreign is so to a SUPER_ADMIN too [C-1.1]', async () => {
-    const person = await Person.register();
+  it('a SUPER_ADMIN does not see a foreign organization [C-1.1]', async ({ team, person }) => {
     await makeSuperAdmin(person);
     for (const rest of ['', '/members']) {
       await expectError(await person.call(`/organizations/${team.id}${rest}`), 404, 'ORGANIZATION_NOT_FOUND');
     }
   });
 
-  it('whose id is no UUID gets 400 INVALID_UUID [C-10]', async () => {
+  it('an id that is no UUID gets 400 INVALID_UUID [C-10]', async ({ team }) => {
     for (const id of ['x', '1', `${team.id}x`, team.id.slice(1), `{${team.id}}`, team.slug, '%27']) {
       for (const rest of ['', '/members']) {
         await expectError(await team.orgAdmin.call(`/organizations/${id}${rest}`), 400, 'INVALID_UUID');
       }
     }
-    await expectError(await call('/organizations/x'), 401, 'UNAUTHORIZED');
+    await expectError(await anonymous.call('/organizations/x'), 401, 'UNAUTHORIZED');
   });
 });

@@ -1,7 +1,5 @@
-/** A plant's configuration over REST: read and put with its ETag, in force when the request answers [C-2.3]. */
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+/** A plant’s configuration over REST: read and put with its ETag, active when the request answers [C-2.3]. */
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
-import type { CommandLogEntry } from '../../../protocol/command-log.ts';
 import { OPERATING_MODES } from '../../../protocol/enums.ts';
 import {
   type Constraints,
@@ -9,22 +7,9 @@ import {
   type SiteConfig,
   UNLIMITED,
 } from '../../../protocol/site-config.ts';
-import { callWithKey, createTeamKey, postPlant } from '../../support/workerd/fleet.ts';
-import { createTeam, type Person, type Team } from '../../support/workerd/people.ts';
-import { expectError, read } from '../../support/workerd/rest.ts';
-
-let team: Team;
-let id: string;
-let path: string;
-
-beforeAll(async () => {
-  team = await createTeam();
-});
-
-beforeEach(async () => {
-  ({ id } = await postPlant(team.operator));
-  path = `/plants/${id}/config`;
-});
+import type { Person } from '../../support/workerd/people.ts';
+import type { LogPage } from '../../support/workerd/site-reads.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const LIMITS: Constraints = { ...UNLIMITED, maxImportKw: 120, maxChargeKw: 50, minSocPercent: 10 };
 const CONFIG = {
@@ -44,20 +29,18 @@ async function tagged(response: Response): Promise<Tagged> {
   return { status: response.status, etag, config: (await response.json()) as SiteConfig };
 }
 
-async function get(by: Person = team.viewer): Promise<Tagged> {
-  return await tagged(await by.call(path));
-}
-
-function put(
-  body: unknown,
-  { by = team.admin, ifMatch }: { by?: Person; ifMatch?: string } = {},
-): Promise<Response> {
-  const headers = ifMatch === undefined ? {} : { 'if-match': ifMatch };
-  return by.call(path, { method: 'PUT', body, headers });
-}
+const it = test
+  .extend('path', ({ plantId }) => `/plants/${plantId}/config`)
+  .extend('get', ({ team, path }) => async () => {
+    return tagged(await team.viewer.call(path));
+  })
+  .extend('put', ({ team, path }) => {
+    return (body: unknown, { by = team.admin, ifMatch }: { by?: Person; ifMatch?: string } = {}) =>
+      by.put(path, body, ifMatch === undefined ? {} : { headers: { 'if-match': ifMatch } });
+  });
 
 describe('GET /plants/{id}/config', () => {
-  it('answers a plant that nobody configured with the default, and a strong tag that stays [C-2.3]', async () => {
+  it('a new plant has the default configuration and a strong ETag [C-2.3]', async ({ get }) => {
     const first = await get();
     expect(first).toEqual({
       status: 200,
@@ -67,19 +50,19 @@ describe('GET /plants/{id}/config', () => {
     expect(await get()).toEqual(first);
   });
 
-  it('shows hardLimits, which partners do not see [C-2.3]', async () => {
+  it('members see hardLimits, partners do not [C-2.3]', async ({ team, plantId, get, put }) => {
     const hardLimits = { ...UNLIMITED, maxExportKw: 10 };
     expect((await put({ ...CONFIG, hardLimits }, { by: team.orgAdmin })).status).toBe(200);
     expect((await get()).config).toEqual({ ...CONFIG, hardLimits });
-    const { key } = await createTeamKey(team, ['vcp:read']);
-    const snapshot = await read<object>(`/api/v1/vcp/sites/${id}/config`, key);
+    const key = await team.newKey(['vcp:read']);
+    const snapshot = await key.read<object>(`/vcp/sites/${plantId}/config`);
     expect(snapshot).toMatchObject(CONFIG);
     expect(snapshot).not.toHaveProperty('hardLimits');
   });
 });
 
 describe('PUT /plants/{id}/config', () => {
-  it('puts the whole configuration and answers it with its new tag, the same for the same [C-2.3]', async () => {
+  it('a PUT answers the configuration with its ETag [C-2.3]', async ({ get, put }) => {
     const before = await get();
     const first = await tagged(await put(CONFIG));
     expect(first).toEqual({ status: 200, etag: expect.any(String), config: { ...CONFIG, hardLimits: null } });
@@ -90,35 +73,28 @@ describe('PUT /plants/{id}/config', () => {
     expect(other.etag).not.toBe(first.etag);
   });
 
-  it('with If-Match puts only over what has that tag: else 412 CONFLICT, and nothing changes [C-2.3]', async () => {
+  it('If-Match refuses another ETag with 412 CONFLICT [C-2.3]', async ({ get, put }) => {
     const { etag } = await get();
     const second = await tagged(await put(CONFIG, { ifMatch: etag }));
     expect(second.status).toBe(200);
     const stale = [etag, '"x"', `W/${second.etag}`, second.etag.replaceAll('"', ''), `${etag}, "x"`, '"*"'];
     for (const ifMatch of stale) {
       const response = await put({ ...CONFIG, fallback: null }, { ifMatch });
-      const body = (await response.json()) as object;
-      expect([ifMatch, response.status, body]).toEqual([
-        ifMatch,
-        412,
-        expect.objectContaining({ statusCode: 412, code: 'CONFLICT', error: 'Precondition Failed' }),
-      ]);
+      await expectError(response, 412, 'CONFLICT');
     }
     expect(await get()).toEqual(second);
     expect((await put(CONFIG, { ifMatch: `"x" , ${second.etag}` })).status).toBe(200);
   });
 
-  it('may leave out how long a fallback waits and what it holds: 300 s, and nothing [C-2.3]', async () => {
+  it('the default fallback waits 300 s and has no setpoint [C-2.3]', async ({ get, put }) => {
     const fallback = { mode: 'STANDARD', action: 'STOP' };
     const answer = await tagged(await put({ ...CONFIG, fallback }));
-    expect([answer.status, answer.config.fallback]).toEqual([
-      200,
-      { ...fallback, afterSeconds: 300, setpointKw: null },
-    ]);
+    const whole = { ...fallback, afterSeconds: 300, setpointKw: null };
+    expect([answer.status, answer.config.fallback]).toEqual([200, whole]);
     expect(await get()).toEqual(answer);
   });
 
-  it('with If-Match * or none lets the last writer win [C-2.3]', async () => {
+  it('If-Match * and none let the last writer win [C-2.3]', async ({ get, put }) => {
     for (const [mode, ifMatch] of [
       ['MAX_EXPORT', '*'],
       ['GRID_TARGET', undefined],
@@ -130,25 +106,20 @@ describe('PUT /plants/{id}/config', () => {
     }
   });
 
-  it('lets one of many win that come at once with one tag [C-2.3]', async () => {
+  it('of concurrent PUTs with one ETag one succeeds [C-2.3]', async ({ get, put }) => {
     const { etag } = await get();
     const answers = await Promise.all(
       OPERATING_MODES.filter((mode) => mode !== 'STANDARD').map(async (operatingMode) => {
-        return {
-          operatingMode,
-          ...(await tagged(await put({ ...CONFIG, operatingMode }, { ifMatch: etag }))),
-        };
+        const answer = await tagged(await put({ ...CONFIG, operatingMode }, { ifMatch: etag }));
+        return { operatingMode, ...answer };
       }),
     );
     const winners = answers.filter(({ status }) => status === 200);
-    expect(answers.map(({ status }) => status).sort()).toEqual([
-      200,
-      ...Array.from({ length: 5 }, () => 412),
-    ]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 412, 412, 412, 412, 412]);
     expect((await get()).config.operatingMode).toBe(winners[0]?.operatingMode);
   });
 
-  it('leaves hardLimits that are left out as they are, null takes them away [C-2.3]', async () => {
+  it('hardLimits stay if left out, and null deletes them [C-2.3]', async ({ team, get, put }) => {
     const hardLimits = { ...UNLIMITED, maxImportKw: 200 };
     await put({ ...CONFIG, hardLimits }, { by: team.orgAdmin });
     await put({ ...CONFIG, operatingMode: 'MAX_EXPORT' });
@@ -158,27 +129,22 @@ describe('PUT /plants/{id}/config', () => {
     expect((await get()).config.hardLimits).toBeNull();
   });
 
-  it('lets nobody but an ORG_ADMIN change hardLimits: no ADMIN, and no key [C-2.3]', async () => {
+  it('only an ORG_ADMIN changes hardLimits, no other [C-2.3]', async ({ team, path, get, put }) => {
     const hardLimits = { ...UNLIMITED, maxImportKw: 200 };
     await put({ ...CONFIG, hardLimits }, { by: team.orgAdmin });
     const before = await get();
-    const key = await createTeamKey(team, ['config:write']);
-    for (const changed of [
-      null,
-      UNLIMITED,
-      { ...hardLimits, maxImportKw: 201 },
-      { ...hardLimits, maxExportKw: 1 },
-    ]) {
+    const key = await team.newKey(['config:write']);
+    const changes = [{ maxImportKw: 201 }, { maxExportKw: 1 }].map((limit) => ({ ...hardLimits, ...limit }));
+    for (const changed of [null, UNLIMITED, ...changes]) {
       const body = { ...CONFIG, operatingMode: 'MAX_EXPORT', hardLimits: changed };
       await expectError(await put(body), 403, 'INSUFFICIENT_ORG_PERMISSIONS');
-      await expectError(await callWithKey(key, path, { method: 'PUT', body }), 403, 'FORBIDDEN');
+      await expectError(await key.put(path, body), 403, 'FORBIDDEN');
     }
     expect(await get()).toEqual(before);
-    const kept = { method: 'PUT', body: { ...CONFIG, operatingMode: 'MAX_EXPORT' } } as const;
-    expect((await callWithKey(key, path, kept)).status).toBe(200);
+    expect((await key.put(path, { ...CONFIG, operatingMode: 'MAX_EXPORT' })).status).toBe(200);
   });
 
-  it('refuses a body with anything missing, unknown or out of bounds: 400, and nothing changes [C-2.3]', async () => {
+  it('an invalid body gets 400 and changes nothing [C-2.3]', async ({ team, plantId, get, put }) => {
     const before = await get();
     const fallback = CONFIG.fallback;
     const bad = [
@@ -186,7 +152,7 @@ describe('PUT /plants/{id}/config', () => {
       null,
       {},
       ...['constraints', 'fallback', 'operatingMode'].map((field) => ({ ...CONFIG, [field]: undefined })),
-      ...['id', 'siteId', 'modeOverride', 'etag'].map((field) => ({ ...CONFIG, [field]: id })),
+      ...['id', 'siteId', 'modeOverride', 'etag'].map((field) => ({ ...CONFIG, [field]: plantId })),
       ...['', 'standard', null].map((operatingMode) => ({ ...CONFIG, operatingMode })),
       ...[-1, 1e9 + 1, '1'].map((maxImportKw) => ({ ...CONFIG, constraints: { ...LIMITS, maxImportKw } })),
       ...[-1, 100.1].map((minSocPercent) => ({ ...CONFIG, constraints: { ...LIMITS, minSocPercent } })),
@@ -201,14 +167,13 @@ describe('PUT /plants/{id}/config', () => {
     expect(await get()).toEqual(before);
   });
 
-  it('writes a CONFIG row without a key to the log that partners read, and none when it is refused [C-2.3]', async () => {
-    const key = await createTeamKey(team, ['config:write', 'vcp:read']);
+  it('a PUT writes a CONFIG row to the partners’ log [C-2.3]', async ({ team, plantId, path, put }) => {
+    const key = await team.newKey(['config:write', 'vcp:read']);
     await put(CONFIG);
     await put(CONFIG, { ifMatch: '"x"' });
     await put({ ...CONFIG, hardLimits: LIMITS });
-    await callWithKey(key, path, { method: 'PUT', body: { ...CONFIG, fallback: null } });
-    const commands = `/api/v1/vcp/sites/${id}/commands`;
-    const { items, total } = await read<{ items: CommandLogEntry[]; total: number }>(commands, key.key);
+    await key.put(path, { ...CONFIG, fallback: null });
+    const { items, total } = await key.read<LogPage>(`/vcp/sites/${plantId}/commands`);
     const row = {
       commandType: 'CONFIG',
       status: 'COMPLETED',
@@ -217,8 +182,8 @@ describe('PUT /plants/{id}/config', () => {
       target: 'SITE',
     };
     expect(items).toMatchObject([
-      { ...row, siteId: id, source: apiKeyPrefix(key.key), payload: { ...CONFIG, fallback: null } },
-      { ...row, siteId: id, source: expect.any(String), payload: CONFIG },
+      { ...row, siteId: plantId, source: apiKeyPrefix(key.key), payload: { ...CONFIG, fallback: null } },
+      { ...row, siteId: plantId, source: expect.any(String), payload: CONFIG },
     ]);
     expect(total).toBe(2);
   });

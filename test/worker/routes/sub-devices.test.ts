@@ -1,55 +1,35 @@
-/** Sub-devices over REST: what a plant consists of, and so what commands may target [C-2.2]. */
+/** Sub-devices over REST: the assets of a plant, and so the targets of commands [C-2.2]. */
 import { env } from 'cloudflare:workers';
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ASSETS } from '../../../protocol/asset.ts';
 import { ASSET_TYPES, METER_ROLES } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Page } from '../../../protocol/page.ts';
-import type { PlantRecord, SubDeviceRecord } from '../../../protocol/plant-record.ts';
-import { organizationOf, postPlant, postSubDevice } from '../../support/workerd/fleet.ts';
-import { createTeam, type Team } from '../../support/workerd/people.ts';
-import { expectError, read } from '../../support/workerd/rest.ts';
-import { createDevice, createKey } from '../../support/workerd/world.ts';
-
-let team: Team;
-let plant: PlantRecord;
-let path: string;
-
-beforeAll(async () => {
-  team = await createTeam();
-});
-
-beforeEach(async () => {
-  plant = await postPlant(team.operator);
-  path = `/plants/${plant.id}/sub-devices`;
-});
-
-function post(fields: unknown): Promise<Response> {
-  return team.operator.call(path, { method: 'POST', body: fields });
-}
-
-function patch(id: string, body: unknown): Promise<Response> {
-  return team.operator.call(`${path}/${id}`, { method: 'PATCH', body });
-}
-
-function newDevice(plantId: string | null = plant.id): Promise<{ id: string }> {
-  return createDevice(organizationOf(team), plantId, 'SENSOR');
-}
+import type { SubDeviceRecord } from '../../../protocol/plant-record.ts';
+import { describe, expect, expectError, test, UUID } from '../../support/workerd/worker-test.ts';
+import { createDevice } from '../../support/workerd/world.ts';
 
 const METER = { externalId: 'M-1', assetType: 'METER', name: 'Meter' };
 
+const it = test
+  .extend('path', ({ plantId }) => `/plants/${plantId}/sub-devices`)
+  .extend('post', ({ team, path }) => (fields: unknown) => {
+    return team.operator.post(path, fields);
+  })
+  .extend('make', ({ team, plantId }) => (fields: object = {}) => {
+    return team.newSubDevice(plantId, fields);
+  })
+  .extend('newSensor', ({ team, plantId }) => (at: string | null = plantId) => {
+    return createDevice(team.organization, at, 'SENSOR');
+  });
+
 describe('POST /plants/{id}/sub-devices', () => {
-  it('adds one with all that is said of it, and answers 201 with its record [C-2.2]', async () => {
-    const { id: linkedDeviceId } = await newDevice();
+  it('a POST adds a sub-device [C-2.2]', async ({ team, plantId, path, make, newSensor }) => {
+    const { id: linkedDeviceId } = await newSensor();
     const fields = { externalId: 'bess_1.A-b', assetType: 'BESS', name: 'Battery', linkedDeviceId };
-    const made = await postSubDevice(team.operator, plant.id, {
-      ...fields,
-      ratedPowerKw: 12.5,
-      capacityKwh: 0,
-    });
+    const made = await make({ ...fields, ratedPowerKw: 12.5, capacityKwh: 0 });
     expect(made).toEqual({
-      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-      plantId: plant.id,
+      id: UUID,
+      plantId: plantId,
       ...fields,
       status: 'UNKNOWN',
       ratedPowerKw: 12.5,
@@ -60,56 +40,47 @@ describe('POST /plants/{id}/sub-devices', () => {
     expect(await team.viewer.read(`${path}/${made.id}`)).toEqual(made);
   });
 
-  it('gives each kind the role of its meter unless told another [C-2.2]', async () => {
+  it('an asset type has a default meter role [C-2.2]', async ({ make }) => {
     for (const assetType of ASSET_TYPES) {
-      const { meterRole } = await postSubDevice(team.operator, plant.id, {
-        externalId: assetType,
-        assetType,
-      });
+      const { meterRole } = await make({ externalId: assetType, assetType });
       expect([assetType, meterRole]).toEqual([assetType, ASSETS[assetType].meterRole]);
     }
     for (const meterRole of METER_ROLES) {
       const fields = { ...METER, externalId: `role-${meterRole}`, meterRole };
-      expect(await postSubDevice(team.operator, plant.id, fields)).toMatchObject({ meterRole });
+      expect(await make(fields)).toMatchObject({ meterRole });
     }
   });
 
-  it('is what partners see of the plant when it answers (spec: Plant summary)', async () => {
-    const { key } = await createKey(organizationOf(team), {
-      scopes: ['vcp:read'],
-      allowedPlantIds: [plant.id],
-    });
-    await postSubDevice(team.operator, plant.id);
-    expect(await read('/api/v1/vcp/sites', key)).toMatchObject({
-      plants: [{ id: plant.id, subDevices: [{ deviceId: 'BESS-1', assetType: 'BESS', status: 'UNKNOWN' }] }],
-    });
+  it('partners see a new sub-device at once (spec: Plant summary)', async ({ team, plantId, make }) => {
+    const key = await team.newKey(['vcp:read'], { allowedPlantIds: [plantId] });
+    await make();
+    const subDevices = [{ deviceId: 'BESS-1', assetType: 'BESS', status: 'UNKNOWN' }];
+    expect(await key.read('/vcp/sites')).toMatchObject({ plants: [{ id: plantId, subDevices }] });
   });
 
-  it('refuses an externalId of another form by its own code [C-2.2]', async () => {
+  it('a malformed externalId has its own code [C-2.2]', async ({ post, make }) => {
     for (const externalId of ['', ' ', 'a/b', 'a b', 'a:b', 'č', 'a\n', '../x', 'a'.repeat(65)]) {
       await expectError(await post({ ...METER, externalId }), 400, 'SUB_DEVICE_EXTERNAL_ID_INVALID');
     }
-    await postSubDevice(team.operator, plant.id, { externalId: 'a'.repeat(64) });
+    await make({ externalId: 'a'.repeat(64) });
   });
 
-  it('refuses an externalId that the plant has, and takes it for another plant [C-2.2]', async () => {
-    await postSubDevice(team.operator, plant.id);
+  it('an externalId is unique in its plant [C-2.2]', async ({ team, post, make }) => {
+    await make();
     const again = { ...METER, externalId: 'BESS-1' };
     await expectError(await post(again), 409, 'SUB_DEVICE_EXTERNAL_ID_TAKEN');
-    const { id } = await postPlant(team.operator);
-    await postSubDevice(team.operator, id);
+    const { id } = await team.newPlant();
+    await team.newSubDevice(id);
   });
 
-  it('refuses what it does not know, and values out of bounds: nothing is added (bad input: REST)', async () => {
+  it('an invalid body gets 400 and adds nothing (bad input: REST)', async ({ team, plantId, path, post }) => {
     const bad = [
       undefined,
       [],
       {},
       ...['externalId', 'assetType', 'name'].map((field) => ({ ...METER, [field]: undefined })),
-      ...['id', 'plantId', 'status', 'createdAt', 'organizationId'].map((field) => ({
-        ...METER,
-        [field]: plant.id,
-      })),
+      ...['id', 'plantId', 'status', 'createdAt'].map((field) => ({ ...METER, [field]: plantId })),
+      { ...METER, organizationId: plantId },
       ...['', 'meter', 'SOLAR', null].map((assetType) => ({ ...METER, assetType })),
       ...[-1, 1e9 + 1, '5', Number.MAX_VALUE].map((ratedPowerKw) => ({ ...METER, ratedPowerKw })),
       { ...METER, capacityKwh: -0.1 },
@@ -121,58 +92,57 @@ describe('POST /plants/{id}/sub-devices', () => {
     expect((await team.viewer.read<Page<SubDeviceRecord>>(path)).data).toEqual([]);
   });
 
-  it('links a device of the plant, and only one sub-device to it; any other device is as absent [C-2.2]', async () => {
-    const foreign = await createDevice(organizationOf(await createTeam()), null, 'SENSOR');
-    const elsewhere = await newDevice((await postPlant(team.operator)).id);
+  it('a device has at most one sub-device [C-2.2]', async ({ team, other, post, make, newSensor }) => {
+    const foreign = await createDevice(other.organization, null, 'SENSOR');
+    const elsewhere = await newSensor((await team.newPlant()).id);
     const texts = new Set<string>();
-    for (const { id } of [foreign, elsewhere, await newDevice(null), { id: crypto.randomUUID() }]) {
+    for (const { id } of [foreign, elsewhere, await newSensor(null), { id: crypto.randomUUID() }]) {
       const response = await post({ ...METER, linkedDeviceId: id });
       texts.add(await response.clone().text());
       await expectError(response, 400, 'VALIDATION_ERROR');
     }
     expect(texts.size).toBe(1);
-    const { id: linkedDeviceId } = await newDevice();
-    await postSubDevice(team.operator, plant.id, { linkedDeviceId: linkedDeviceId.toUpperCase() });
+    const { id: linkedDeviceId } = await newSensor();
+    await make({ linkedDeviceId: linkedDeviceId.toUpperCase() });
     await expectError(await post({ ...METER, linkedDeviceId }), 409, 'CONFLICT');
   });
 
-  it('adds as many as a plant may have, and no more: 409 CONFLICT (limits: subDevicesPerPlant)', async () => {
+  it('a plant can be full (limits: subDevicesPerPlant)', async ({ team, plantId, path, post, make }) => {
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
        INSERT INTO sub_devices (id, plant_id, external_id, asset_type, name, created_at_ms)
        SELECT lower(hex(randomblob(16))), ?, 'N-' || i, 'GENERIC', 'One', 1 FROM n`,
     )
-      .bind(LIMIT.subDevicesPerPlant - 1, plant.id)
+      .bind(LIMIT.subDevicesPerPlant - 1, plantId)
       .run();
-    const { id } = await postSubDevice(team.operator, plant.id);
+    const { id } = await make();
     await expectError(await post(METER), 409, 'CONFLICT');
-    await team.operator.read(`${path}/${id}`, { method: 'DELETE' });
-    await postSubDevice(team.operator, plant.id, METER);
+    await team.operator.remove(`${path}/${id}`);
+    await make(METER);
   });
 });
 
 describe('GET /plants/{id}/sub-devices', () => {
-  it('answers pages by external id, of this plant alone (spec: List endpoints)', async () => {
-    const { id: otherId } = await postPlant(team.operator);
-    await postSubDevice(team.operator, otherId);
-    for (const externalId of ['c', 'a', 'b']) await postSubDevice(team.operator, plant.id, { externalId });
+  it('sub-devices are listed by external id (spec: List endpoints)', async ({ team, path, make }) => {
+    const { id: otherId } = await team.newPlant();
+    await team.newSubDevice(otherId);
+    for (const externalId of ['c', 'a', 'b']) await make({ externalId });
     const { data, meta } = await team.viewer.read<Page<SubDeviceRecord>>(`${path}?limit=2&page=2`);
     expect([data.map(({ externalId }) => externalId), meta]).toEqual([
       ['c'],
       { page: 2, limit: 2, total: 3, totalPages: 2 },
     ]);
-    expect(
-      (await team.viewer.read<Page<SubDeviceRecord>>(path)).data.map(({ externalId }) => externalId),
-    ).toEqual(['a', 'b', 'c']);
+    const whole = await team.viewer.read<Page<SubDeviceRecord>>(path);
+    expect(whole.data.map(({ externalId }) => externalId)).toEqual(['a', 'b', 'c']);
     await expectError(await team.viewer.call(`${path}?limit=101`), 400, 'VALIDATION_ERROR');
   });
 });
 
 describe('a sub-device', () => {
-  it('is found below its own plant alone, by a UUID in either case [C-2.2]', async () => {
-    const made = await postSubDevice(team.operator, plant.id);
-    const { id: otherId } = await postPlant(team.operator);
-    const shouted = `/plants/${plant.id.toUpperCase()}/sub-devices/${made.id.toUpperCase()}`;
+  it('a sub-device is found only under its own plant [C-2.2]', async ({ team, plantId, path, make }) => {
+    const made = await make();
+    const { id: otherId } = await team.newPlant();
+    const shouted = `/plants/${plantId.toUpperCase()}/sub-devices/${made.id.toUpperCase()}`;
     expect(await team.viewer.read(shouted)).toEqual(made);
     for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
       const options = method === 'PATCH' ? { method, body: { name: 'x' } } : { method };
@@ -183,49 +153,39 @@ describe('a sub-device', () => {
     expect(await team.viewer.read(`${path}/${made.id}`)).toEqual(made);
   });
 
-  it('changes by PATCH in what is named, null takes away, and the rest stays [C-2.2]', async () => {
-    const { id: linkedDeviceId } = await newDevice();
-    const made = await postSubDevice(team.operator, plant.id, { linkedDeviceId, capacityKwh: 100 });
-    const change = (body: object) =>
-      team.operator.read<SubDeviceRecord>(`${path}/${made.id}`, { method: 'PATCH', body });
-    expect(await change({ name: 'Two', ratedPowerKw: 60 })).toEqual({
-      ...made,
-      name: 'Two',
-      ratedPowerKw: 60,
-    });
+  it('a PATCH changes the named fields only [C-2.2]', async ({ team, path, make, newSensor }) => {
+    const { id: linkedDeviceId } = await newSensor();
+    const made = await make({ linkedDeviceId, capacityKwh: 100 });
+    const change = (body: object) => team.operator.change<SubDeviceRecord>(`${path}/${made.id}`, body);
+    const renamed = { name: 'Two', ratedPowerKw: 60 };
+    expect(await change(renamed)).toEqual({ ...made, ...renamed });
     const bare = { ...made, name: 'Two', ratedPowerKw: null, linkedDeviceId: null };
     expect(await change({ ratedPowerKw: null, linkedDeviceId: null })).toEqual(bare);
     expect(await change({})).toEqual(bare);
     expect(await change({ linkedDeviceId })).toEqual({ ...bare, linkedDeviceId });
   });
 
-  it('keeps its external id and asset type, and refuses what a POST refuses [C-2.2]', async () => {
-    const { id: linkedDeviceId } = await newDevice();
-    await postSubDevice(team.operator, plant.id, { externalId: 'taken', linkedDeviceId });
-    const made = await postSubDevice(team.operator, plant.id);
-    for (const body of [
-      { externalId: 'other' },
-      { assetType: 'FVE' },
-      { plantId: plant.id },
-      { id: made.id },
-      { status: 'ONLINE' },
-      { name: null },
-      { ratedPowerKw: -1 },
-      { linkedDeviceId: crypto.randomUUID() },
-    ]) {
-      await expectError(await patch(made.id, { capacityKwh: 1, ...body }), 400, 'VALIDATION_ERROR');
+  it('external id and asset type cannot change [C-2.2]', async ({ team, plantId, path, make, newSensor }) => {
+    const { id: linkedDeviceId } = await newSensor();
+    await make({ externalId: 'taken', linkedDeviceId });
+    const made = await make();
+    const patch = (body: object) => team.operator.patch(`${path}/${made.id}`, { capacityKwh: 1, ...body });
+    const fixed = [{ externalId: 'other' }, { assetType: 'FVE' }, { plantId }, { id: made.id }];
+    const wrong = [{ status: 'ONLINE' }, { name: null }, { ratedPowerKw: -1 }];
+    for (const body of [...fixed, ...wrong, { linkedDeviceId: crypto.randomUUID() }]) {
+      await expectError(await patch(body), 400, 'VALIDATION_ERROR');
     }
-    await expectError(await patch(made.id, { capacityKwh: 1, linkedDeviceId }), 409, 'CONFLICT');
+    await expectError(await patch({ linkedDeviceId }), 409, 'CONFLICT');
     expect(await team.viewer.read(`${path}/${made.id}`)).toEqual(made);
   });
 
-  it('goes by DELETE, which answers its id, once; its device and external id are free again [C-3.2]', async () => {
-    const { id: linkedDeviceId } = await newDevice();
-    const { id } = await postSubDevice(team.operator, plant.id, { linkedDeviceId });
-    expect(await team.operator.read(`${path}/${id}`, { method: 'DELETE' })).toEqual({ id, deleted: true });
-    const again = await team.operator.call(`${path}/${id}`, { method: 'DELETE' });
+  it('a deletion frees the device and the external id [C-3.2]', async ({ team, path, make, newSensor }) => {
+    const { id: linkedDeviceId } = await newSensor();
+    const { id } = await make({ linkedDeviceId });
+    expect(await team.operator.remove(`${path}/${id}`)).toEqual({ id, deleted: true });
+    const again = await team.operator.delete(`${path}/${id}`);
     await expectError(again, 404, 'SUB_DEVICE_NOT_FOUND');
     await expectError(await team.viewer.call(`${path}/${id}`), 404, 'SUB_DEVICE_NOT_FOUND');
-    await postSubDevice(team.operator, plant.id, { linkedDeviceId });
+    await make({ linkedDeviceId });
   });
 });

@@ -1,39 +1,36 @@
-/** GET /vcp/sites/{siteId}/schedules, and `activeSchedule` of the configuration (spec: Schedule summary; [C-4.4]). */
-import { describe, expect, it } from 'vitest';
+/** GET /vcp/sites/{siteId}/schedules, and `activeSchedule` (spec: Schedule summary; [C-4.4]). */
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { ScheduleSummary } from '../../../protocol/schedule.ts';
-import { expectError, read, send } from '../../support/workerd/rest.ts';
+import { KeyClient } from '../../support/workerd/client.ts';
 import { DAY, HOUR, holdClock, MINUTE, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import { connectListening, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
 import { cancel, schedule } from '../../support/workerd/site-schedules.ts';
 import { Submitter } from '../../support/workerd/site-submissions.ts';
-import { createKey, createOrganization, createWorld, type World } from '../../support/workerd/world.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import { createKey, createOrganization } from '../../support/workerd/world.ts';
 
 holdClock();
 
-const pathOf = (siteId: string, query = '') => `/api/v1/vcp/sites/${siteId}/schedules${query}`;
-
-async function list({ plant, key }: World, query = ''): Promise<ScheduleSummary[]> {
-  const { schedules } = await read<{ schedules: ScheduleSummary[] }>(pathOf(plant.id, query), key.key);
-  return schedules;
-}
-
-async function active({ plant, key }: World): Promise<ScheduleSummary | null> {
-  const path = `/api/v1/vcp/sites/${plant.id}/config`;
-  return (await read<{ activeSchedule: ScheduleSummary | null }>(path, key.key)).activeSchedule;
-}
+const it = test
+  .extend('partner', ({ plant }) => new Submitter(plant.id))
+  .extend('path', ({ plant }) => `/vcp/sites/${plant.id}/schedules`)
+  .extend('list', ({ path, key }) => async (query = '') => {
+    return (await key.read<{ schedules: ScheduleSummary[] }>(`${path}${query}`)).schedules;
+  })
+  .extend('active', ({ plant, key }) => async () => {
+    const path = `/vcp/sites/${plant.id}/config`;
+    return (await key.read<{ activeSchedule: ScheduleSummary | null }>(path)).activeSchedule;
+  });
 
 describe('the list of schedules', () => {
-  it('shows each with its slots in their order, and no field besides (spec: Schedule summary)', async () => {
-    const world = await createWorld();
-    const partner = new Submitter(world.plant.id);
+  it('a schedule has its slots in order (spec: Schedule summary)', async ({ plant, partner, list }) => {
     const scheduleId = crypto.randomUUID();
     await partner.submit(schedule([5, -2.5, 'PEAK_SHAVING'], { scheduleId, inMs: HOUR, slotMinutes: 15 }));
     const at = (minutes: number) => formatInstant(START_MS + HOUR + minutes * MINUTE);
-    expect(await list(world)).toEqual([
+    expect(await list()).toEqual([
       {
         id: scheduleId,
-        plantId: world.plant.id,
+        plantId: plant.id,
         status: 'PENDING',
         startTime: at(0),
         endTime: at(45),
@@ -41,29 +38,17 @@ describe('the list of schedules', () => {
         slotDurationMinutes: 15,
         createdAt: formatInstant(START_MS),
         slots: [
-          {
-            slotIndex: 0,
-            startTime: at(0),
-            endTime: at(15),
-            mode: 'STANDARD',
-            setpoint: { value: 5, unit: 'kW' },
-          },
-          {
-            slotIndex: 1,
-            startTime: at(15),
-            endTime: at(30),
-            mode: 'STANDARD',
-            setpoint: { value: -2.5, unit: 'kW' },
-          },
-          { slotIndex: 2, startTime: at(30), endTime: at(45), mode: 'PEAK_SHAVING', setpoint: null },
-        ],
+          { mode: 'STANDARD', setpoint: { value: 5, unit: 'kW' } },
+          { mode: 'STANDARD', setpoint: { value: -2.5, unit: 'kW' } },
+          { mode: 'PEAK_SHAVING', setpoint: null },
+        ].map((slot, index) => {
+          return { slotIndex: index, startTime: at(15 * index), endTime: at(15 * (index + 1)), ...slot };
+        }),
       },
     ]);
   });
 
-  it('is by start, of those whose windows meet [from, to) [C-4.4]', async () => {
-    const world = await createWorld();
-    const partner = new Submitter(world.plant.id);
+  it('schedules are listed by start, those that overlap [from, to) [C-4.4]', async ({ partner, list }) => {
     for (const [inMs, kw] of [
       [2 * HOUR, 3],
       [0, 1],
@@ -74,9 +59,9 @@ describe('the list of schedules', () => {
     const kwOf = ({ slots }: ScheduleSummary) => slots[0]?.setpoint?.value;
     const between = async (from: number, to: number) => {
       const [start, end] = [from, to].map((offset) => encodeURIComponent(formatInstant(START_MS + offset)));
-      return (await list(world, `?from=${start}&to=${end}`)).map(kwOf);
+      return (await list(`?from=${start}&to=${end}`)).map(kwOf);
     };
-    expect((await list(world)).map(kwOf)).toEqual([1, 2, 4, 3]);
+    expect((await list()).map(kwOf)).toEqual([1, 2, 4, 3]);
     expect(await between(0, 3 * HOUR)).toEqual([1, 2, 4, 3]);
     expect(await between(HOUR, 2 * HOUR)).toEqual([2, 4]);
     expect(await between(HOUR - 1, 2 * HOUR + 1)).toEqual([1, 2, 4, 3]);
@@ -84,16 +69,14 @@ describe('the list of schedules', () => {
     expect(await between(90 * MINUTE, 91 * MINUTE)).toEqual([2, 4]);
   });
 
-  it('without a range is that of a week back and a week ahead (spec: Limits)', async () => {
-    const world = await createWorld();
-    const partner = new Submitter(world.plant.id);
+  it('the default range is a week back and a week ahead (spec: Limits)', async ({ partner, list }) => {
     for (const inMs of [7 * DAY - 1, 7 * DAY]) await partner.submit(schedule([1], { inMs }));
-    expect(await list(world)).toHaveLength(1);
+    expect(await list()).toHaveLength(1);
     setClock(START_MS + 14 * DAY + MINUTE - 1);
-    expect(await list(world)).toHaveLength(1);
+    expect(await list()).toHaveLength(1);
   });
 
-  it.each([
+  it.for([
     '?from=2030-03-05T10:00:00Z&to=2030-03-05T10:00:00Z',
     '?from=2030-03-05T10:00:01Z&to=2030-03-05T10:00:00Z',
     '?from=2031-03-05T10:00:00Z',
@@ -101,37 +84,37 @@ describe('the list of schedules', () => {
     '?from=yesterday',
     '?from=2030-03-05T10:00:00',
     '?from=2030-03-05T10:00:00Z&from=2030-03-05T11:00:00Z',
-  ])('is 400 for %s [C-4.4]', async (query) => {
-    const { plant, key } = await createWorld();
-    await expectError(await send(pathOf(plant.id, query), key), 400, 'VALIDATION_ERROR');
+  ])('the range %s gets 400 [C-4.4]', async (query, { key, path }) => {
+    await expectError(await key.call(`${path}${query}`), 400, 'VALIDATION_ERROR');
   });
 
-  it('of another organization’s site is that of none: 404 [C-4.2]', async () => {
-    const { plant } = await createWorld();
-    const key = await createKey(await createOrganization());
-    await expectError(await send(pathOf(plant.id), key), 404, 'SITE_NOT_FOUND');
+  it('the schedules of a foreign site look absent: 404 [C-4.2]', async ({ path }) => {
+    const foreign = new KeyClient(await createKey(await createOrganization()));
+    await expectError(await foreign.call(path), 404, 'SITE_NOT_FOUND');
   });
 });
 
 describe('activeSchedule', () => {
-  it('is the latest recorded of those that are open, tomorrow’s before today’s (spec: Site configuration snapshot)', async () => {
-    const world = await createWorld();
-    const partner = new Submitter(world.plant.id);
+  it('activeSchedule is the newest open schedule (spec: Site configuration snapshot)', async ({
+    plant,
+    partner,
+    active,
+  }) => {
     const [today, tomorrow] = [crypto.randomUUID(), crypto.randomUUID()];
-    expect(await active(world)).toBeNull();
+    expect(await active()).toBeNull();
     await partner.submit(schedule([1], { scheduleId: today }));
-    expect(await active(world)).toMatchObject({ id: today, status: 'PENDING', slotCount: 1 });
+    expect(await active()).toMatchObject({ id: today, status: 'PENDING', slotCount: 1 });
     await partner.submit(schedule([2], { scheduleId: tomorrow, inMs: DAY }));
-    expect(await active(world)).toMatchObject({ id: tomorrow, status: 'PENDING' });
-    const link = await connectListening(world.plant);
+    expect(await active()).toMatchObject({ id: tomorrow, status: 'PENDING' });
+    const link = await connectListening(plant);
     for (const n of [1, 2]) {
       const { cmdId } = await nthCommand(link, n);
-      await sendAck(link, world.plant.gateway, cmdId, 'COMPLETED');
+      await sendAck(link, plant.gateway, cmdId, 'COMPLETED');
     }
-    expect(await active(world)).toMatchObject({ id: tomorrow, status: 'ACCEPTED' });
+    expect(await active()).toMatchObject({ id: tomorrow, status: 'ACCEPTED' });
     await partner.submit(cancel(tomorrow));
-    expect(await active(world)).toMatchObject({ id: today, status: 'ACTIVE' });
+    expect(await active()).toMatchObject({ id: today, status: 'ACTIVE' });
     await partner.submit(cancel(today));
-    expect(await active(world)).toBeNull();
+    expect(await active()).toBeNull();
   });
 });

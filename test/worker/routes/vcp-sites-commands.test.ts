@@ -1,11 +1,10 @@
 /** GET /vcp/sites/{siteId}/commands: the command log, newest first (spec: Command-log page; [C-4.3]). */
-import { describe, expect, it } from 'vitest';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { isUuid, parseInstant } from '../../../protocol/ids.ts';
 import { publishFrame } from '../../support/workerd/links.ts';
 import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
-import { expectError, read, send } from '../../support/workerd/rest.ts';
-import { createPlant, createWorld, type World } from '../../support/workerd/world.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import { createPlant, type World } from '../../support/workerd/world.ts';
 
 interface CommandPage {
   items: Record<string, unknown>[];
@@ -46,13 +45,15 @@ const OPTIONAL_FIELDS = [
   'decision',
 ];
 
-async function readPage({ plant, key }: World, query = ''): Promise<CommandPage> {
-  const page = await read<CommandPage>(`/api/v1/vcp/sites/${plant.id}/commands${query}`, key.key);
-  expect(Object.keys(page).sort()).toEqual(['items', 'page', 'pageSize', 'total']);
-  return page;
-}
+const it = test
+  .extend('path', ({ plant }) => `/vcp/sites/${plant.id}/commands`)
+  .extend('readPage', ({ path, key }) => async (query = '') => {
+    const page = await key.read<CommandPage>(`${path}${query}`);
+    expect(Object.keys(page).sort()).toEqual(['items', 'page', 'pageSize', 'total']);
+    return page;
+  });
 
-/** Publishes that many setpoints; their correlationIds tell the order: c1 is the oldest. */
+/** Publishes that many setpoints with the correlationIds c1, c2, …; c1 is the oldest. */
 async function publishNumbered({ organization, plant, key }: World, count: number): Promise<void> {
   const frames = Array.from({ length: count }, (_, index) =>
     futureSetpoint(organization, key, plant.id, 1, { correlationId: `c${index + 1}` }),
@@ -64,19 +65,19 @@ function correlationIds(page: CommandPage): unknown[] {
   return page.items.map((item) => item.correlationId);
 }
 
+const isInstant = expect.toSatisfy((text: string) => parseInstant(text) !== undefined);
+
 describe('GET /vcp/sites/{siteId}/commands', () => {
-  it('answers a site without commands with an empty first page of 50 (spec: Limits)', async () => {
-    const world = await createWorld();
-    expect(await readPage(world)).toEqual({ items: [], page: 1, pageSize: 50, total: 0 });
+  it('a site without commands has an empty first page of 50 (spec: Limits)', async ({ readPage }) => {
+    expect(await readPage()).toEqual({ items: [], page: 1, pageSize: 50, total: 0 });
   });
 
-  it('shows a setpoint with the fields of the command-log row [C-4.3]', async () => {
-    const world = await createWorld();
+  it('a setpoint is shown with the fields of the log [C-4.3]', async ({ world, readPage }) => {
     const { organization, plant, key } = world;
     const messageId = crypto.randomUUID();
     const frame = futureSetpoint(organization, key, plant.id, 12.5, { messageId, correlationId: 'corr-1' });
     await publishAll(key, [frame]);
-    const { items, total } = await readPage(world);
+    const { items, total } = await readPage();
     const { payload } = JSON.parse(frame.body) as { payload: { validFrom: string } };
     expect(total).toBe(1);
     expect(items).toEqual([
@@ -96,18 +97,17 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
         validFrom: payload.validFrom,
         targetValueKw: 12.5,
         decision: { stage: 'plan', facts: expect.objectContaining({ isOnTop: false }) },
-        createdAt: expect.toSatisfy((text: string) => parseInstant(text) !== undefined),
-        ackedAt: expect.toSatisfy((text: string) => parseInstant(text) !== undefined),
+        createdAt: isInstant,
+        ackedAt: isInstant,
       },
     ]);
   });
 
-  it('shows a refused batch with its code, message and results [C-7.5]', async () => {
-    const world = await createWorld();
+  it('a rejected batch is shown with code, message and results [C-7.5]', async ({ world, readPage }) => {
     const { organization, plant, key } = world;
     const commands = [{ deviceId: 'BESS-9', assetType: 'BESS', command: 'BESS_STOP' }];
     await publishAll(key, [publishFrame(organization, key, plant.id, 'device', { commands })]);
-    const { items } = await readPage(world);
+    const { items } = await readPage();
     expect(items).toMatchObject([
       {
         commandType: 'DEVICE_COMMAND',
@@ -120,17 +120,15 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
     ]);
   });
 
-  it('answers a payload to the letter, numbers that no double holds too (spec: Command-log page)', async () => {
-    const { organization, plant, key } = await createWorld();
+  it('a payload is shown to the letter (spec: Command-log page)', async ({ world, path }) => {
+    const { organization, plant, key } = world;
     const frame = publishFrame(organization, key, plant.id, 'mode', { mode: 'PLACE' }, { sign: false });
     const payload = '{"mode":"NONE","n":9007199254740993,"x":1.0,"s":"\\u00e9"}';
     await publishAll(key, [{ ...frame, body: frame.body.replace('{"mode":"PLACE"}', payload) }]);
-    const response = await send(`/api/v1/vcp/sites/${plant.id}/commands`, { key: key.key });
-    expect(await response.text()).toContain(`"payload":${payload}`);
+    expect(await (await key.call(path)).text()).toContain(`"payload":${payload}`);
   });
 
-  it('has every required field in every row, and none that is not in the list [C-4.3]', async () => {
-    const world = await createWorld();
+  it('every row has the required fields and no unknown one [C-4.3]', async ({ world, readPage }) => {
     const { organization, plant, key } = world;
     const battery = { deviceId: 'BESS-1', assetType: 'BESS' };
     const charge = { ...battery, command: 'BESS_CHARGE', params: { powerKw: 5 } };
@@ -142,7 +140,7 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
       publishFrame(organization, key, plant.id, 'emergency', { type: 'STOP', reason: 'test' }),
       futureSetpoint(organization, key, plant.id, 1_000_000),
     ]);
-    const { items, total } = await readPage(world);
+    const { items, total } = await readPage();
     expect([items.length, total]).toEqual([6, 6]);
     for (const item of items) {
       expect(Object.keys(item)).toEqual(expect.arrayContaining(REQUIRED_FIELDS));
@@ -151,10 +149,9 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
     }
   });
 
-  it('lists newest first, page by page, and counts all of them (spec: Command-log page)', async () => {
-    const world = await createWorld();
+  it('rows are listed newest first, in pages (spec: Command-log page)', async ({ world, readPage }) => {
     await publishNumbered(world, 7);
-    expect(correlationIds(await readPage(world))).toEqual(['c7', 'c6', 'c5', 'c4', 'c3', 'c2', 'c1']);
+    expect(correlationIds(await readPage())).toEqual(['c7', 'c6', 'c5', 'c4', 'c3', 'c2', 'c1']);
     const pages = [
       ['?page=1&pageSize=3', 1, ['c7', 'c6', 'c5']],
       ['?page=2&pageSize=3', 2, ['c4', 'c3', 'c2']],
@@ -163,63 +160,39 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
       ['?page=999999&pageSize=3', 999_999, []],
     ] as const;
     for (const [query, page, expected] of pages) {
-      const found = await readPage(world, query);
-      expect([found.page, found.pageSize, found.total, correlationIds(found)]).toEqual([
-        page,
-        3,
-        7,
-        expected,
-      ]);
+      const found = await readPage(query);
+      const { pageSize, total } = found;
+      expect([found.page, pageSize, total, correlationIds(found)]).toEqual([page, 3, 7, expected]);
     }
-    const all = await readPage(world, '?pageSize=500');
+    const all = await readPage('?pageSize=500');
     expect([all.page, all.pageSize, all.items.length]).toEqual([1, 500, 7]);
   });
 
-  it('takes 50 to a page unless told otherwise (spec: Limits)', async () => {
-    const world = await createWorld();
+  it('the default page has 50 rows (spec: Limits)', async ({ world, readPage }) => {
     await publishNumbered(world, 52);
-    const first = await readPage(world);
+    const first = await readPage();
     expect([first.items.length, first.total]).toEqual([50, 52]);
-    expect(correlationIds(await readPage(world, '?page=2'))).toEqual(['c2', 'c1']);
+    expect(correlationIds(await readPage('?page=2'))).toEqual(['c2', 'c1']);
   });
 
-  it('does not count a repeated messageId twice [C-7.3]', async () => {
-    const world = await createWorld();
+  it('a repeated messageId is counted once [C-7.3]', async ({ world, readPage }) => {
     const frame = futureSetpoint(world.organization, world.key, world.plant.id, 1);
     await publishAll(world.key, [frame, frame]);
-    expect(await readPage(world)).toMatchObject({ total: 1, items: [{}] });
+    expect(await readPage()).toMatchObject({ total: 1, items: [{}] });
   });
 
-  it('keeps the commands of one site out of another’s log (spec: Partner read surface)', async () => {
-    const world = await createWorld();
+  it('each site has its own log (spec: Partner read surface)', async ({ world }) => {
     await publishNumbered(world, 1);
-    const neighbour = { ...world, plant: await createPlant(world.organization) };
-    expect((await readPage(neighbour)).total).toBe(0);
+    const neighbour = await createPlant(world.organization);
+    expect(await world.key.read(`/vcp/sites/${neighbour.id}/commands`)).toMatchObject({ total: 0 });
   });
 
-  it('refuses a page or pageSize outside its bounds, malformed or repeated (spec: Limits)', async () => {
-    const { plant, key } = await createWorld();
-    const values = [
-      '0',
-      '-1',
-      '+5',
-      '1e3',
-      '50abc',
-      '1.0',
-      '0x10',
-      '',
-      '%20',
-      '5%0A',
-      '１',
-      'NaN',
-      'null',
-      '__proto__',
-    ];
+  it('an invalid page or pageSize gets 400 (spec: Limits)', async ({ key, path }) => {
+    const numbers = ['0', '-1', '+5', '1e3', '50abc', '1.0', '0x10', '', '%20', '5%0A', '１'];
     const queries = [
-      ...values.flatMap((value) => [
-        ['page', `page=${value}`],
-        ['pageSize', `pageSize=${value}`],
-      ]),
+      ...[...numbers, 'NaN', 'null', '__proto__'].flatMap((value) =>
+        ['page', 'pageSize'].map((name) => [name, `${name}=${value}`]),
+      ),
       ['pageSize', 'pageSize=501'],
       ['pageSize', 'pageSize=99999999999999999999'],
       ['page', 'page=99999999999999999999'],
@@ -227,8 +200,7 @@ describe('GET /vcp/sites/{siteId}/commands', () => {
       ['pageSize', 'pageSize=5&pageSize=5'],
     ];
     for (const [name, query] of queries) {
-      const response = await send(`/api/v1/vcp/sites/${plant.id}/commands?${query}`, { key: key.key });
-      const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
+      const { details } = await expectError(await key.call(`${path}?${query}`), 400, 'VALIDATION_ERROR');
       expect([query, details]).toEqual([query, [expect.stringMatching(new RegExp(`^${name}: `))]]);
     }
   });

@@ -1,19 +1,14 @@
 /** GET /vcp/sites/{siteId}/config (spec: Site configuration snapshot; [C-2.3]). */
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
-import { ackMessage, connectDevice, publishFrame } from '../../support/workerd/links.ts';
+import type { KeyClient } from '../../support/workerd/client.ts';
+import { connectDevice, publishFrame } from '../../support/workerd/links.ts';
 import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
-import { read } from '../../support/workerd/rest.ts';
 import { connectListening, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
-import {
-  addPlant,
-  createKey,
-  createOrganization,
-  createWorld,
-  type Key,
-  type Plant,
-} from '../../support/workerd/world.ts';
+import type { LogPage } from '../../support/workerd/site-reads.ts';
+import { describe, expect, it } from '../../support/workerd/worker-test.ts';
+import { addPlant, createPlant, type World } from '../../support/workerd/world.ts';
 
 interface ConfigSnapshot {
   operatingMode: string;
@@ -27,69 +22,58 @@ const CONFIG: SiteConfig = {
   fallback: { mode: 'ZERO_EXPORT', afterSeconds: 300, action: 'HOLD', setpointKw: null },
   operatingMode: 'LOCAL_OPTIMIZATION',
 };
+/** Fields of a plant without commands. */
+const IDLE = { modeOverride: null, activeSchedule: null, pendingCommands: [] };
 
-async function readConfig(siteId: string, key: Key): Promise<ConfigSnapshot> {
-  return await read<ConfigSnapshot>(`/api/v1/vcp/sites/${siteId}/config`, key.key);
+async function readConfig(siteId: string, key: KeyClient): Promise<ConfigSnapshot> {
+  return await key.read(`/vcp/sites/${siteId}/config`);
 }
 
-/** Publishes a command, and has the plant's gateway take it: a mode acts from there on. */
-async function obeyed(plant: Plant, key: Key, frame: ReturnType<typeof publishFrame>): Promise<void> {
+/** Publishes a mode command, which the plant’s gateway acknowledges. */
+async function setMode({ organization, plant, key }: World, payload: object): Promise<void> {
   const link = await connectListening(plant);
-  await publishAll(key, [frame]);
+  await publishAll(key, [publishFrame(organization, key, plant.id, 'mode', payload)]);
   await sendAck(link, plant.gateway, (await nthCommand(link, 1)).cmdId, 'RECEIVED');
 }
 
-afterEach(() => {
-  vi.useRealTimers();
-});
-
 describe('GET /vcp/sites/{siteId}/config', () => {
-  it('shows the snapshot with its fields and no others, hard limits not among them (spec: Site configuration snapshot)', async () => {
-    const { plant, key } = await createWorld({ config: CONFIG });
+  it('the snapshot has no hard limits (spec: Site configuration snapshot)', async ({ organization, key }) => {
+    const plant = await createPlant(organization, { config: CONFIG });
     expect(await readConfig(plant.id, key)).toEqual({
       siteId: plant.id,
       constraints: CONFIG.constraints,
       fallback: CONFIG.fallback,
       operatingMode: 'LOCAL_OPTIMIZATION',
-      modeOverride: null,
-      activeSchedule: null,
-      pendingCommands: [],
+      ...IDLE,
     });
   });
 
-  it('shows a plant that nobody configured with nulls and STANDARD (spec: Site configuration snapshot)', async () => {
-    const organization = await createOrganization();
+  it('a new plant has nulls (spec: Site configuration snapshot)', async ({ organization, key }) => {
     const id = await addPlant(organization);
-    expect(await readConfig(id, await createKey(organization))).toEqual({
+    expect(await readConfig(id, key)).toEqual({
       siteId: id,
       constraints: null,
       fallback: null,
       operatingMode: 'STANDARD',
-      modeOverride: null,
-      activeSchedule: null,
-      pendingCommands: [],
+      ...IDLE,
     });
   });
 
-  it('names the site in lower case, however the path spells it (spec: siteId)', async () => {
-    const { plant, key } = await createWorld();
+  it('the site is named in lower case (spec: siteId)', async ({ plant, key }) => {
     expect(await readConfig(plant.id.toUpperCase(), key)).toMatchObject({ siteId: plant.id });
   });
 
-  it('takes a mode without an end as the operating mode [C-7.7]', async () => {
-    const { organization, plant, key } = await createWorld();
-    await obeyed(plant, key, publishFrame(organization, key, plant.id, 'mode', { mode: 'PEAK_SHAVING' }));
-    expect(await readConfig(plant.id, key)).toMatchObject({
-      operatingMode: 'PEAK_SHAVING',
-      modeOverride: null,
-    });
+  it('a mode without an end becomes the operating mode [C-7.7]', async ({ world }) => {
+    await setMode(world, { mode: 'PEAK_SHAVING' });
+    const config = await readConfig(world.plant.id, world.key);
+    expect(config).toMatchObject({ operatingMode: 'PEAK_SHAVING', modeOverride: null });
   });
 
-  it('shows a mode with an end as the override until then, and null from then on [C-2.3]', async () => {
-    const { organization, plant, key } = await createWorld();
+  it('a mode with an end is the override until its end [C-2.3]', async ({ world }) => {
+    const { plant, key } = world;
     const untilMs = Date.now() + 60_000;
     const mode = { mode: 'ZERO_EXPORT', reason: 'congestion', validUntil: new Date(untilMs).toISOString() };
-    await obeyed(plant, key, publishFrame(organization, key, plant.id, 'mode', mode));
+    await setMode(world, mode);
     expect(await readConfig(plant.id, key)).toMatchObject({
       operatingMode: 'STANDARD',
       modeOverride: {
@@ -99,22 +83,18 @@ describe('GET /vcp/sites/{siteId}/config', () => {
         setBy: apiKeyPrefix(key.key),
       },
     });
-    const latestPath = `/api/v1/vcp/sites/${plant.id}/telemetry/latest`;
-    const currentMode = async () =>
-      (await read<{ payload: { currentOperatingMode: string } }>(latestPath, key.key)).payload
-        .currentOperatingMode;
-    expect(await currentMode()).toBe('ZERO_EXPORT');
+    const latest = () => key.read(`/vcp/sites/${plant.id}/telemetry/latest`);
+    expect(await latest()).toMatchObject({ payload: { currentOperatingMode: 'ZERO_EXPORT' } });
 
     vi.useFakeTimers({ toFake: ['Date'] });
     vi.setSystemTime(untilMs);
     expect(await readConfig(plant.id, key)).toMatchObject({ operatingMode: 'STANDARD', modeOverride: null });
-    expect(await currentMode()).toBe('STANDARD');
+    expect(await latest()).toMatchObject({ payload: { currentOperatingMode: 'STANDARD' } });
   });
 
-  it('lists commands that are PENDING or EXECUTING as log rows, newest first, and none that ended (spec: pendingCommands)', async () => {
-    const { organization, plant, key } = await createWorld();
-    const device = await connectDevice(plant);
-    device.send({ kind: 'subscribed', commands: true });
+  it('open commands are listed as log rows (spec: pendingCommands)', async ({ organization, plant, key }) => {
+    const link = await connectDevice(plant);
+    link.send({ kind: 'subscribed', commands: true });
     const battery = { deviceId: 'BESS-1', assetType: 'BESS', command: 'BESS_CHARGE', params: { powerKw: 5 } };
     const pv = { deviceId: 'FVE-1', assetType: 'FVE', command: 'FVE_STOP' };
     await publishAll(key, [
@@ -124,30 +104,23 @@ describe('GET /vcp/sites/{siteId}/config', () => {
       futureSetpoint(organization, key, plant.id, 1, { correlationId: 'waits' }),
     ]);
     const cmdIdOf = async (action: string) => {
-      const frame = await device.next((one) => one.kind === 'command' && one.payload.includes(`"${action}"`));
+      const frame = await link.next((one) => one.kind === 'command' && one.payload.includes(`"${action}"`));
       return (JSON.parse(frame.kind === 'command' ? frame.payload : '{}') as { cmdId: string }).cmdId;
     };
     const [ending, executing] = [await cmdIdOf('BESS_CHARGE'), await cmdIdOf('FVE_STOP')];
-    device.send(
-      { kind: 'publish', seq: 1, topic: 'ack', payload: ackMessage(plant.gateway, ending, 'COMPLETED') },
-      { kind: 'publish', seq: 2, topic: 'ack', payload: ackMessage(plant.gateway, executing, 'RECEIVED') },
-    );
-    await device.next((frame) => frame.kind === 'stored' && frame.seqs.includes(2));
+    await sendAck(link, plant.gateway, ending, 'COMPLETED');
+    await sendAck(link, plant.gateway, executing, 'RECEIVED');
 
     const { pendingCommands } = await readConfig(plant.id, key);
     expect(pendingCommands.map(({ correlationId, status }) => [correlationId, status])).toEqual([
       ['waits', 'PENDING'],
       ['executes', 'EXECUTING'],
     ]);
-    const log = await read<{ items: Record<string, unknown>[] }>(
-      `/api/v1/vcp/sites/${plant.id}/commands`,
-      key.key,
-    );
-    expect(log.items).toEqual(expect.arrayContaining(pendingCommands));
+    const { items } = await key.read<LogPage>(`/vcp/sites/${plant.id}/commands`);
+    expect(items).toEqual(expect.arrayContaining(pendingCommands));
   });
 
-  it('lists at most the 100 newest pending commands (spec: Limits)', async () => {
-    const { organization, plant, key } = await createWorld();
+  it('the 100 newest open commands are listed (spec: Limits)', async ({ organization, plant, key }) => {
     const frames = Array.from({ length: 103 }, (_, index) =>
       futureSetpoint(organization, key, plant.id, 1, { correlationId: `c${index + 1}` }),
     );

@@ -1,17 +1,17 @@
 /** GET /vcp/sites: the plants that a key may see (spec: Plant summary; [C-4.2]). */
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
 import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
 import { ASSET_TYPES } from '../../../protocol/enums.ts';
-import { expectError, read, send } from '../../support/workerd/rest.ts';
+import type { KeyClient } from '../../support/workerd/client.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 import {
   addPlant,
   addSubDevice,
-  createKey,
   createOrganization,
   createPlant,
   DEFAULT_SUB_DEVICES,
   type Organization,
+  randomEan,
   type SubDeviceOptions,
 } from '../../support/workerd/world.ts';
 
@@ -32,21 +32,17 @@ const BESS_COMMANDS = [
 ];
 const FVE_COMMANDS = ['FVE_PRODUCE_MAX', 'FVE_REDUCE_PERCENT', 'FVE_REDUCE_POWER', 'FVE_STOP'];
 
-async function listPlants(key: string, query = ''): Promise<PlantSummary[]> {
-  const body = await read<{ plants: PlantSummary[] }>(`/api/v1/vcp/sites${query}`, key);
+async function listPlants(key: KeyClient, query = ''): Promise<PlantSummary[]> {
+  const body = await key.read<{ plants: PlantSummary[] }>(`/vcp/sites${query}`);
   expect(Object.keys(body)).toEqual(['plants']);
   return body.plants;
 }
 
-async function plantIds(key: string, query = ''): Promise<string[]> {
+async function plantIds(key: KeyClient, query = ''): Promise<string[]> {
   return (await listPlants(key, query)).map((plant) => plant.id).sort();
 }
 
-function randomEan(): string {
-  return [...crypto.getRandomValues(new Uint8Array(18))].map((byte) => byte % 10).join('');
-}
-
-/** Plants straight into the registry, each with one battery. */
+/** Adds plants with one battery each, without REST. */
 async function addPlants(organization: Organization, count: number): Promise<string[]> {
   const ids = Array.from({ length: count }, () => crypto.randomUUID());
   const plant = env.DB.prepare(
@@ -62,38 +58,30 @@ async function addPlants(organization: Organization, count: number): Promise<str
   return ids.sort();
 }
 
+/** An organization whose plants must not be visible. */
+const it = test.extend('foreign', () => createOrganization());
+
 describe('GET /vcp/sites', () => {
-  it('shows a plant with the fields of the plant summary and no others (spec: Plant summary)', async () => {
-    const organization = await createOrganization();
+  it('a plant has the fields of the spec (spec: Plant summary)', async ({ organization, key }) => {
     const eans = { eanCons: randomEan(), eanProd: randomEan() };
-    const plant = await createPlant(organization, { name: 'Dairy', externalPlantId: 'ext:1', ...eans });
-    const { key } = await createKey(organization);
+    const names = { name: 'Dairy', externalPlantId: 'ext:1', ...eans };
+    const { id } = await createPlant(organization, names);
+    const subDevices = ['BESS', 'FVE', 'METER'].map((assetType) => {
+      return { deviceId: `${assetType}-1`, assetType, name: `${assetType}-1`, status: 'UNKNOWN' };
+    });
+    const supportedCommands = expect.any(Array);
     expect(await listPlants(key)).toEqual([
-      {
-        id: plant.id,
-        name: 'Dairy',
-        status: 'PENDING',
-        externalPlantId: 'ext:1',
-        ...eans,
-        subDevices: [
-          { deviceId: 'BESS-1', assetType: 'BESS', name: 'BESS-1', status: 'UNKNOWN' },
-          { deviceId: 'FVE-1', assetType: 'FVE', name: 'FVE-1', status: 'UNKNOWN' },
-          { deviceId: 'METER-1', assetType: 'METER', name: 'METER-1', status: 'UNKNOWN' },
-        ],
-        supportedCommands: expect.any(Array),
-      },
+      { id, ...names, status: 'PENDING', subDevices, supportedCommands },
     ]);
   });
 
-  it('shows null for what a plant does not have, and the status that the registry holds [C-2.5]', async () => {
-    const organization = await createOrganization();
+  it('missing values are null, the status is the registry’s [C-2.5]', async ({ organization, key }) => {
     const id = await addPlant(organization);
     const subDeviceId = await addSubDevice(organization, id, { externalId: 'BESS-0', assetType: 'BESS' });
     await writeRegistry(env.DB, [
       { kind: 'plant', id, columns: { status: 'DEGRADED' } },
       { kind: 'sub-device', id: subDeviceId, columns: { status: 'OFFLINE' } },
     ]);
-    const { key } = await createKey(organization);
     expect(await listPlants(key)).toMatchObject([
       {
         id,
@@ -106,7 +94,7 @@ describe('GET /vcp/sites', () => {
     ]);
   });
 
-  it.each<[string, SubDeviceOptions[], string[]]>([
+  it.for<[string, SubDeviceOptions[], string[]]>([
     ['no sub-device', [], []],
     ['a battery', DEFAULT_SUB_DEVICES.slice(0, 1), BESS_COMMANDS],
     ['PV', DEFAULT_SUB_DEVICES.slice(1, 2), FVE_COMMANDS],
@@ -119,78 +107,72 @@ describe('GET /vcp/sites', () => {
       })),
       [],
     ],
-  ])('names what a plant with %s supports (spec: supportedCommands)', async (_title, subDevices, added) => {
-    const organization = await createOrganization();
-    await createPlant(organization, { subDevices });
-    const { key } = await createKey(organization);
-    const [plant] = await listPlants(key);
-    expect(plant?.supportedCommands.toSorted()).toEqual(
-      ['SITE_SETPOINT', 'MODE_CHANGE', 'EMERGENCY', ...added].toSorted(),
-    );
+  ])(
+    'a plant with %s names its commands (spec: supportedCommands)',
+    async ([_title, subDevices, added], { organization, key }) => {
+      await createPlant(organization, { subDevices });
+      const [plant] = await listPlants(key);
+      expect(plant?.supportedCommands.toSorted()).toEqual(
+        ['SITE_SETPOINT', 'MODE_CHANGE', 'EMERGENCY', ...added].toSorted(),
+      );
+    },
+  );
+
+  it('only plants of the key’s organization are listed [C-1.3]', async ({ organization, key, foreign }) => {
+    const ids = await addPlants(organization, 2);
+    await addPlants(foreign, 2);
+    expect(await plantIds(key)).toEqual(ids);
   });
 
-  it('lists only the plants of the key’s own organization [C-1.3]', async () => {
-    const [own, other] = [await createOrganization(), await createOrganization()];
-    const ids = await addPlants(own, 2);
-    await addPlants(other, 2);
-    expect(await plantIds((await createKey(own)).key)).toEqual(ids);
+  it('only allowed plants are listed, no foreign one [C-4.2]', async ({ organization, newKey, foreign }) => {
+    const [first = ''] = await addPlants(organization, 3);
+    const [theirs = ''] = await addPlants(foreign, 1);
+    expect(await plantIds(await newKey({ allowedPlantIds: [first, theirs] }))).toEqual([first]);
+    expect(await plantIds(await newKey({ allowedPlantIds: [theirs] }))).toEqual([]);
   });
 
-  it('leaves out plants outside allowedPlantIds, and a foreign id in it opens nothing [C-4.2]', async () => {
-    const [own, other] = [await createOrganization(), await createOrganization()];
-    const [first = ''] = await addPlants(own, 3);
-    const [foreign = ''] = await addPlants(other, 1);
-    const limited = await createKey(own, { allowedPlantIds: [first, foreign] });
-    expect(await plantIds(limited.key)).toEqual([first]);
-    const foreignOnly = await createKey(own, { allowedPlantIds: [foreign] });
-    expect(await plantIds(foreignOnly.key)).toEqual([]);
-  });
-
-  it('lists more plants than a D1 query takes parameters, each with its own sub-device (spec: GET /vcp/sites)', async () => {
-    const organization = await createOrganization();
+  it('more plants than D1 takes parameters are listed (spec: GET /vcp/sites)', async ({
+    organization,
+    newKey,
+    key,
+  }) => {
     const ids = await addPlants(organization, 205);
-    const { key } = await createKey(organization);
     const plants = await listPlants(key);
     expect(plants.map((plant) => plant.id).sort()).toEqual(ids);
     expect(plants.map((plant) => plant.subDevices.map((device) => device.deviceId))).toEqual(
       plants.map((plant) => [plant.name.replace('Plant ', 'BESS-')]),
     );
-    const limited = await createKey(organization, { allowedPlantIds: ids.slice(0, 150) });
-    expect(await plantIds(limited.key)).toEqual(ids.slice(0, 150));
+    const limited = await newKey({ allowedPlantIds: ids.slice(0, 150) });
+    expect(await plantIds(limited)).toEqual(ids.slice(0, 150));
   });
 });
 
 describe('GET /vcp/sites?ean=', () => {
-  it('finds a plant by its consumption or its production EAN, once when both are the same [C-2.1]', async () => {
-    const organization = await createOrganization();
+  it('either EAN finds a plant, once if both are equal [C-2.1]', async ({ organization, key }) => {
     const [eanCons, eanProd, shared] = [randomEan(), randomEan(), randomEan()];
     const two = await createPlant(organization, { eanCons, eanProd });
     const one = await createPlant(organization, { eanCons: shared, eanProd: shared });
-    const { key } = await createKey(organization);
     expect(await plantIds(key, `?ean=${eanCons}`)).toEqual([two.id]);
     expect(await plantIds(key, `?ean=${eanProd}`)).toEqual([two.id]);
     expect(await plantIds(key, `?ean=${shared}`)).toEqual([one.id]);
   });
 
-  it('answers an unknown, a foreign and a not allowed EAN with no plants alike [C-4.2]', async () => {
-    const [own, other] = [await createOrganization(), await createOrganization()];
-    const [seen, hidden, foreign] = [randomEan(), randomEan(), randomEan()];
-    const plant = await createPlant(own, { eanCons: seen });
-    await createPlant(own, { eanCons: hidden });
-    await createPlant(other, { eanProd: foreign });
-    const { key } = await createKey(own, { allowedPlantIds: [plant.id] });
-    for (const ean of [randomEan(), hidden, foreign]) {
-      const response = await send(`/api/v1/vcp/sites?ean=${ean}`, { key });
+  it('a foreign or hidden EAN finds no plant [C-4.2]', async ({ organization, newKey, foreign }) => {
+    const [seen, hidden, theirs] = [randomEan(), randomEan(), randomEan()];
+    const plant = await createPlant(organization, { eanCons: seen });
+    await createPlant(organization, { eanCons: hidden });
+    await createPlant(foreign, { eanProd: theirs });
+    const limited = await newKey({ allowedPlantIds: [plant.id] });
+    for (const ean of [randomEan(), hidden, theirs]) {
+      const response = await limited.call(`/vcp/sites?ean=${ean}`);
       expect([response.status, await response.text()]).toEqual([200, '{"plants":[]}']);
     }
-    expect(await plantIds(key, `?ean=${seen}`)).toEqual([plant.id]);
+    expect(await plantIds(limited, `?ean=${seen}`)).toEqual([plant.id]);
   });
 
-  it('refuses whatever is not 18 digits, given once (spec: 400 VALIDATION_ERROR)', async () => {
-    const organization = await createOrganization();
+  it('an EAN that is not 18 digits gets 400 (spec: 400 VALIDATION_ERROR)', async ({ organization, key }) => {
     const ean = randomEan();
     await createPlant(organization, { eanCons: ean });
-    const { key } = await createKey(organization);
     const malformed = {
       '17 digits': `ean=${ean.slice(1)}`,
       '19 digits': `ean=${ean}0`,
@@ -200,7 +182,7 @@ describe('GET /vcp/sites?ean=', () => {
       'a sign': `ean=%2B${ean.slice(1)}`,
       'a blank for a digit': `ean=+${ean.slice(1)}`,
       'a blank in front': `ean=%20${ean}`,
-      'a line break behind': `ean=${ean}%0A`,
+      'a line break at the end': `ean=${ean}%0A`,
       'full-width digits': `ean=${encodeURIComponent('１'.repeat(18))}`,
       'Arabic digits': `ean=${encodeURIComponent('٣'.repeat(18))}`,
       'a pattern': `ean=${'%25'.repeat(18)}`,
@@ -210,16 +192,13 @@ describe('GET /vcp/sites?ean=', () => {
       'given twice, once blank': `ean=${ean}&ean=`,
     };
     for (const [title, query] of Object.entries(malformed)) {
-      const response = await send(`/api/v1/vcp/sites?${query}`, { key });
-      const { details } = await expectError(response, 400, 'VALIDATION_ERROR');
+      const { details } = await expectError(await key.call(`/vcp/sites?${query}`), 400, 'VALIDATION_ERROR');
       expect([title, details]).toEqual([title, [expect.stringMatching(/^ean: /)]]);
     }
   });
 
-  it('takes no notice of parameters that it does not know, prototype keys among them (spec: GET /vcp/sites)', async () => {
-    const organization = await createOrganization();
+  it('unknown parameters are ignored (spec: GET /vcp/sites)', async ({ organization, key }) => {
     const ids = await addPlants(organization, 1);
-    const { key } = await createKey(organization);
     expect(await plantIds(key, '?__proto__=1&constructor=2&toString=3&EAN=4')).toEqual(ids);
   });
 });

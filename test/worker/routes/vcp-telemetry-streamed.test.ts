@@ -1,38 +1,53 @@
-/** A history that is too long for one call: it goes out as it is read, and never pretends to have ended [C-4.5]. */
+/** A history that takes several calls to the object is streamed; a failure cuts it off visibly [C-4.5]. */
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { describe, expect, it, vi } from 'vitest';
+import { vi } from 'vitest';
 import worker from '../../../worker/index.ts';
-import { expectError, read, restRequest, send } from '../../support/workerd/rest.ts';
+import { KeyClient } from '../../support/workerd/client.ts';
+import { restRequest } from '../../support/workerd/rest.ts';
 import { boundSite, restoreBounds } from '../../support/workerd/site-bounds.ts';
 import { DAY, holdClock, MINUTE } from '../../support/workerd/site-clock.ts';
 import { evictSite, rowsOf } from '../../support/workerd/site-rows.ts';
 import { fillHistory } from '../../support/workerd/telemetry-filling.ts';
 import type { Answered } from '../../support/workerd/telemetry-model.ts';
 import { newTelemetrySite } from '../../support/workerd/telemetry-site.ts';
-import { createKey, type Key } from '../../support/workerd/world.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import { createKey } from '../../support/workerd/world.ts';
 
 holdClock();
 restoreBounds();
 
 const METRIC = 'gridPowerKw';
 const MIDNIGHT_MS = Date.parse('2030-03-05T00:00:00.000Z');
+const FROM_MS = MIDNIGHT_MS - 7 * DAY;
 
-function pathOf(siteId: string, query: string): string {
-  return `/api/v1/vcp/sites/${siteId}/telemetry?${query}`;
+/** A site with a week of history, minute by minute, the key to read it, and the path of the whole week. */
+const it = test.extend('week', async () => {
+  const { plant, organization } = await newTelemetrySite();
+  const filling = {
+    metrics: [METRIC],
+    fromMs: FROM_MS,
+    untilMs: MIDNIGHT_MS,
+    rawFromMs: FROM_MS,
+    stepMs: MINUTE,
+  };
+  await fillHistory(plant.id, filling);
+  const range = { from: new Date(FROM_MS).toISOString(), to: '2030-03-05T00:00:00Z' };
+  const path = `/vcp/sites/${plant.id}/telemetry?${new URLSearchParams({ metric: METRIC, ...range })}`;
+  return { plant, key: new KeyClient(await createKey(organization)), path };
+});
+
+async function readingsOf(key: KeyClient, path: string): Promise<Answered[]> {
+  return (await key.read<{ readings: Answered[] }>(path)).readings;
 }
 
-async function readingsOf(siteId: string, { key }: Key, query: string): Promise<Answered[]> {
-  return (await read<{ readings: Answered[] }>(pathOf(siteId, query), key)).readings;
-}
-
-/** Reads an answer of 200 piece by piece, as a client does: its text, and whether it came to its end. */
+/** Reads an answer of 200 in pieces, like a client; returns its text, and whether it came completely. */
 async function take(
-  request: Request,
+  { key, path }: { key: KeyClient; path: string },
   between: () => Promise<void>,
 ): Promise<{ text: string; isWhole: boolean }> {
   const context = createExecutionContext();
-  const response = await worker.fetch(request, env, context);
+  const response = await worker.fetch(restRequest(`/api/v1${path}`, { key: key.key }), env, context);
   expect(response.status).toBe(200);
   const decoder = new TextDecoder();
   let [text, isWhole] = ['', false];
@@ -50,66 +65,47 @@ async function take(
 }
 
 describe('a history of seven days, minute by minute', () => {
-  const fromMs = MIDNIGHT_MS - 7 * DAY;
-  const range = { from: new Date(fromMs).toISOString(), to: '2030-03-05T00:00:00Z' };
-  const week = new URLSearchParams({ metric: METRIC, ...range }).toString();
-
-  async function newWeek() {
-    const scene = await newTelemetrySite();
-    const filling = { metrics: [METRIC], fromMs, untilMs: MIDNIGHT_MS, rawFromMs: fromMs, stepMs: MINUTE };
-    await fillHistory(scene.plant.id, filling);
-    const key = await createKey(scene.organization);
-    return { ...scene, key };
-  }
-
-  it.each([20_000, 500, 1])(
-    'comes whole in one answer, at %i points a call [C-4.5]',
-    async (pointsPerCall) => {
-      const { plant, key } = await newWeek();
-      await boundSite(plant.id, { pointsPerCall });
-      const readings = await readingsOf(plant.id, key, week);
+  it.for([20_000, 500, 1])(
+    'a history comes completely in one answer, with %i points a call [C-4.5]',
+    async (pointsPerCall, { week }) => {
+      await boundSite(week.plant.id, { pointsPerCall });
+      const readings = await readingsOf(week.key, week.path);
       const expected = Array.from({ length: 7 * 24 * 60 }, (_none, minute) => ({
-        timestamp: new Date(fromMs + minute * MINUTE).toISOString(),
+        timestamp: new Date(FROM_MS + minute * MINUTE).toISOString(),
         value: Math.floor(minute / 60) % 24,
       }));
       expect(readings).toEqual(expected);
     },
   );
 
-  it('comes in pieces, as its client takes them, over a wake too [C-4.5]', async () => {
-    const { plant, key } = await newWeek();
-    await boundSite(plant.id, { pointsPerCall: 500 });
+  it('a history is streamed, also through an eviction [C-4.5]', async ({ week }) => {
+    await boundSite(week.plant.id, { pointsPerCall: 500 });
     let pieces = 0;
-    const { text, isWhole } = await take(restRequest(pathOf(plant.id, week), key), async () => {
+    const { text, isWhole } = await take(week, async () => {
       pieces += 1;
-      await evictSite(plant.id);
+      await evictSite(week.plant.id);
     });
     expect([isWhole, pieces]).toEqual([true, expect.toSatisfy((count: number) => count > 15)]);
     expect((JSON.parse(text) as { readings: Answered[] }).readings).toHaveLength(7 * 24 * 60);
   });
 
-  it('breaks off where it cannot be read behind the first call: what came is no JSON [C-10]', async () => {
-    const { plant, key } = await newWeek();
+  it('a failure after the first call cuts off the JSON [C-10]', async ({ week }) => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
-    await boundSite(plant.id, { pointsPerCall: 500 });
-    await rowsOf(plant.id, `UPDATE telemetry_raw SET data = x'00' WHERE end_ms > ${fromMs + 3 * DAY}`);
-    const { text, isWhole } = await take(restRequest(pathOf(plant.id, week), key), async () => {});
+    await boundSite(week.plant.id, { pointsPerCall: 500 });
+    await rowsOf(week.plant.id, `UPDATE telemetry_raw SET data = x'00' WHERE end_ms > ${FROM_MS + 3 * DAY}`);
+    const { text, isWhole } = await take(week, async () => {});
     expect(isWhole).toBe(false);
     expect(text.length).toBeGreaterThan(500);
     expect(() => JSON.parse(text)).toThrow();
     expect(text).not.toContain(']');
   });
 
-  it('that cannot be read at all is the envelope, without detail [C-10]', async () => {
-    const { plant, key } = await newWeek();
+  it('a failure of the first call gets the error envelope [C-10]', async ({ week }) => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
-    await rowsOf(plant.id, `UPDATE telemetry_raw SET data = x'00'`);
-    const { details } = await expectError(
-      await send(pathOf(plant.id, week), key),
-      500,
-      'INTERNAL_SERVER_ERROR',
-    );
+    await rowsOf(week.plant.id, `UPDATE telemetry_raw SET data = x'00'`);
+    const refused = await week.key.call(week.path);
+    const { details } = await expectError(refused, 500, 'INTERNAL_SERVER_ERROR');
     expect(details).toBeUndefined();
-    expect(await readingsOf(plant.id, key, `${week}&granularity=1d`)).toHaveLength(7);
+    expect(await readingsOf(week.key, `${week.path}&granularity=1d`)).toHaveLength(7);
   });
 });

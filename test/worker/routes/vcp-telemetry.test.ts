@@ -1,10 +1,10 @@
 /** GET /vcp/sites/{siteId}/telemetry: the history of one metric (spec: Telemetry point; [C-4.5]). */
-import { beforeAll, describe, expect, it } from 'vitest';
-import { expectError, read, send } from '../../support/workerd/rest.ts';
+import { anonymous, bodyOf, KeyClient } from '../../support/workerd/client.ts';
 import { DAY, HOUR, holdClock, MINUTE, START_MS, setClock } from '../../support/workerd/site-clock.ts';
 import type { Answered } from '../../support/workerd/telemetry-model.ts';
-import { newTelemetrySite, type TelemetrySite, untilPacked } from '../../support/workerd/telemetry-site.ts';
-import { createKey, createWorld, type Key } from '../../support/workerd/world.ts';
+import { newTelemetrySite, untilPacked } from '../../support/workerd/telemetry-site.ts';
+import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import { createKey, createWorld } from '../../support/workerd/world.ts';
 
 holdClock();
 
@@ -14,7 +14,7 @@ const HOUR_RANGE = 'from=2030-03-05T09:00:00Z&to=2030-03-05T10:00:00Z';
 const MIDNIGHT_MS = Date.parse('2030-03-05T00:00:00.000Z');
 
 function pathOf(siteId: string, query: string): string {
-  return `/api/v1/vcp/sites/${siteId}/telemetry?${query}`;
+  return `/vcp/sites/${siteId}/telemetry?${query}`;
 }
 
 function queryOf(fields: Record<string, string | number>): string {
@@ -25,24 +25,31 @@ function queryOf(fields: Record<string, string | number>): string {
   return new URLSearchParams(Object.fromEntries(values)).toString();
 }
 
-async function readingsOf(siteId: string, { key }: Key, query: string): Promise<Answered[]> {
-  const body = await read<{ readings: Answered[] }>(pathOf(siteId, query), key);
-  expect(Object.keys(body)).toEqual(['readings']);
-  return body.readings;
-}
-
-async function newToldSite(): Promise<TelemetrySite & { key: Key }> {
-  const scene = await newTelemetrySite();
-  for (const minutes of [0, 1, 5, 61]) {
-    setClock(START_MS + minutes * MINUTE);
-    await scene.tell({ ts: Date.now(), data: { [METRIC]: minutes * 1_000, [REGISTER]: 100_000 + minutes } });
-  }
-  return { ...scene, key: await createKey(scene.organization) };
-}
+/** A site with readings at minutes 0, 1, 5 and 61; `history` reads them. */
+const it = test
+  .extend('site', async () => {
+    const scene = await newTelemetrySite();
+    for (const minutes of [0, 1, 5, 61]) {
+      setClock(START_MS + minutes * MINUTE);
+      const data = { [METRIC]: minutes * 1_000, [REGISTER]: 100_000 + minutes };
+      await scene.tell({ ts: Date.now(), data });
+    }
+    return { ...scene, key: new KeyClient(await createKey(scene.organization)) };
+  })
+  .extend('history', ({ site: { plant, key } }) => async (query: string) => {
+    const body = await key.read<{ readings: Answered[] }>(pathOf(plant.id, query));
+    expect(Object.keys(body)).toEqual(['readings']);
+    return body.readings;
+  })
+  /** Asks for the history of a site without readings. */
+  .extend('ask', { scope: 'file' }, async () => {
+    const { plant, key } = await createWorld();
+    const client = new KeyClient(key);
+    return (query: string) => client.call(pathOf(plant.id, query));
+  });
 
 describe('GET /vcp/sites/{siteId}/telemetry', () => {
-  it('answers readings as they were, ascending, without a count; raw is the default (spec: Telemetry point)', async () => {
-    const { plant, key } = await newToldSite();
+  it('the default granularity is raw, ascending (spec: Telemetry point)', async ({ history }) => {
     const expected = [
       { timestamp: '2030-03-05T09:00:00.000Z', value: 0 },
       { timestamp: '2030-03-05T09:01:00.000Z', value: 1 },
@@ -50,11 +57,11 @@ describe('GET /vcp/sites/{siteId}/telemetry', () => {
     ];
     for (const granularity of ['', '&granularity=raw']) {
       const query = `metric=${METRIC}&${HOUR_RANGE}${granularity}`;
-      expect(await readingsOf(plant.id, key, query)).toEqual(expected);
+      expect(await history(query)).toEqual(expected);
     }
   });
 
-  it.each([
+  it.for([
     [
       '5m',
       [
@@ -72,43 +79,35 @@ describe('GET /vcp/sites/{siteId}/telemetry', () => {
     ],
     ['1d', [['00:00', 16.75, 4]]],
   ] as const)(
-    'answers buckets of %s as means with the readings behind each [C-4.5]',
-    async (granularity, buckets) => {
-      const { plant, key } = await newToldSite();
+    'buckets of %s are means with a count [C-4.5]',
+    async ([granularity, buckets], { site, history }) => {
       const query = queryOf({ metric: METRIC, from: MIDNIGHT_MS, to: MIDNIGHT_MS + DAY, granularity });
       const expected = buckets.map(([time, value, count]) => ({
         timestamp: `2030-03-05T${time}:00.000Z`,
         value,
         count,
       }));
-      expect(await readingsOf(plant.id, key, query)).toEqual(expected);
-      await untilPacked(plant.id);
-      expect(await readingsOf(plant.id, key, query)).toEqual(expected);
+      expect(await history(query)).toEqual(expected);
+      await untilPacked(site.plant.id);
+      expect(await history(query)).toEqual(expected);
     },
   );
 
-  it('answers registers by what they last said [C-4.5]', async () => {
-    const { plant, key } = await newToldSite();
+  it('buckets of registers have the last value [C-4.5]', async ({ history }) => {
     const query = queryOf({ metric: REGISTER, from: MIDNIGHT_MS, to: MIDNIGHT_MS + DAY, granularity: '1h' });
-    expect(await readingsOf(plant.id, key, query)).toEqual([
+    expect(await history(query)).toEqual([
       { timestamp: '2030-03-05T09:00:00.000Z', value: 100.005, count: 3 },
       { timestamp: '2030-03-05T10:00:00.000Z', value: 100.061, count: 1 },
     ]);
   });
 
-  it('takes any zone, and no zone but that of the moment counts (spec: ISO 8601)', async () => {
-    const { plant, key } = await newToldSite();
-    const query = queryOf({
-      metric: METRIC,
-      from: '2030-03-05T10:00:01+01:00',
-      to: '2030-03-05T04:02:00-05:00',
-    });
-    expect(await readingsOf(plant.id, key, query)).toEqual([
-      { timestamp: '2030-03-05T09:01:00.000Z', value: 1 },
-    ]);
+  it('a time may have any zone (spec: ISO 8601)', async ({ history }) => {
+    const range = { from: '2030-03-05T10:00:01+01:00', to: '2030-03-05T04:02:00-05:00' };
+    const found = await history(queryOf({ metric: METRIC, ...range }));
+    expect(found).toEqual([{ timestamp: '2030-03-05T09:01:00.000Z', value: 1 }]);
   });
 
-  it.each([
+  it.for<[string, string]>([
     ['of SQL', `gridPowerKw' OR '1'='1`],
     ['that ends a statement', `gridPowerKw'; DROP TABLE telemetry_raw; --`],
     ['of LIKE', 'grid%'],
@@ -119,53 +118,38 @@ describe('GET /vcp/sites/{siteId}/telemetry', () => {
     ['in other letters', 'GRIDPOWERKW'],
     ['of 200 characters', 'x'.repeat(200)],
     ['of another device', '@ffffffff-ffff-4fff-8fff-ffffffffffff/powerKw'],
-  ])('answers a metric %s with nothing, and all is still there [C-4.5]', async (_what, metric) => {
-    const { plant, key } = await newToldSite();
-    for (const granularity of ['raw', '5m', '1h', '1d'])
-      expect(
-        await readingsOf(
-          plant.id,
-          key,
-          queryOf({ metric, from: MIDNIGHT_MS, to: START_MS + HOUR, granularity }),
-        ),
-      ).toEqual([]);
-    expect(await readingsOf(plant.id, key, `metric=${METRIC}&${HOUR_RANGE}`)).toHaveLength(3);
+  ])('a metric %s has no readings and changes nothing [C-4.5]', async ([_what, metric], { history }) => {
+    for (const granularity of ['raw', '5m', '1h', '1d']) {
+      const query = queryOf({ metric, from: MIDNIGHT_MS, to: START_MS + HOUR, granularity });
+      expect(await history(query)).toEqual([]);
+    }
+    expect(await history(`metric=${METRIC}&${HOUR_RANGE}`)).toHaveLength(3);
   });
 
-  it('answers a key that may connect alone 403, none and a cookie alone 401 (spec: Authentication)', async () => {
-    const { organization, plant } = await createWorld();
-    const { key } = await createKey(organization, { scopes: ['vcp:connect'] });
+  it('a connect scope gets 403, a missing key 401 (spec: Authentication)', async ({ plant, newKey }) => {
+    const weak = await newKey({ scopes: ['vcp:connect'] });
     const path = pathOf(plant.id, `metric=${METRIC}&${HOUR_RANGE}`);
-    await expectError(await send(path, { key }), 403, 'FORBIDDEN');
-    await expectError(await send(path), 401, 'UNAUTHORIZED');
-    await expectError(await send(path, { headers: { cookie: 'access_token=x' } }), 401, 'UNAUTHORIZED');
-    await expectError(await send('/api/v1/vcp/sites/x/telemetry', { key }), 403, 'FORBIDDEN');
+    await expectError(await weak.call(path), 403, 'FORBIDDEN');
+    await expectError(await anonymous.call(path), 401, 'UNAUTHORIZED');
+    const headers = { cookie: 'access_token=x' };
+    await expectError(await anonymous.call(path, { headers }), 401, 'UNAUTHORIZED');
+    await expectError(await weak.call('/vcp/sites/x/telemetry'), 403, 'FORBIDDEN');
   });
 });
 
 describe('a query that cannot be answered', () => {
-  let siteId: string;
-  let key: Key;
-
-  beforeAll(async () => {
-    ({
-      plant: { id: siteId },
-      key,
-    } = await createWorld());
-  });
-
   const good = { metric: METRIC, from: '2030-03-05T09:00:00Z', to: '2030-03-05T10:00:00Z' };
   const without = (name: keyof typeof good) =>
     queryOf(Object.fromEntries(Object.entries(good).filter(([one]) => one !== name)));
 
-  it.each([
+  it.for<[string, string, string]>([
     ['metric', 'is missing', without('metric')],
     ['metric', 'is empty', queryOf({ ...good, metric: '' })],
     ['metric', 'is 201 characters', queryOf({ ...good, metric: 'x'.repeat(201) })],
     ['metric', 'is there twice', `${queryOf(good)}&metric=fvePowerKw`],
     ['from', 'is missing', without('from')],
     ['from', 'is there twice', `${queryOf(good)}&from=2030-03-05T09:00:00Z`],
-    ['from', 'is behind to', queryOf({ ...good, from: '2030-03-05T10:00:00.001Z' })],
+    ['from', 'is after to', queryOf({ ...good, from: '2030-03-05T10:00:00.001Z' })],
     ['from', 'is to', queryOf({ ...good, from: good.to })],
     ['from', 'is a day that is none', queryOf({ ...good, from: '2024-02-30T00:00:00Z' })],
     ['from', 'is no moment', queryOf({ ...good, from: '2024-02-29' })],
@@ -181,53 +165,46 @@ describe('a query that cannot be answered', () => {
     ['granularity', 'is 15m', queryOf({ ...good, granularity: '15m' })],
     ['granularity', 'is empty', queryOf({ ...good, granularity: '' })],
     ['granularity', 'is there twice', `${queryOf(good)}&granularity=5m&granularity=5m`],
-  ])('is refused by name: %s %s [C-4.5]', async (name, _what, query) => {
-    const { details } = await expectError(
-      await send(pathOf(siteId, query), { key: key.key }),
-      400,
-      'VALIDATION_ERROR',
-    );
+  ])('the parameter %s is refused if it %s [C-4.5]', async ([name, _what, query], { ask }) => {
+    const { details } = await expectError(await ask(query), 400, 'VALIDATION_ERROR');
     expect(details).toEqual([expect.stringMatching(new RegExp(`^${name}: `))]);
   });
 
-  it('is told all that is wrong with it (spec: Envelope)', async () => {
+  it('every wrong parameter is named (spec: Envelope)', async ({ ask }) => {
     const [wrong, twice] = ['metric=&from=x&to=1&granularity=1w', 'from=a&from=b&to=c&to=d'];
     for (const [query, names] of [
       [wrong, ['metric', 'from', 'to', 'granularity']],
       [twice, ['from', 'to']],
     ] as const) {
-      const refused = await send(pathOf(siteId, query), { key: key.key });
-      const { details } = await expectError(refused, 400, 'VALIDATION_ERROR');
+      const { details } = await expectError(await ask(query), 400, 'VALIDATION_ERROR');
       expect(details).toEqual(names.map((name) => expect.stringMatching(new RegExp(`^${name}: `))));
     }
   });
 
-  it.each([
+  it.for<[string, number, string[]]>([
     ['raw', 7, ['5m', '1h', '1d']],
     ['5m', 92, ['1h', '1d']],
     ['1h', 732, ['1d']],
   ])(
-    'asks for %s of more than %d days at once: what fits is named [C-4.5]',
-    async (granularity, days, fits) => {
+    'granularity %s covers at most %d days, and the refusal names wider ones [C-4.5]',
+    async ([granularity, days, fits], { ask }) => {
       const to = START_MS;
       const most = queryOf({ metric: METRIC, from: to - days * DAY, to, granularity });
-      expect(await readingsOf(siteId, key, most)).toEqual([]);
+      expect(await bodyOf(await ask(most), 200)).toEqual({ readings: [] });
       for (const from of [to - days * DAY - 1, to - 10 * 365 * DAY]) {
-        const path = pathOf(siteId, queryOf({ metric: METRIC, from, to, granularity }));
-        const { details } = await expectError(await send(path, { key: key.key }), 400, 'VALIDATION_ERROR');
-        expect(details).toEqual([expect.stringMatching(new RegExp(`^to: at most ${days} days`))]);
+        const tooLong = await ask(queryOf({ metric: METRIC, from, to, granularity }));
+        const { details } = await expectError(tooLong, 400, 'VALIDATION_ERROR');
+        expect(details).toEqual([
+          expect.stringMatching(new RegExp(`^to: the range is longer than ${days} days`)),
+        ]);
         for (const one of fits) expect(String(details)).toMatch(new RegExp(`\\b${one}\\b`));
       }
     },
   );
 
-  it('may ask for all time by the day [C-4.5]', async () => {
-    const all = {
-      metric: METRIC,
-      from: '1970-01-01T00:00:00Z',
-      to: '9999-12-31T23:59:59Z',
-      granularity: '1d',
-    };
-    expect(await readingsOf(siteId, key, queryOf(all))).toEqual([]);
+  it('granularity 1d has no limit of days [C-4.5]', async ({ ask }) => {
+    const all = { from: '1970-01-01T00:00:00Z', to: '9999-12-31T23:59:59Z', granularity: '1d' };
+    const answer = await ask(queryOf({ metric: METRIC, ...all }));
+    expect(await bodyOf(answer, 200)).toEqual({ readings: [] });
   });
 });

@@ -1,4 +1,4 @@
-/** The product's Worker, which counts the statements that its requests send to D1 and tells their number. */
+/** The product's Worker with a counter of the statements that its requests send to D1, served at /bench/queries. */
 import type { Env } from '../../../durable-objects/env.ts';
 import worker from '../../../worker/index.ts';
 
@@ -6,7 +6,7 @@ export { Figures, RequestCounter, Site, Vhost } from '../../../worker/index.ts';
 
 let queries = 0;
 
-/** A round trip is a statement that runs, or a batch. */
+/** Counts round trips: each executed statement or batch is one. */
 function counted(database: D1Database): D1Database {
   const count = <Method extends (...given: never[]) => unknown>(target: object, method: Method): Method =>
     ((...given: never[]) => {

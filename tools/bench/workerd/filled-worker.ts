@@ -1,6 +1,6 @@
 /**
- * The product's Worker, whose Sites can be filled with telemetry of the past: no device may send any. It is written by
- * the store's own code, an hour at a time, as if it had come then.
+ * The product's Worker with Sites that can be filled with past telemetry, which no device may send. The
+ * store's own code writes it, one hour at a time, as if it had arrived at that time.
  */
 
 import type { Env } from '../../../durable-objects/env.ts';
@@ -68,13 +68,13 @@ export class Site extends ProductSite {
     }
   }
 
-  /** What was filled is read back from what is stored. */
+  /** Restarts the object, so that it loads the filled data from storage. */
   restart(): void {
     this.ctx.abort('filled');
   }
 }
 
-/** Power as a meter tells it: it wanders, to a hundredth of a kW; moments as a device keeps them, to some ms. */
+/** Power values as from a meter: a random walk in steps of 0.01 kW; timestamps with a jitter of some ms. */
 function seriesOf(hourMs: number, stepMs: number, index: number): Series {
   const series: Series = { atMs: [], values: [] };
   let random = (hourMs / HOUR) * 31 + index + 1;

@@ -1,8 +1,9 @@
 /**
- * The product's Worker with meters on its objects: what an object writes, when it is called, and when something holds
- * it awake. An object may hibernate when no handler runs, no promise handed to waitUntil is open and no timer stands;
- * the runtime then waits 10 s and destroys it, sockets and all, until something calls. Whether nothing else holds it,
- * which no JavaScript sees, shows in `hibernated`: idle for more than those 10 s, it must have been constructed anew.
+ * The product's Worker with meters on its objects: rows written, calls, and when something prevents
+ * hibernation. An object may hibernate when no handler runs, no promise of waitUntil is pending and no timer
+ * is set; the runtime then waits 10 s and destroys it, including its socket objects, until the next call.
+ * JavaScript cannot see whether anything else holds the object; `hibernated` shows it: after more than 10 s
+ * of idle time the object must have been constructed again.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Env } from '../../../durable-objects/env.ts';
@@ -14,11 +15,11 @@ import { METERS_PATH, type MeterReport, type ObjectKind } from '../meter-report.
 export { Figures } from '../../../durable-objects/figures.ts';
 export { RequestCounter } from '../../../durable-objects/request-counter.ts';
 
-/** The runtime destroys an idle object after 10 s; a little more is certain. */
+/** The runtime destroys an idle object after 10 s; this adds a safety margin. */
 const HIBERNATES_AFTER_MS = 10_250;
 const EVENTS = ['fetch', 'alarm', 'webSocketMessage', 'webSocketClose', 'webSocketError'];
 
-/** One object, over all its lives. */
+/** The meter of one object, over all its constructions. */
 class Meter {
   readonly report: MeterReport = {
     wakes: 0,
@@ -40,19 +41,19 @@ class Meter {
   #idleSinceMs = 0;
   #wasNew = false;
 
-  /** The constructor runs before the call that woke the object. */
+  /** Called by the constructor, which runs before the call that woke the object. */
   wake(): void {
     this.#life += 1;
     this.report.wakes += 1;
     this.#wasNew = true;
-    // What held an earlier life went with it.
+    // The holders of the previous instance ended with it.
     if (this.#held > 0) this.#rest();
     this.#held = 0;
     this.#holders.clear();
     this.#handlers = 0;
   }
 
-  /** Something holds the object until the result is called, once. */
+  /** Marks the object as held until the returned function is called; further calls of it do nothing. */
   hold(by: string): () => void {
     const life = this.#life;
     if (this.#held === 0) this.#rouse();
@@ -68,7 +69,7 @@ class Meter {
     };
   }
 
-  /** A call from outside. */
+  /** Counts a call from outside; the returned function ends it. */
   enter(name: string): () => void {
     const { report } = this;
     report.calls[name] = (report.calls[name] ?? 0) + 1;
@@ -118,7 +119,7 @@ class Meter {
 }
 
 const meters: Record<ObjectKind, Map<string, Meter>> = { Site: new Map(), Vhost: new Map() };
-/** Whose work it is that runs now, over its awaits too. */
+/** The meter and the call of the code that runs now, also after its awaits. */
 const running = new AsyncLocalStorage<{ meter: Meter; call: string }>();
 
 export class Site extends ProductSite {
@@ -153,7 +154,7 @@ function meterOf(kind: ObjectKind, ctx: DurableObjectState): Meter {
   return meter;
 }
 
-/** The same state, with waitUntil, rows and alarms counted. */
+/** Wraps the state in place so that waitUntil, rows and alarms are counted. */
 function metered(ctx: DurableObjectState, meter: Meter): DurableObjectState {
   const waitUntil = ctx.waitUntil.bind(ctx);
   ctx.waitUntil = (work) => {
@@ -179,7 +180,7 @@ function metered(ctx: DurableObjectState, meter: Meter): DurableObjectState {
     value: (query: string, ...bindings: SqlStorageValue[]) => {
       const cursor = exec(query, ...bindings);
       const call = running.getStore()?.call ?? 'waking';
-      // A cursor knows its rows when it has been read: before anything else runs.
+      // The cursor knows its rows once it has been read, which happens before the next microtask.
       if (!/^\s*SELECT/i.test(query)) queueMicrotask(() => meter.wrote(call, cursor.rowsWritten));
       return cursor;
     },
@@ -189,7 +190,7 @@ function metered(ctx: DurableObjectState, meter: Meter): DurableObjectState {
 
 type Method = (...given: unknown[]) => unknown;
 
-/** Every method that the runtime or another object can call. */
+/** Wraps every method that the runtime or another object can call. */
 function meterCalls(object: object, prototype: object, meter: Meter): void {
   for (const name of Object.getOwnPropertyNames(prototype)) {
     const method: unknown = Reflect.get(prototype, name);
@@ -207,7 +208,7 @@ function meterCalls(object: object, prototype: object, meter: Meter): void {
   }
 }
 
-/** RPC sees methods of the class alone, so the class has one that asks its object for the wrapped one. */
+/** RPC finds only methods of the class, so the class gets one that calls the wrapped method of its object. */
 const wrappedOf = new WeakMap<object, Map<string, Method>>();
 
 function own(object: object): Map<string, Method> {
@@ -222,7 +223,7 @@ function dispatcher(name: string): Method {
   };
 }
 
-/** `done` when what the work returns has settled. */
+/** Calls `done` when the work, or the promise that it returns, has settled. */
 function finish(work: () => unknown, done: () => void): unknown {
   let value: unknown;
   try {
@@ -238,7 +239,7 @@ function finish(work: () => unknown, done: () => void): unknown {
   return value.finally(done);
 }
 
-/** A timer holds the object whose work set it, until it has run or is cleared. */
+/** A timer holds the object that set it until it has run or is cleared. */
 const [startTimer, stopTimer] = [globalThis.setTimeout, globalThis.clearTimeout];
 const timers = new Map<unknown, () => void>();
 

@@ -1,4 +1,4 @@
-/** The part of Node's module that the metered Worker uses; workerd has it under nodejs_compat. */
+/** Types of the part of Node's module that the metered Worker uses; workerd provides it under nodejs_compat. */
 declare module 'node:async_hooks' {
   export class AsyncLocalStorage<Store> {
     run<Value>(store: Store, work: () => Value): Value;

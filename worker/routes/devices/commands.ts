@@ -1,4 +1,7 @@
-/** Commands to a device by members [C-3.4]: no partner sees them, and what a site's pipeline checks is refused. */
+/**
+ * REST commands: an admin's commands to one device [C-3.4]. Partners do not see them. Actions that need the
+ * checks of the site's command pipeline are rejected.
+ */
 import { z } from 'zod';
 import { SITE_ACTIONS } from '../../../protocol/action.ts';
 import { type OwnCommand, ownCommand, ownCommandRequest } from '../../../protocol/device-record.ts';
@@ -18,20 +21,24 @@ const SENDS_COMMANDS: Who = { door: 'member', role: 'OPERATOR', scope: 'commands
 export const postDeviceCommand = route({
   method: 'POST',
   path: '/api/v1/devices/{id}/commands',
-  summary: 'Send a command to a device: at least once, until it answers or the command expires',
+  summary: 'Send a command to a device',
   who: SENDS_COMMANDS,
   params: idParameter,
   query: noParameters,
   body: ownCommandRequest,
   examples: { body: { action: 'REBOOT', payload: { delaySeconds: 5 }, idempotencyKey: 'reboot-2026-01-15' } },
-  answer: { status: 202, description: 'The command', body: ownCommand },
+  answer: {
+    status: 202,
+    description: 'The command; it is sent again until the device acknowledges it or the command fails',
+    body: ownCommand,
+  },
   errors: ['NOT_FOUND', 'CONFLICT', 'COMMAND_ACTION_NOT_IN_TEMPLATE'],
   handler: async (c, { params, body }) => {
     const { action, payload, validUntil, idempotencyKey = null } = body;
     if (SITE_ACTIONS.includes(action)) {
       throw new ApiError(
         'COMMAND_ACTION_NOT_IN_TEMPLATE',
-        `${action} is for partners: it has limits that only a site's pipeline checks`,
+        `${action} cannot be sent over REST: it is reserved for partner commands (AMQP) and for the platform`,
       );
     }
     const validUntilMs = validUntil === undefined ? null : (parseInstant(validUntil) ?? 0);
@@ -42,13 +49,15 @@ export const postDeviceCommand = route({
     if ('command' in answer) return answer.command;
     switch (answer.refused) {
       case 'reused':
-        throw new ApiError('CONFLICT', 'The idempotencyKey came before with another command');
+        throw new ApiError('CONFLICT', 'This idempotencyKey was used for another command: use a new one');
       case 'full':
-        throw new ApiError('CONFLICT', 'Too many commands of this device are open');
+        throw new ApiError('CONFLICT', 'The device has too many open commands: wait until some have ended');
       case 'inactive':
-        throw new ApiError('CONFLICT', 'Only a device that is ACTIVE takes commands');
+        throw new ApiError('CONFLICT', 'The device must be ACTIVE to receive commands');
       case 'expired':
-        throw new ApiError('VALIDATION_ERROR', 'Invalid body', { details: ['validUntil: must be ahead'] });
+        throw new ApiError('VALIDATION_ERROR', 'Invalid body', {
+          details: ['validUntil: must be in the future'],
+        });
     }
   },
 });
@@ -56,11 +65,15 @@ export const postDeviceCommand = route({
 export const getDeviceCommands = route({
   method: 'GET',
   path: '/api/v1/devices/{id}/commands',
-  summary: 'Commands to a device',
+  summary: 'List the commands to a device',
   who: READS_COMMANDS,
   params: idParameter,
   query: z.object(pageParameters),
-  answer: { status: 200, description: 'A page, newest first', body: pageSchema<OwnCommand>(ownCommand) },
+  answer: {
+    status: 200,
+    description: 'A page of commands, newest first',
+    body: pageSchema<OwnCommand>(ownCommand),
+  },
   errors: ['NOT_FOUND'],
   handler: async (c, { params, query }) => {
     const device = await requireSettledDevice(c, params.id);
@@ -76,7 +89,7 @@ export const getDeviceCommands = route({
 export const getDeviceCommand = route({
   method: 'GET',
   path: '/api/v1/devices/{id}/commands/{cmdId}',
-  summary: 'A command to a device',
+  summary: 'Get a command to a device',
   who: READS_COMMANDS,
   params: z.object({ id: uuid, cmdId: uuid }),
   query: noParameters,

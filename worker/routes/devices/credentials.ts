@@ -1,4 +1,4 @@
-/** What lets a device in, and what shuts it out (spec: Device lifecycle; [C-3.3]). */
+/** A device's credentials, suspension, reactivation and revocation (spec: Device lifecycle; [C-3.3]). */
 import type { Context } from 'hono';
 import {
   certificateAnswer,
@@ -38,27 +38,32 @@ import { MANAGES_DEVICES } from './devices.ts';
 export const postProvisioning = route({
   method: 'POST',
   path: '/api/v1/devices/{id}/provision',
-  summary: 'Provision a device: its credentials, shown once',
+  summary: 'Provision a device',
   who: MANAGES_DEVICES,
   params: idParameter,
   query: none,
   body: certificateRequest,
   isBodyOptional: true,
   examples: { body: {} },
-  answer: { status: 200, description: 'What the device is told of itself', body: provisioningPackage },
+  answer: {
+    status: 200,
+    description: 'The provisioning package with the credentials, shown only once',
+    body: provisioningPackage,
+  },
   errors: ['NOT_FOUND', 'CONFLICT'],
   handler: async (c, { params, body }) => {
     const device = await requireSettledDevice(c, params.id);
-    if (device.status !== 'PENDING') throw notAllowed('provisioned', device.status);
+    if (device.status !== 'PENDING') throw notAllowed('be provisioned', device.status);
     if (body.csr !== undefined && device.authMethod === 'TOKEN') {
       throw new ApiError('VALIDATION_ERROR', 'Invalid body', {
-        details: ['csr: only for a device with authMethod MTLS'],
+        details: ['csr: only allowed for a device with authMethod MTLS'],
       });
     }
     requireListener(c, device);
     const audit = audited(c, 'device.provisioned', device, { authMethod: device.authMethod });
     const provisioned = await withRequest(() => provisionDevice(c.env, device, body.csr, audit, Date.now()));
-    if (!provisioned) throw new ApiError('CONFLICT', 'The device was provisioned already, or is being');
+    if (!provisioned)
+      throw new ApiError('CONFLICT', 'The device is already provisioned, or is being provisioned');
     return provisioned;
   },
 });
@@ -66,22 +71,27 @@ export const postProvisioning = route({
 export const postCertificate = route({
   method: 'POST',
   path: '/api/v1/devices/{id}/certificate',
-  summary: 'Another certificate for a device; the one before is good for an hour',
+  summary: 'Issue a new certificate for a device',
   who: MANAGES_DEVICES,
   params: idParameter,
   query: none,
   body: certificateRequest,
   isBodyOptional: true,
   examples: { body: {} },
-  answer: { status: 201, description: 'The certificate', body: certificateAnswer },
+  answer: {
+    status: 201,
+    description: 'The new certificate; the previous one is valid until `previousUntil`',
+    body: certificateAnswer,
+  },
   errors: ['NOT_FOUND', 'CONFLICT'],
   handler: async (c, { params, body }) => {
-    const device = await requireActive(c, params.id, 'given a certificate');
-    if (device.authMethod !== 'MTLS') throw new ApiError('CONFLICT', 'The device logs in with a token');
+    const device = await requireActive(c, params.id, 'get a certificate');
+    if (device.authMethod !== 'MTLS')
+      throw new ApiError('CONFLICT', 'The device has authMethod TOKEN and uses no certificate');
     requireListener(c, device);
     const audit = audited(c, 'device.certificate_issued', device);
     const reissued = await withRequest(() => reissueCertificate(c.env, device, body.csr, audit, Date.now()));
-    if (!reissued) throw notAllowed('given a certificate', 'not ACTIVE');
+    if (!reissued) throw notAllowed('get a certificate', 'no longer ACTIVE');
     const { issued, previousUntilMs } = reissued;
     return {
       deviceId: device.id,
@@ -95,22 +105,22 @@ export const postCertificate = route({
 export const postToken = route({
   method: 'POST',
   path: '/api/v1/devices/{id}/mqtt-token',
-  summary: 'A fresh MQTT token for a device',
+  summary: 'Issue an MQTT token for a device',
   who: MANAGES_DEVICES,
   params: idParameter,
   query: none,
   body: tokenRequest,
   isBodyOptional: true,
   examples: { body: { expiresIn: 86_400 } },
-  answer: { status: 200, description: 'The token', body: tokenAnswer },
+  answer: { status: 200, description: 'The MQTT token', body: tokenAnswer },
   errors: ['NOT_FOUND', 'CONFLICT'],
   handler: async (c, { params, body }) => {
-    const device = await requireActive(c, params.id, 'given a token');
+    const device = await requireActive(c, params.id, 'get a token');
     if (device.authMethod !== 'TOKEN')
-      throw new ApiError('CONFLICT', 'The device logs in with a certificate');
+      throw new ApiError('CONFLICT', 'The device has authMethod MTLS and uses no MQTT token');
     const audit = audited(c, 'device.token_issued', device, { expiresIn: body.expiresIn });
     const issued = await issueToken(c.env, device, body.expiresIn, audit, Date.now());
-    if (!issued) throw notAllowed('given a token', 'not ACTIVE');
+    if (!issued) throw notAllowed('get a token', 'no longer ACTIVE');
     return { token: issued.token, expiresAt: formatInstant(issued.expiresAtMs) };
   },
 });
@@ -118,40 +128,47 @@ export const postToken = route({
 export const postTokenRenewal = route({
   method: 'POST',
   path: '/api/v1/devices/{id}/mqtt-token/renew',
-  summary: 'A fresh MQTT token by the device itself, signed with its secret over deviceId|ts|nonce|RENEW',
+  summary: 'Renew the MQTT token of a device; the device signs deviceId|ts|nonce|RENEW with its secret',
   who: { door: 'public' },
   params: idParameter,
   query: none,
   body: tokenRenewal,
   examples: { body: { ts: 1_767_225_600_000, nonce: 'b7c1', sig: '0'.repeat(64) } },
-  answer: { status: 200, description: 'The token', body: tokenAnswer },
+  answer: { status: 200, description: 'The MQTT token', body: tokenAnswer },
   errors: ['UNAUTHORIZED'],
   handler: async (c, { params, body }) => {
     await shedLoad(c);
     const device = await findDialingDevice(c.env.DB, params.id);
-    // One that is unknown, and one that has no token to renew, answers as a wrong signature does.
+    // An unknown device and one without a token to renew get the same answer as a wrong signature.
     const mayRenew = device?.status === 'ACTIVE' && device.authMethod === 'TOKEN' && device.movingTo === null;
     if (device && mayRenew && (await siteOf(c.env, device).proveRenewal(device.id, body))) {
       const issued = await issueToken(c.env, device, LIMIT.mqttTokenSeconds, undefined, Date.now());
       if (issued) return { token: issued.token, expiresAt: formatInstant(issued.expiresAtMs) };
     }
-    throw new ApiError('UNAUTHORIZED', 'The request is not signed by a device that may renew its token');
+    throw new ApiError(
+      'UNAUTHORIZED',
+      'sig, ts or nonce is invalid, or this device may not renew a token; see the device diagnostics',
+    );
   },
 });
 
 export const postSecretRotation = route({
   method: 'POST',
   path: '/api/v1/devices/{id}/rotate-secret',
-  summary: 'A new secret for a device, shown once; the one before is good for an hour',
+  summary: 'Rotate the secret of a device',
   who: MANAGES_DEVICES,
   params: idParameter,
   query: none,
-  answer: { status: 200, description: 'The secret', body: secretRotation },
+  answer: {
+    status: 200,
+    description: 'The new secret, shown only once; the previous one is valid until `graceUntil`',
+    body: secretRotation,
+  },
   errors: ['NOT_FOUND', 'CONFLICT'],
   handler: async (c, { params }) => {
-    const device = await requireActive(c, params.id, 'given a secret');
+    const device = await requireActive(c, params.id, 'get a new secret');
     const rotated = await rotateSecret(c.env, device, audited(c, 'device.secret_rotated', device));
-    if (!rotated) throw notAllowed('given a secret', 'not ACTIVE');
+    if (!rotated) throw notAllowed('get a new secret', 'no longer ACTIVE');
     const { hmacSecret, graceUntilMs, rotatedAtMs } = rotated;
     return {
       deviceId: device.id,
@@ -164,7 +181,7 @@ export const postSecretRotation = route({
 
 export const postSuspension = lifecycleRoute({
   path: 'suspend',
-  summary: 'Suspend a device: its session is cut, it is let in no more',
+  summary: 'Suspend a device: end its session and reject its logins',
   from: ['ACTIVE'],
   to: 'SUSPENDED',
   event: 'device.suspended',
@@ -172,7 +189,7 @@ export const postSuspension = lifecycleRoute({
 
 export const postReactivation = lifecycleRoute({
   path: 'reactivate',
-  summary: 'Let a suspended device in again, with the credentials that it has',
+  summary: 'Reactivate a suspended device with its existing credentials',
   from: ['SUSPENDED'],
   to: 'ACTIVE',
   event: 'device.reactivated',
@@ -180,7 +197,7 @@ export const postReactivation = lifecycleRoute({
 
 export const postRevocation = lifecycleRoute({
   path: 'revoke',
-  summary: 'Decommission a device for good: its credentials are destroyed',
+  summary: 'Decommission a device permanently and destroy its credentials',
   from: ['ACTIVE'],
   to: 'DECOMMISSIONED',
   event: 'device.revoked',
@@ -194,7 +211,7 @@ interface Transition {
   event: string;
 }
 
-/** What the lifecycle table does not list is a conflict. */
+/** Builds the route of a lifecycle transition. In a status that `from` does not list it answers 409. */
 function lifecycleRoute({ path, summary, from, to, event }: Transition) {
   return route({
     method: 'POST',
@@ -205,16 +222,16 @@ function lifecycleRoute({ path, summary, from, to, event }: Transition) {
     query: none,
     body: reasonRequest,
     isBodyOptional: true,
-    examples: { body: { reason: 'lost on the way' } },
+    examples: { body: { reason: 'stolen from the site' } },
     answer: { status: 200, description: 'The device', body: deviceRecord },
     errors: ['NOT_FOUND', 'CONFLICT'],
     handler: async (c, { params, body: { reason = null } }) => {
       const device = await requireSettledDevice(c, params.id);
       const { id, status } = device;
-      if (!from.includes(status)) throw notAllowed(`made ${to}`, status);
+      if (!from.includes(status)) throw notAllowed(`be set to ${to}`, status);
       const audit = audited(c, event, device, reason === null ? {} : { reason });
       const isDone = await setDeviceStatus(c.env, device, to, reason, audit);
-      if (!isDone) throw notAllowed(`made ${to}`, `not ${from.join(' or ')} any more`);
+      if (!isDone) throw notAllowed(`be set to ${to}`, `no longer ${from.join(' or ')}`);
       return deviceRecordOf(await requireDevice(c, id), Date.now());
     },
   });
@@ -227,7 +244,7 @@ async function requireActive(c: Context<AppContext>, id: string, what: string): 
 }
 
 function notAllowed(what: string, status: string): ApiError {
-  return new ApiError('CONFLICT', `A device that is ${status} cannot be ${what}`);
+  return new ApiError('CONFLICT', `The device is ${status} and cannot ${what}`);
 }
 
 function requireListener(c: Context<AppContext>, { authMethod }: DeviceRow): void {

@@ -1,4 +1,4 @@
-/** A device's row as its record [C-3.1]. */
+/** Converts a device row to the record that the API returns [C-3.1]. */
 import type { DeviceRecord } from '../../../protocol/device-record.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { DeviceRow } from '../../registry/devices.ts';

@@ -1,4 +1,4 @@
-/** Devices [C-3.1]: registered, read, changed, moved and deleted by members. */
+/** Devices [C-3.1]: register, read, update, move and delete them, and read their diagnostics. */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import {
@@ -30,7 +30,7 @@ const READS_DEVICES: Who = { door: 'member', role: 'VIEWER', scope: 'plants:read
 const WRITES_DEVICES: Who = { door: 'member', role: 'OPERATOR', scope: 'plants:write' };
 const DELETES_DEVICES: Who = { door: 'member', role: 'ADMIN', scope: 'plants:write' };
 const READS_DIAGNOSTICS: Who = { door: 'member', role: 'OPERATOR', scope: 'plants:read' };
-/** What lets a device in is no key's [C-2.6]. */
+/** Only users manage credentials and lifecycle of a device; no scope of an API key allows it [C-2.6]. */
 export const MANAGES_DEVICES: Who = { door: 'member', role: 'ADMIN' };
 
 const EXAMPLE = {
@@ -44,13 +44,17 @@ const EXAMPLE = {
 export const postDevice = route({
   method: 'POST',
   path: '/api/v1/devices',
-  summary: 'Register a device: it is let in once it is provisioned',
+  summary: 'Register a device',
   who: WRITES_DEVICES,
   params: noParameters,
   query: noParameters,
   body: deviceRequest,
   examples: { body: EXAMPLE },
-  answer: { status: 201, description: 'The device', body: deviceRecord },
+  answer: {
+    status: 201,
+    description: 'The device, PENDING; it can connect once it is provisioned',
+    body: deviceRecord,
+  },
   errors: ['PLANT_NOT_FOUND', 'CONFLICT', 'FORBIDDEN'],
   handler: async (c, { body }) => {
     const { organizationId } = c.get('tenant');
@@ -61,7 +65,7 @@ export const postDevice = route({
     const audit = (id: string) => auditEntry(c, 'device.registered', { type: 'DEVICE', id }, details);
     const made = await createDevice(c.env.DB, organizationId, body, audit, now);
     if (made === 'serial') throw new ApiError('CONFLICT', 'Another device has this serialNumber');
-    if (made === 'full') throw new ApiError('CONFLICT', 'The organization has too many devices');
+    if (made === 'full') throw new ApiError('CONFLICT', 'The organization has reached its limit of devices');
     if (made === 'plant') throw plantNotFound();
     await announce(c, made.change);
     return deviceRecordOf(made.row, now);
@@ -71,11 +75,15 @@ export const postDevice = route({
 export const getDevices = route({
   method: 'GET',
   path: '/api/v1/devices',
-  summary: 'Devices of the organization, or of one plant',
+  summary: 'List the devices of the organization, or of one plant',
   who: READS_DEVICES,
   params: noParameters,
   query: z.object({ ...pageParameters, plantId: uuid.optional() }),
-  answer: { status: 200, description: 'A page, by name', body: pageSchema<DeviceRecord>(deviceRecord) },
+  answer: {
+    status: 200,
+    description: 'A page of devices, ordered by name',
+    body: pageSchema<DeviceRecord>(deviceRecord),
+  },
   errors: [],
   handler: async (c, { query }) => {
     const { rows, total } = await pageDevices(c.env.DB, c.get('tenant'), query.plantId, query);
@@ -91,7 +99,7 @@ export const getDevices = route({
 export const getDevice = route({
   method: 'GET',
   path: '/api/v1/devices/{id}',
-  summary: 'A device',
+  summary: 'Get a device',
   who: READS_DEVICES,
   params: idParameter,
   query: noParameters,
@@ -103,13 +111,17 @@ export const getDevice = route({
 export const patchDevice = route({
   method: 'PATCH',
   path: '/api/v1/devices/{id}',
-  summary: 'Change a device, or move it to another plant: its session is cut, its own commands end',
+  summary: 'Update a device, or move it to another plant',
   who: WRITES_DEVICES,
   params: idParameter,
   query: noParameters,
   body: deviceChange,
   examples: { body: { name: 'Dairy gateway, hall 2', metadata: { firmware: '2.1.0' } } },
-  answer: { status: 200, description: 'The device', body: deviceRecord },
+  answer: {
+    status: 200,
+    description: 'The device. A move ends its session, and its open REST commands end FAILED',
+    body: deviceRecord,
+  },
   errors: ['NOT_FOUND', 'PLANT_NOT_FOUND', 'CONFLICT', 'FORBIDDEN'],
   handler: async (c, { params, body }) => {
     const device = await requireSettledDevice(c, params.id);
@@ -118,7 +130,7 @@ export const patchDevice = route({
     const { plantId, ...rest } = body;
     const isMoved = plantId !== undefined && plantId !== device.plantId;
     if (isMoved) await requireTarget(c, plantId);
-    // First what may be refused: then nothing is changed.
+    // Moves the device first: if the move is rejected, nothing has been changed.
     if (isMoved) {
       const audit = auditEntry(
         c,
@@ -128,9 +140,10 @@ export const patchDevice = route({
       );
       const moved = await moveDevice(c.env, device, plantId, audit, now);
       if (moved === 'linked') {
-        throw new ApiError('CONFLICT', 'A sub-device links to this device: unlink it first');
+        throw new ApiError('CONFLICT', 'A sub-device is linked to this device: unlink it first');
       }
-      if (moved === 'busy') throw new ApiError('CONFLICT', 'The device is being moved or provisioned');
+      if (moved === 'busy')
+        throw new ApiError('CONFLICT', 'Another request is moving or provisioning the device: try again');
       await announce(c, moved);
     }
     if (Object.values(rest).some((value) => value !== undefined) || !isMoved) {
@@ -147,11 +160,15 @@ export const patchDevice = route({
 export const removeDevice = route({
   method: 'DELETE',
   path: '/api/v1/devices/{id}',
-  summary: 'Delete a device in any state: its credentials are gone, its session is cut',
+  summary: 'Delete a device',
   who: DELETES_DEVICES,
   params: idParameter,
   query: noParameters,
-  answer: { status: 200, description: 'It is gone', body: deletion },
+  answer: {
+    status: 200,
+    description: 'Deleted; its session has ended and its credentials are destroyed',
+    body: deletion,
+  },
   errors: ['NOT_FOUND'],
   handler: async (c, { params }) => {
     const device = await requireSettledDevice(c, params.id);
@@ -168,26 +185,33 @@ export const removeDevice = route({
 export const getDiagnostics = route({
   method: 'GET',
   path: '/api/v1/devices/{id}/diagnostics',
-  summary: 'Why messages of a device were dropped, and who logged in as it or tried',
+  summary: 'Get the diagnostics of a device',
   who: READS_DIAGNOSTICS,
   params: idParameter,
   query: noParameters,
-  answer: { status: 200, description: 'Newest first', body: deviceDiagnostics },
+  answer: {
+    status: 200,
+    description: 'Dropped messages and login attempts, newest first',
+    body: deviceDiagnostics,
+  },
   errors: ['NOT_FOUND'],
   handler: async (c, { params }) => {
     const device = await requireSettledDevice(c, params.id);
     const { rowsWritten: _inside, ...told } = await siteOf(c.env, device).diagnostics(device.id);
     const { role } = c.get('tenant');
     if (role !== null && includesRole(role, 'ADMIN')) return told;
-    // What should have been signed tells of a plant's values.
+    // Only admins see `expected`: the text that should have been signed contains values of the plant.
     return { ...told, recent: told.recent.map(({ expected: _text, ...drop }) => drop) };
   },
 });
 
-/** A plant of the organization, or none: where a key that is limited to plants puts no device. */
+/** Checks that the caller may put a device into this plant, or, with null, into no plant. */
 async function requireTarget(c: Context<AppContext>, plantId: string | null): Promise<void> {
   if (plantId !== null) await requirePlant(c, plantId);
   else if (c.get('tenant').allowedPlantIds) {
-    throw new ApiError('FORBIDDEN', 'An API key that is limited to plants leaves no device without one');
+    throw new ApiError(
+      'FORBIDDEN',
+      'An API key that is limited to certain plants must name one of them as plantId',
+    );
   }
 }

@@ -1,4 +1,4 @@
-/** What one device sent [C-3.5]. */
+/** Telemetry of one device [C-3.5]. */
 import { z } from 'zod';
 import { uuid } from '../../../protocol/ids.ts';
 import { JsonText, jsonObject } from '../../../protocol/json-text.ts';
@@ -12,7 +12,7 @@ import { route } from '../../route.ts';
 
 const DAY = 24 * 60 * 60_000;
 
-/** How much time is answered for at once: of one metric, and of all of them together. */
+/** The longest range of one request in ms, for `one` metric and for `all` metrics of the device. */
 const SPANS: Record<BucketName, { one: number; all: number }> = {
   raw: { one: LIMIT.rawSpanMs, all: DAY },
   '1m': { one: LIMIT.rawSpanMs, all: DAY },
@@ -25,7 +25,7 @@ const SPANS: Record<BucketName, { one: number; all: number }> = {
 export const getDeviceTelemetry = route({
   method: 'GET',
   path: '/api/v1/telemetry/{deviceId}',
-  summary: 'What a device sent, by time and metric',
+  summary: 'Get the telemetry of a device',
   who: { door: 'member', role: 'VIEWER', scope: 'telemetry:read' },
   params: z.object({ deviceId: uuid }),
   query: z.object({
@@ -40,7 +40,7 @@ export const getDeviceTelemetry = route({
   answer: {
     status: 200,
     description:
-      'Readings, or buckets that begin in [from, to); without `from` and `to` those of the last 24 hours',
+      'Readings, or buckets that begin in [from, to), by time and metric; the last 24 hours by default',
     body: pageSchema(deviceTelemetryPoint, LIMIT.deviceTelemetryRows),
   },
   errors: ['NOT_FOUND'],
@@ -50,7 +50,7 @@ export const getDeviceTelemetry = route({
     const fromMs = query.from ?? toMs - LIMIT.deviceTelemetryDefaultMs;
     requireRange(fromMs, toMs);
     const span = SPANS[bucket];
-    const fits = metric === undefined ? 'name a metric, or take a wider bucket' : 'take a wider bucket';
+    const fits = metric === undefined ? 'name a metric, or use a wider bucket' : 'use a wider bucket';
     requireSpan(fromMs, toMs, { spanMs: metric === undefined ? span.all : span.one, fits });
     const device = await requireDevice(c, deviceId);
     const found = await siteOf(c.env, device).readDeviceTelemetry(deviceId, {

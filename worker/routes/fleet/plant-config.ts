@@ -1,4 +1,4 @@
-/** Configuration of a plant as admins have it [C-2.3]: its Site holds it, and judges who was first. */
+/** Configuration of a plant on the admin surface [C-2.3]. The plant's Site stores it and checks If-Match. */
 import type { Context } from 'hono';
 import type { SiteStub } from '../../../durable-objects/env.ts';
 import { includesRole } from '../../../protocol/roles.ts';
@@ -16,7 +16,7 @@ const LIMITS = { maxChargeKw: 50, maxDischargeKw: 50, minSocPercent: 10, maxSocP
 export const getPlantConfig = route({
   method: 'GET',
   path: '/api/v1/plants/{id}/config',
-  summary: 'Configuration of a plant, with its ETag',
+  summary: 'Get the configuration of a plant',
   who: { door: 'member', role: 'VIEWER', scope: 'config:read' },
   params: idParameter,
   query: noParameters,
@@ -34,7 +34,7 @@ export const getPlantConfig = route({
 export const putPlantConfig = route({
   method: 'PUT',
   path: '/api/v1/plants/{id}/config',
-  summary: 'Set the configuration of a plant: in force when this answers. hardLimits are an ORG_ADMIN’s',
+  summary: 'Set the configuration of a plant',
   who: { door: 'member', role: 'ADMIN', scope: 'config:write' },
   params: idParameter,
   query: noParameters,
@@ -46,7 +46,11 @@ export const putPlantConfig = route({
       operatingMode: 'STANDARD',
     },
   },
-  answer: { status: 200, description: 'The configuration', body: siteConfig },
+  answer: {
+    status: 200,
+    description: 'The configuration, now in force. `hardLimits` change only if an ORG_ADMIN includes them',
+    body: siteConfig,
+  },
   hasTag: true,
   errors: ['PLANT_NOT_FOUND', 'CONFLICT', 'FORBIDDEN', 'INSUFFICIENT_ORG_PERMISSIONS'],
   errorStatuses: { CONFLICT: 412 },
@@ -57,15 +61,17 @@ export const putPlantConfig = route({
       config: body,
       ifMatch: ifMatchOf(c.req.header('if-match')),
       mayChangeHardLimits: role !== null && includesRole(role, 'ORG_ADMIN'),
-      // Partners read it in the command log: no e-mail of anybody's.
+      // Partners see `source` in the command log, so it must not be the user's e-mail address.
       source: actor.type === 'USER' ? 'admin' : actor.name,
     });
     if (answer.refused === 'stale') {
-      throw new ApiError('CONFLICT', 'The configuration has changed: read it again', { status: 412 });
+      throw new ApiError('CONFLICT', 'The configuration has changed since you read it: read it again', {
+        status: 412,
+      });
     }
     if (answer.refused === 'hard-limits') {
       const code = role === null ? 'FORBIDDEN' : 'INSUFFICIENT_ORG_PERMISSIONS';
-      throw new ApiError(code, 'hardLimits are set by an ORG_ADMIN');
+      throw new ApiError(code, 'hardLimits: only an ORG_ADMIN may change them');
     }
     const audit = auditEntry(
       c,
@@ -84,7 +90,7 @@ async function siteOfPlant(c: Context<AppContext>, plantId: string): Promise<Sit
   return c.env.SITE.get(c.env.SITE.idFromName(plantId));
 }
 
-/** The tags of `If-Match`; null where any will do. A weak one matches nothing, as the standard has it. */
+/** Returns the tags of `If-Match`; null when every version matches. A weak tag never matches (RFC 9110). */
 function ifMatchOf(header: string | undefined): string[] | null {
   if (header === undefined || header.trim() === '*') return null;
   return header.split(',').map((tag) => tag.trim());

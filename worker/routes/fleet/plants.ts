@@ -1,4 +1,4 @@
-/** Plants [C-2.1]: by members, and by keys with a plants: scope. */
+/** Plants [C-2.1], for members and for API keys with a plants:* scope. */
 import { z } from 'zod';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
@@ -32,7 +32,7 @@ const EXAMPLE = {
 export const postPlant = route({
   method: 'POST',
   path: '/api/v1/plants',
-  summary: 'Make a plant',
+  summary: 'Create a plant',
   who: WRITES_PLANTS,
   params: noParameters,
   query: noParameters,
@@ -42,14 +42,15 @@ export const postPlant = route({
   errors: ['EXTERNAL_PLANT_ID_INVALID_FORMAT', 'PLANT_ALREADY_EXISTS', 'CONFLICT', 'FORBIDDEN'],
   handler: async (c, { body }) => {
     const { organizationId, allowedPlantIds } = c.get('tenant');
-    // It could not see what it made.
-    if (allowedPlantIds) throw new ApiError('FORBIDDEN', 'An API key that is limited to plants makes none');
+    // Such a key could not see the plant that it creates.
+    if (allowedPlantIds)
+      throw new ApiError('FORBIDDEN', 'An API key that is limited to certain plants cannot create plants');
     requireExternalId(body.externalPlantId);
     const now = Date.now();
     const audit = (id: string) => auditEntry(c, 'plant.created', { type: 'PLANT', id }, { name: body.name });
     const made = await createPlant(c.env.DB, organizationId, body, audit, now);
     if (made === 'taken') throw taken();
-    if (made === 'full') throw new ApiError('CONFLICT', 'The organization has too many plants');
+    if (made === 'full') throw new ApiError('CONFLICT', 'The organization has reached its limit of plants');
     await announce(c, made.change);
     return plantRecordOf(made.row);
   },
@@ -58,11 +59,11 @@ export const postPlant = route({
 export const getPlants = route({
   method: 'GET',
   path: '/api/v1/plants',
-  summary: 'Plants of the organization',
+  summary: 'List the plants of the organization',
   who: READS_PLANTS,
   params: noParameters,
   query: z.object(pageParameters),
-  answer: { status: 200, description: 'A page, by name', body: pageSchema(plantRecord) },
+  answer: { status: 200, description: 'A page of plants, ordered by name', body: pageSchema(plantRecord) },
   errors: [],
   handler: async (c, { query }) => {
     const { organizationId, allowedPlantIds } = c.get('tenant');
@@ -74,7 +75,7 @@ export const getPlants = route({
 export const getPlant = route({
   method: 'GET',
   path: '/api/v1/plants/{id}',
-  summary: 'A plant',
+  summary: 'Get a plant',
   who: READS_PLANTS,
   params: idParameter,
   query: noParameters,
@@ -86,7 +87,7 @@ export const getPlant = route({
 export const patchPlant = route({
   method: 'PATCH',
   path: '/api/v1/plants/{id}',
-  summary: 'Change a plant',
+  summary: 'Update a plant',
   who: WRITES_PLANTS,
   params: idParameter,
   query: noParameters,
@@ -109,11 +110,15 @@ export const patchPlant = route({
 export const removePlant = route({
   method: 'DELETE',
   path: '/api/v1/plants/{id}',
-  summary: 'Delete a plant that has no devices: what waits for it ends',
+  summary: 'Delete a plant that has no devices',
   who: WRITES_PLANTS,
   params: idParameter,
   query: noParameters,
-  answer: { status: 200, description: 'It is gone', body: deletion },
+  answer: {
+    status: 200,
+    description: 'Deleted; commands that were waiting for the plant end FAILED',
+    body: deletion,
+  },
   errors: ['PLANT_NOT_FOUND', 'PLANT_INVALID_STATE'],
   handler: async (c, { params }) => {
     const { organizationId, id, name } = await requirePlant(c, params.id);
@@ -132,7 +137,7 @@ function requireExternalId(externalPlantId: string | null | undefined): void {
   if (externalPlantId == null || isExternalPlantId(externalPlantId)) return;
   throw new ApiError(
     'EXTERNAL_PLANT_ID_INVALID_FORMAT',
-    'externalPlantId: 1 to 64 letters, digits and ._:- and not a UUID',
+    'externalPlantId: must be 1 to 64 letters, digits or characters of ._:- and must not look like a UUID',
   );
 }
 

@@ -1,4 +1,4 @@
-/** Sub-devices of a plant [C-2.2]: they are the topology that commands are checked against. */
+/** Sub-devices of a plant [C-2.2]. They are the topology against which commands are checked. */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
@@ -36,7 +36,7 @@ const subDeviceParameters = z.object({ id: uuid, subDeviceId: uuid });
 export const postSubDevice = route({
   method: 'POST',
   path: '/api/v1/plants/{id}/sub-devices',
-  summary: 'Add a sub-device: commands may target it when this answers',
+  summary: 'Create a sub-device',
   who: WRITES_PLANTS,
   params: idParameter,
   query: noParameters,
@@ -44,12 +44,19 @@ export const postSubDevice = route({
   examples: {
     body: { externalId: 'BESS-1', assetType: 'BESS', name: 'Battery', ratedPowerKw: 50, capacityKwh: 100 },
   },
-  answer: { status: 201, description: 'The sub-device', body: subDeviceRecord },
+  answer: {
+    status: 201,
+    description: 'The sub-device; commands may target it from now on',
+    body: subDeviceRecord,
+  },
   errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_EXTERNAL_ID_INVALID', 'SUB_DEVICE_EXTERNAL_ID_TAKEN', 'CONFLICT'],
   handler: async (c, { params, body }) => {
     const whose = await whoseOf(c, params.id);
     if (!isSubDeviceExternalId(body.externalId)) {
-      throw new ApiError('SUB_DEVICE_EXTERNAL_ID_INVALID', 'externalId: 1 to 64 letters, digits and ._-');
+      throw new ApiError(
+        'SUB_DEVICE_EXTERNAL_ID_INVALID',
+        'externalId: must be 1 to 64 letters, digits or characters of ._-',
+      );
     }
     await requireDevice(c, whose, body.linkedDeviceId);
     const audit = (id: string) =>
@@ -64,11 +71,15 @@ export const postSubDevice = route({
 export const getSubDevices = route({
   method: 'GET',
   path: '/api/v1/plants/{id}/sub-devices',
-  summary: 'Sub-devices of a plant',
+  summary: 'List the sub-devices of a plant',
   who: READS_PLANTS,
   params: idParameter,
   query: z.object(pageParameters),
-  answer: { status: 200, description: 'A page, by external id', body: pageSchema(subDeviceRecord) },
+  answer: {
+    status: 200,
+    description: 'A page of sub-devices, ordered by external id',
+    body: pageSchema(subDeviceRecord),
+  },
   errors: ['PLANT_NOT_FOUND'],
   handler: async (c, { params, query }) => {
     const { plantId } = await whoseOf(c, params.id);
@@ -80,7 +91,7 @@ export const getSubDevices = route({
 export const getSubDevice = route({
   method: 'GET',
   path: '/api/v1/plants/{id}/sub-devices/{subDeviceId}',
-  summary: 'A sub-device',
+  summary: 'Get a sub-device',
   who: READS_PLANTS,
   params: subDeviceParameters,
   query: noParameters,
@@ -95,13 +106,17 @@ export const getSubDevice = route({
 export const patchSubDevice = route({
   method: 'PATCH',
   path: '/api/v1/plants/{id}/sub-devices/{subDeviceId}',
-  summary: 'Change a sub-device; its external id and asset type are what it is',
+  summary: 'Update a sub-device',
   who: WRITES_PLANTS,
   params: subDeviceParameters,
   query: noParameters,
   body: subDeviceChange,
   examples: { body: { ratedPowerKw: 60, linkedDeviceId: null } },
-  answer: { status: 200, description: 'The sub-device', body: subDeviceRecord },
+  answer: {
+    status: 200,
+    description: 'The sub-device; its external id and asset type cannot be changed',
+    body: subDeviceRecord,
+  },
   errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND', 'CONFLICT'],
   handler: async (c, { params, body }) => {
     const whose = await whoseOf(c, params.id);
@@ -118,11 +133,15 @@ export const patchSubDevice = route({
 export const removeSubDevice = route({
   method: 'DELETE',
   path: '/api/v1/plants/{id}/sub-devices/{subDeviceId}',
-  summary: 'Take a sub-device away: commands that wait for it end',
+  summary: 'Delete a sub-device',
   who: WRITES_PLANTS,
   params: subDeviceParameters,
   query: noParameters,
-  answer: { status: 200, description: 'It is gone', body: deletion },
+  answer: {
+    status: 200,
+    description: 'Deleted; commands that were waiting for the sub-device end FAILED',
+    body: deletion,
+  },
   errors: ['PLANT_NOT_FOUND', 'SUB_DEVICE_NOT_FOUND'],
   handler: async (c, { params }) => {
     const whose = await whoseOf(c, params.id);
@@ -180,7 +199,7 @@ function refusal(why: SubDeviceRefusal): ApiError {
     case 'gone':
       return notFound();
     case 'full':
-      return new ApiError('CONFLICT', 'The plant has too many sub-devices');
+      return new ApiError('CONFLICT', 'The plant has reached its limit of sub-devices');
   }
 }
 

@@ -1,4 +1,4 @@
-/** Registration, login and what keeps a session going [C-1.4]. */
+/** Registration, login, token refresh, logout and password change [C-1.4]. */
 import type { Context } from 'hono';
 import { deleteCookie, setCookie } from 'hono/cookie';
 import { z } from 'zod';
@@ -39,7 +39,7 @@ import { route } from '../../route.ts';
 export const register = route({
   method: 'POST',
   path: '/api/v1/auth/register',
-  summary: 'Register a user, with an organization of their own where one is named',
+  summary: 'Register a user and, optionally, an organization',
   who: { door: 'public' },
   params: noParameters,
   query: noParameters,
@@ -55,7 +55,7 @@ export const register = route({
   },
   answer: {
     status: 201,
-    description: 'The user, and the organization if one was made: its maker is its ORG_ADMIN',
+    description: 'The user, and the new organization if one was requested; the user is its ORG_ADMIN',
     body: z.strictObject({ user: userRecord, organization: organizationRecord.nullable() }),
   },
   errors: ['EMAIL_ALREADY_REGISTERED', 'CONFLICT'],
@@ -71,8 +71,9 @@ export const register = route({
       address: addressOf(c),
       now: Date.now(),
     });
-    if (registered === 'email') throw new ApiError('EMAIL_ALREADY_REGISTERED', 'This e-mail is registered');
-    if (registered === 'slug') throw new ApiError('CONFLICT', 'This slug is taken');
+    if (registered === 'email')
+      throw new ApiError('EMAIL_ALREADY_REGISTERED', 'This e-mail address is already registered');
+    if (registered === 'slug') throw new ApiError('CONFLICT', 'This slug is already taken');
     const own = await membershipsOf(c.env.DB, registered.user.id);
     const role = own[0]?.role ?? null;
     return {
@@ -85,24 +86,28 @@ export const register = route({
 export const login = route({
   method: 'POST',
   path: '/api/v1/auth/login',
-  summary: 'Log in: a bearer token, and the cookie access_token with it',
+  summary: 'Log in',
   who: { door: 'public' },
   params: noParameters,
   query: noParameters,
   body: loginSchema,
   examples: { body: { email: 'jana@example.com', password: 'correct horse battery' } },
-  answer: { status: 200, description: 'Tokens of a new session', body: loginAnswer },
+  answer: {
+    status: 200,
+    description: 'The tokens of a new session; the access token is also set as the cookie access_token',
+    body: loginAnswer,
+  },
   errors: ['INVALID_CREDENTIALS', 'ACCOUNT_LOCKED'],
   handler: async (c, { body }) => {
     await shedLoad(c);
     const now = Date.now();
-    // Counted before it is judged: guesses in parallel count as those one by one.
+    // Counts the attempt before the password is checked, so that parallel guesses count like sequential ones.
     await requireUnlocked(c.env.DB, body.email, now);
     const user = await findUserByEmail(c.env.DB, body.email);
     const isRight = verifyPassword(body.password, user?.passwordHash);
     if (!user || !isRight) throw new ApiError('INVALID_CREDENTIALS', 'Wrong e-mail or password');
     const sessionId = await openSession(c.env.DB, user, addressOf(c), now);
-    // Right when it was judged, changed since.
+    // The password was correct when it was checked, but has been changed since.
     if (!sessionId) throw new ApiError('INVALID_CREDENTIALS', 'Wrong e-mail or password');
     return await answerLogin(c, { ...user, lastLoginAtMs: now }, { sessionId, generation: 1 }, now);
   },
@@ -111,37 +116,41 @@ export const login = route({
 export const refresh = route({
   method: 'POST',
   path: '/api/v1/auth/refresh',
-  summary: 'Exchange a refresh token: each is good once',
+  summary: 'Refresh the tokens of a session',
   who: { door: 'public' },
   params: noParameters,
   query: noParameters,
   body: refreshRequest,
   examples: { body: { refreshToken: '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e10.1.…' } },
-  answer: { status: 200, description: 'New tokens of the same session', body: loginAnswer },
+  answer: {
+    status: 200,
+    description: 'New tokens of the same session; each refresh token can be used once',
+    body: loginAnswer,
+  },
   errors: ['REFRESH_TOKEN_INVALID', 'REFRESH_TOKEN_EXPIRED', 'REFRESH_TOKEN_REVOKED'],
   handler: async (c, { body }) => {
     await shedLoad(c);
     const now = Date.now();
     const token = readRefreshToken(c.env.SESSION_SECRET, body.refreshToken);
-    if (!token) throw new ApiError('REFRESH_TOKEN_INVALID', 'Not a refresh token');
+    if (!token) throw new ApiError('REFRESH_TOKEN_INVALID', 'Invalid refresh token: log in again');
     const refreshed = await refreshSession(c.env.DB, token, now);
     switch (refreshed.outcome) {
       case 'refreshed': {
         const user = await findUser(c.env.DB, refreshed.userId);
-        if (!user) throw new ApiError('REFRESH_TOKEN_INVALID', 'Not a refresh token');
+        if (!user) throw new ApiError('REFRESH_TOKEN_INVALID', 'Invalid refresh token: log in again');
         const { generation } = refreshed;
         return await answerLogin(c, user, { sessionId: token.sessionId, generation }, now);
       }
-      // Cleared away once its time was over.
+      // Expired sessions are deleted, so an unknown session counts as expired.
       case 'unknown':
       case 'expired':
-        throw new ApiError('REFRESH_TOKEN_EXPIRED', 'The refresh token has expired');
+        throw new ApiError('REFRESH_TOKEN_EXPIRED', 'The refresh token has expired: log in again');
       case 'revoked':
-        throw new ApiError('REFRESH_TOKEN_REVOKED', 'The session has ended');
+        throw new ApiError('REFRESH_TOKEN_REVOKED', 'The session has ended: log in again');
       case 'reused':
         throw new ApiError(
           'REFRESH_TOKEN_REVOKED',
-          'The refresh token was used before: its session is ended',
+          'The refresh token has already been used, so its session was ended: log in again',
         );
     }
   },
@@ -150,11 +159,11 @@ export const refresh = route({
 export const logout = route({
   method: 'POST',
   path: '/api/v1/auth/logout',
-  summary: 'End the session, at once',
+  summary: 'Log out',
   who: { door: 'user' },
   params: noParameters,
   query: noParameters,
-  answer: { status: 200, description: 'It has ended', body: success },
+  answer: { status: 200, description: 'The session has ended', body: success },
   errors: [],
   handler: async (c) => {
     await endSession(c.env.DB, c.get('user').sessionId, Date.now());
@@ -166,13 +175,13 @@ export const logout = route({
 export const readMe = route({
   method: 'GET',
   path: '/api/v1/auth/me',
-  summary: 'Who is logged in, and where a member',
+  summary: 'Get the current user',
   who: { door: 'user' },
   params: noParameters,
   query: noParameters,
   answer: {
     status: 200,
-    description: 'The user',
+    description: 'The user and their memberships',
     body: z.strictObject({ user: userRecord, memberships: z.array(membership) }),
   },
   errors: [],
@@ -186,27 +195,32 @@ export const readMe = route({
 export const changePassword = route({
   method: 'POST',
   path: '/api/v1/auth/change-password',
-  summary: 'Change the password: every other session ends, and tokens of before are no good any more',
+  summary: 'Change your password',
   who: { door: 'user' },
   params: noParameters,
   query: noParameters,
   body: passwordChange,
   examples: { body: { currentPassword: 'correct horse battery', newPassword: 'staple correct horse' } },
-  answer: { status: 200, description: 'It is changed; refresh this session', body: success },
+  answer: {
+    status: 200,
+    description:
+      'Changed. All other sessions have ended and earlier access tokens are invalid; refresh this session',
+    body: success,
+  },
   errors: ['INVALID_CURRENT_PASSWORD', 'ACCOUNT_LOCKED'],
   handler: async (c, { body }) => {
     const { row, sessionId, via } = c.get('user');
     const now = Date.now();
     await requireUnlocked(c.env.DB, row.email, now);
     if (!verifyPassword(body.currentPassword, row.passwordHash)) {
-      throw new ApiError('INVALID_CURRENT_PASSWORD', 'The current password is another');
+      throw new ApiError('INVALID_CURRENT_PASSWORD', 'The current password is wrong');
     }
     const passwordHash = hashPassword(body.newPassword);
     const tokenVersion = await changePasswordHash(c.env.DB, row, passwordHash, sessionId, now);
     if (tokenVersion === undefined) {
-      throw new ApiError('INVALID_CURRENT_PASSWORD', 'The current password is another');
+      throw new ApiError('INVALID_CURRENT_PASSWORD', 'The current password is wrong');
     }
-    // A page that has its token in the cookie alone stays logged in.
+    // Renews the cookie, so that a page that uses only the cookie stays logged in.
     if (via === 'cookie') {
       setAccessCookie(
         c,
@@ -217,11 +231,11 @@ export const changePassword = route({
   },
 });
 
-/** Counts one attempt; throws 423 when there were too many. */
+/** Counts one attempt. Throws 423 ACCOUNT_LOCKED when too many have failed. */
 async function requireUnlocked(database: D1Database, email: string, now: number): Promise<void> {
   const lock = await countAttempt(database, email, now);
   if (!lock) return;
-  throw new ApiError('ACCOUNT_LOCKED', 'Too many wrong passwords: try again later', {
+  throw new ApiError('ACCOUNT_LOCKED', 'Too many wrong passwords: try again after the time in Retry-After', {
     headers: { 'retry-after': String(Math.max(1, Math.ceil(lock.lockedMs / 1_000))) },
   });
 }

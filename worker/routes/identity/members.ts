@@ -1,4 +1,7 @@
-/** Members of an organization and their roles [C-1.2]: nobody grants, or changes someone who has, a role above their own. */
+/**
+ * Members of an organization and their roles [C-1.2]. A member cannot grant a role above their own, or change
+ * or remove a member who has one.
+ */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import { formatInstant, uuid } from '../../../protocol/ids.ts';
@@ -26,11 +29,15 @@ const memberParameters = z.object({ id: uuid, userId: uuid });
 export const getMembers = route({
   method: 'GET',
   path: '/api/v1/organizations/{id}/members',
-  summary: 'Members of an organization',
+  summary: 'List the members of an organization',
   who: { door: 'organization', role: 'VIEWER' },
   params: idParameter,
   query: z.object(pageParameters),
-  answer: { status: 200, description: 'A page, by e-mail', body: pageSchema(memberRecord) },
+  answer: {
+    status: 200,
+    description: 'A page of members, ordered by e-mail address',
+    body: pageSchema(memberRecord),
+  },
   errors: [],
   handler: async (c, { params, query }) => {
     const { rows, total } = await listMembers(c.env.DB, params.id, query);
@@ -41,7 +48,7 @@ export const getMembers = route({
 export const postMember = route({
   method: 'POST',
   path: '/api/v1/organizations/{id}/members',
-  summary: 'Take a registered user in',
+  summary: 'Add an existing user to an organization',
   who: { door: 'organization', role: 'ADMIN' },
   params: idParameter,
   query: noParameters,
@@ -52,13 +59,13 @@ export const postMember = route({
   handler: async (c, { params, body }) => {
     requireRank(c, body.role);
     const user = await findUserByEmail(c.env.DB, body.email);
-    if (!user) throw new ApiError('MEMBER_NOT_FOUND', 'No user is registered with this e-mail');
+    if (!user) throw new ApiError('MEMBER_NOT_FOUND', 'No user is registered with this e-mail address');
     const now = Date.now();
     const audit = auditEntry(c, 'member.added', { type: 'USER', id: user.id }, { role: body.role });
     const outcome = await addMember(c.env.DB, params.id, { userId: user.id, role: body.role }, audit, now);
-    if (outcome === 'member') throw new ApiError('CONFLICT', 'This user is a member already');
+    if (outcome === 'member') throw new ApiError('CONFLICT', 'This user is already a member');
     if (outcome === 'full')
-      throw new ApiError('CONFLICT', 'Too many members, or the user has too many organizations');
+      throw new ApiError('CONFLICT', 'The organization or the user has reached its limit of memberships');
     return memberRecordOf({ user, role: body.role, createdAtMs: now });
   },
 });
@@ -80,13 +87,13 @@ export const patchMember = route({
 export const deleteMember = route({
   method: 'DELETE',
   path: '/api/v1/organizations/{id}/members/{userId}',
-  summary: 'Put a member out',
+  summary: 'Remove a member',
   who: { door: 'organization', role: 'ADMIN' },
   params: memberParameters,
   query: noParameters,
   answer: {
     status: 200,
-    description: 'The user is no member any more',
+    description: 'Removed',
     body: z.strictObject({ userId: z.string(), deleted: z.literal(true) }),
   },
   errors: ['MEMBER_NOT_FOUND', 'CONFLICT'],
@@ -103,11 +110,15 @@ export const deleteMember = route({
 export const getUsers = route({
   method: 'GET',
   path: '/api/v1/users',
-  summary: 'Users of the organization',
+  summary: 'List the users of the organization',
   who: { door: 'member', role: 'ADMIN' },
   params: noParameters,
   query: z.object(pageParameters),
-  answer: { status: 200, description: 'A page, by e-mail', body: pageSchema(userRecord) },
+  answer: {
+    status: 200,
+    description: 'A page of users, ordered by e-mail address',
+    body: pageSchema(userRecord),
+  },
   errors: [],
   handler: async (c, { query }) => {
     const { rows, total } = await listMembers(c.env.DB, c.get('tenant').organizationId, query);
@@ -133,7 +144,10 @@ export const patchUser = route({
   handler: async (c, { params, body }) => userInContext(c, await giveRole(c, params.id, body.role)),
 });
 
-/** The member whom the request is about: no member answers as nobody. */
+/**
+ * Returns the member with this user id. Throws 404 MEMBER_NOT_FOUND for any user who is not a member, and 403
+ * when the member's role is above the caller's.
+ */
 async function requireMember(c: Context<AppContext>, userId: string): Promise<MemberRow> {
   const member = await findMember(c.env.DB, c.get('tenant').organizationId, userId);
   if (!member) throw new ApiError('MEMBER_NOT_FOUND', 'Member not found');
@@ -155,11 +169,17 @@ async function giveRole(c: Context<AppContext>, userId: string, role: Role): Pro
 function requireRank(c: Context<AppContext>, role: Role): void {
   const own = c.get('tenant').role;
   if (own && includesRole(own, role)) return;
-  throw new ApiError('INSUFFICIENT_ORG_PERMISSIONS', `This needs the role ${role} or higher`);
+  throw new ApiError(
+    'INSUFFICIENT_ORG_PERMISSIONS',
+    `You need the role ${role} or higher to grant ${role} or to change a member who has it`,
+  );
 }
 
 function lastAdmin(): ApiError {
-  return new ApiError('CONFLICT', 'The last ORG_ADMIN stays, or the member has changed meanwhile');
+  return new ApiError(
+    'CONFLICT',
+    'The last ORG_ADMIN cannot be demoted or removed, or the member was changed at the same time',
+  );
 }
 
 function memberRecordOf({ user, role, createdAtMs }: MemberRow): MemberRecord {

@@ -1,4 +1,4 @@
-/** Organizations [C-1.1]: one's own, and their settings. */
+/** Organizations [C-1.1]: create, list, read and update them and their settings. */
 import { z } from 'zod';
 import {
   organizationChange,
@@ -23,7 +23,7 @@ import { route } from '../../route.ts';
 export const postOrganization = route({
   method: 'POST',
   path: '/api/v1/organizations',
-  summary: 'Make an organization, and be its ORG_ADMIN',
+  summary: 'Create an organization; you become its ORG_ADMIN',
   who: { door: 'user' },
   params: noParameters,
   query: noParameters,
@@ -35,8 +35,8 @@ export const postOrganization = route({
     const { row } = c.get('user');
     const maker = { id: row.id, email: row.email, address: addressOf(c) };
     const made = await createOrganization(c.env.DB, body, maker, Date.now());
-    if (made === 'slug') throw new ApiError('CONFLICT', 'This slug is taken');
-    if (made === 'full') throw new ApiError('CONFLICT', 'You are a member of too many organizations');
+    if (made === 'slug') throw new ApiError('CONFLICT', 'This slug is already taken');
+    if (made === 'full') throw new ApiError('CONFLICT', 'You have reached your limit of organizations');
     return organizationRecordOf(made, 'ORG_ADMIN');
   },
 });
@@ -44,16 +44,21 @@ export const postOrganization = route({
 export const getOrganizations = route({
   method: 'GET',
   path: '/api/v1/organizations',
-  summary: 'The organizations that you are a member of; with all=true, as SUPER_ADMIN, every one',
+  summary: 'List your organizations',
   who: { door: 'user' },
   params: noParameters,
   query: z.object({ ...pageParameters, all: z.enum(['true', 'false']).optional() }),
-  answer: { status: 200, description: 'A page, by slug', body: pageSchema(organizationRecord) },
+  answer: {
+    status: 200,
+    description: 'A page of your organizations, by slug; with `all=true`, of all of them (SUPER_ADMIN only)',
+    body: pageSchema(organizationRecord),
+  },
   errors: ['SUPER_ADMIN_REQUIRED'],
   handler: async (c, { query }) => {
     const { row } = c.get('user');
     const all = query.all === 'true';
-    if (all && !row.superAdmin) throw new ApiError('SUPER_ADMIN_REQUIRED', 'Only a SUPER_ADMIN lists all');
+    if (all && !row.superAdmin)
+      throw new ApiError('SUPER_ADMIN_REQUIRED', 'Only a SUPER_ADMIN may list all organizations');
     const { rows, total } = await listOrganizations(c.env.DB, row.id, all, query);
     const records = rows.map(({ organization, role }) => organizationRecordOf(organization, role));
     return pageOf(records, total, query);
@@ -63,7 +68,7 @@ export const getOrganizations = route({
 export const getOrganization = route({
   method: 'GET',
   path: '/api/v1/organizations/{id}',
-  summary: 'An organization',
+  summary: 'Get an organization',
   who: { door: 'organization', role: 'VIEWER' },
   params: idParameter,
   query: noParameters,
@@ -75,13 +80,17 @@ export const getOrganization = route({
 export const patchOrganization = route({
   method: 'PATCH',
   path: '/api/v1/organizations/{id}',
-  summary: 'Change name and settings; in force everywhere when this answers',
+  summary: 'Update the name and settings of an organization',
   who: { door: 'organization', role: 'ORG_ADMIN' },
   params: idParameter,
   query: noParameters,
   body: organizationChange,
   examples: { body: { settings: { requireSignedCommands: true } } },
-  answer: { status: 200, description: 'The organization', body: organizationRecord },
+  answer: {
+    status: 200,
+    description: 'The organization; the change is in force everywhere',
+    body: organizationRecord,
+  },
   errors: [],
   handler: async (c, { params, body }) => {
     const target = { type: 'ORGANIZATION', id: params.id };

@@ -11,7 +11,7 @@ import { siteParameters, VCP_READ } from './parameters.ts';
 export const listCommands = route({
   method: 'GET',
   path: '/api/v1/vcp/sites/{siteId}/commands',
-  summary: 'Command log of a site, newest first',
+  summary: 'List the command log of a site',
   who: VCP_READ,
   params: siteParameters,
   query: z.object({
@@ -20,7 +20,7 @@ export const listCommands = route({
   }),
   answer: {
     status: 200,
-    description: 'One page, and how many rows there are on all pages',
+    description: 'A page of the command log, newest first; `total` counts the rows of all pages',
     body: z.strictObject({
       items: z.array(commandLogEntry),
       page: z.int().min(1),

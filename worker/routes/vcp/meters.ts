@@ -1,4 +1,4 @@
-/** What the meters of a site have counted (spec: Meter state; [C-4.1], [C-4.6]). */
+/** Meter registers of a site: current and at each quarter hour (spec: Meter state; [C-4.1], [C-4.6]). */
 import { z } from 'zod';
 import { EAN } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -15,13 +15,13 @@ import { siteParameters, VCP_READ } from './parameters.ts';
 export const readMeterState = route({
   method: 'GET',
   path: '/api/v1/vcp/meter-state',
-  summary: 'Registers of the site of a metering point',
+  summary: 'Get the meter state of the site with a metering point',
   who: VCP_READ,
   params: noParameters,
   query: z.object({ ean: z.string().regex(EAN, 'must be 18 digits') }),
   answer: {
     status: 200,
-    description: 'The registers now; `reading` is null when none is younger than 15 minutes',
+    description: 'The current registers; `reading` is null when no register is younger than 15 minutes',
     body: meterState,
   },
   errors: ['SITE_NOT_FOUND'],
@@ -37,13 +37,13 @@ export const readMeterState = route({
 export const listMeterReadings = route({
   method: 'GET',
   path: '/api/v1/vcp/sites/{siteId}/meter-readings',
-  summary: 'Registers of a site at each quarter of an hour',
+  summary: 'List the meter readings of a site',
   who: VCP_READ,
   params: siteParameters,
   query: z.object({ from: instantParameter.optional(), to: instantParameter.optional() }),
   answer: {
     status: 200,
-    description: 'Ascending; without `from` and `to` those of the last 24 hours',
+    description: 'A reading for each quarter of an hour, oldest first; the last 24 hours by default',
     body: z.strictObject({ readings: z.array(meterReading) }),
   },
   errors: ['SITE_NOT_FOUND'],
@@ -51,7 +51,7 @@ export const listMeterReadings = route({
     const to = query.to ?? Date.now();
     const from = query.from ?? to - LIMIT.meterReadingsDefaultMs;
     requireRange(from, to);
-    requireSpan(from, to, { spanMs: LIMIT.fiveMinuteSpanMs, fits: 'ask for a part of it' });
+    requireSpan(from, to, { spanMs: LIMIT.fiveMinuteSpanMs, fits: 'request a shorter range' });
     const site = await requireSite(c, siteId);
     return await jsonList('readings', from, (fromMs) =>
       site.readHistory(siteId, { kind: 'meter-readings', fromMs, toMs: to }),

@@ -1,4 +1,4 @@
-/** What the partner read surface takes and who may call it, once for all of its routes. */
+/** Access rule and path parameters that the routes of the partner read surface share. */
 import { z } from 'zod';
 import { uuid } from '../../../protocol/ids.ts';
 import type { Who } from '../../auth/door.ts';

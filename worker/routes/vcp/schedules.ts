@@ -1,4 +1,4 @@
-/** What a site is to do, and has done, by plan (spec: Partner read surface; [C-4.4]). */
+/** Schedules of a site (spec: Partner read surface; [C-4.4]). */
 import { z } from 'zod';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { scheduleSummary } from '../../../protocol/schedule.ts';
@@ -11,14 +11,14 @@ import { siteParameters, VCP_READ } from './parameters.ts';
 export const listSchedules = route({
   method: 'GET',
   path: '/api/v1/vcp/sites/{siteId}/schedules',
-  summary: 'Schedules of a site',
+  summary: 'List the schedules of a site',
   who: VCP_READ,
   params: siteParameters,
   query: z.object({ from: instantParameter.optional(), to: instantParameter.optional() }),
   answer: {
     status: 200,
     description:
-      'Those whose windows meet [from, to), by their start; without `from` and `to` a week back and a week ahead',
+      'Schedules whose window overlaps [from, to), by start; by default from 7 days ago to 7 days ahead',
     body: z.strictObject({ schedules: z.array(scheduleSummary) }),
   },
   errors: ['SITE_NOT_FOUND'],

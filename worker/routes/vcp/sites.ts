@@ -1,4 +1,4 @@
-/** The sites that a partner sees, and the configuration of one (spec: Partner read surface; [C-4.1] to [C-4.4]). */
+/** The sites of an API key, and a site's configuration (spec: Partner read surface; [C-4.1] to [C-4.4]). */
 import { z } from 'zod';
 import { EAN } from '../../../protocol/ids.ts';
 import { JsonText } from '../../../protocol/json-text.ts';
@@ -13,13 +13,13 @@ import { siteParameters, VCP_READ } from './parameters.ts';
 export const listSites = route({
   method: 'GET',
   path: '/api/v1/vcp/sites',
-  summary: 'Sites of the organization, with their sub-devices',
+  summary: 'List sites with their sub-devices',
   who: VCP_READ,
   params: noParameters,
   query: z.object({ ean: z.string().regex(EAN, 'must be 18 digits').optional() }),
   answer: {
     status: 200,
-    description: 'The sites that the key sees; with `ean`, those of that metering point',
+    description: 'The sites that the API key may see; with `ean`, only the site with that metering point',
     body: z.strictObject({ plants: z.array(plantSummary) }),
   },
   errors: [],
@@ -57,11 +57,15 @@ export const listSites = route({
 export const readSiteConfig = route({
   method: 'GET',
   path: '/api/v1/vcp/sites/{siteId}/config',
-  summary: 'Configuration, mode and open commands of a site',
+  summary: 'Get the configuration of a site',
   who: VCP_READ,
   params: siteParameters,
   query: noParameters,
-  answer: { status: 200, description: 'The configuration snapshot', body: siteConfigSnapshot },
+  answer: {
+    status: 200,
+    description: 'Configuration, operating mode, active schedule and pending commands',
+    body: siteConfigSnapshot,
+  },
   errors: ['SITE_NOT_FOUND'],
   handler: async (c, { params }) => {
     const site = await requireSite(c, params.siteId);

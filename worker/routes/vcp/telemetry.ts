@@ -1,4 +1,4 @@
-/** What a site told: its latest values, and its history (spec: Telemetry point; [C-4.1], [C-4.5]). */
+/** Telemetry of a site: latest values and history (spec: Telemetry point; [C-4.1], [C-4.5]). */
 import { z } from 'zod';
 import { GRANULARITIES, type Granularity } from '../../../protocol/enums.ts';
 import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';
@@ -13,13 +13,13 @@ import { siteParameters, VCP_READ } from './parameters.ts';
 export const readLatestTelemetry = route({
   method: 'GET',
   path: '/api/v1/vcp/sites/{siteId}/telemetry/latest',
-  summary: 'Latest values of a site',
+  summary: 'Get the latest telemetry of a site',
   who: VCP_READ,
   params: siteParameters,
   query: noParameters,
   answer: {
     status: 200,
-    description: 'The canonical payload; without data its numbers are null and `dataQuality` is MISSING',
+    description: 'The canonical payload; without data all numbers are null and `dataQuality` is MISSING',
     body: latestTelemetry,
   },
   errors: ['SITE_NOT_FOUND'],
@@ -31,17 +31,17 @@ export const readLatestTelemetry = route({
   },
 });
 
-/** [C-4.5] The longest time that each granularity is answered for at once, and what fits a longer one. */
+/** [C-4.5] The longest range of one request for each granularity, and what to use for a longer range. */
 const SPANS: Partial<Record<Granularity, { spanMs: number; fits: string }>> = {
-  raw: { spanMs: LIMIT.rawSpanMs, fits: 'granularity 5m fits up to 92 days, 1h up to 732, 1d more' },
-  '5m': { spanMs: LIMIT.fiveMinuteSpanMs, fits: 'granularity 1h fits up to 732 days, 1d more' },
-  '1h': { spanMs: LIMIT.hourSpanMs, fits: 'granularity 1d fits' },
+  raw: { spanMs: LIMIT.rawSpanMs, fits: 'use granularity 5m (up to 92 days), 1h (up to 732) or 1d' },
+  '5m': { spanMs: LIMIT.fiveMinuteSpanMs, fits: 'use granularity 1h (up to 732 days) or 1d' },
+  '1h': { spanMs: LIMIT.hourSpanMs, fits: 'use granularity 1d' },
 };
 
 export const readTelemetry = route({
   method: 'GET',
   path: '/api/v1/vcp/sites/{siteId}/telemetry',
-  summary: 'History of one metric of a site',
+  summary: 'Get the history of one metric of a site',
   who: VCP_READ,
   params: siteParameters,
   query: z.object({
@@ -52,7 +52,8 @@ export const readTelemetry = route({
   }),
   answer: {
     status: 200,
-    description: 'Readings, or buckets that begin in [from, to) as means; of registers what they last said',
+    description:
+      'Readings, or buckets that begin in [from, to). A bucket has the mean, for a register the last value',
     body: z.strictObject({ readings: z.array(telemetryPoint) }),
   },
   errors: ['SITE_NOT_FOUND'],

@@ -36,7 +36,7 @@ function errorOf(decode: () => unknown): AmqpError | undefined {
 }
 
 describe('methods', () => {
-  it('are all that the protocol has, in both directions', () => {
+  it('all 66 methods of the protocol are known', () => {
     expect(METHODS.length).toBe(66);
     expect(new Set(METHODS.map(({ id }) => id)).size).toBe(66);
     expect(METHODS.every(({ id }) => isKnownMethod(id))).toBe(true);
@@ -60,12 +60,12 @@ describe('methods', () => {
     },
   );
 
-  it('are named as the protocol names them', () => {
+  it('METHOD uses the protocol’s names', () => {
     for (const [name, id] of Object.entries(METHOD))
       expect(definitions.info(id).name.toLowerCase()).toBe(name.toLowerCase());
   });
 
-  it('of any bytes decode, or throw an AMQP error that names the method', () => {
+  it('any bytes decode or throw an AMQP error that names the method', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...METHODS),
@@ -82,7 +82,7 @@ describe('methods', () => {
     );
   });
 
-  it('cut short at any byte decode, or throw an AMQP error', () => {
+  it('arguments cut short decode or throw a 501', () => {
     for (const method of METHODS) {
       const [fields = {}] = fc.sample(argumentsOf(method), { numRuns: 1, seed: method.id });
       const bytes = argumentBytes(encodeMethod(method.id, 1, fields));
@@ -93,18 +93,18 @@ describe('methods', () => {
     }
   });
 
-  it('that do not exist are unknown', () => {
+  it('other ids are unknown', () => {
     for (const id of [0, 1, 0x003c_0000, 0x003c_0001, 0x003c_ffff, 0xffff_ffff])
       expect(isKnownMethod(id)).toBe(false);
   });
 
-  it('do not include the content class, whose number stands beside them in the library', () => {
+  it('the content class, which the library lists with the methods, is unknown', () => {
     expect(isKnownMethod(60)).toBe(false);
   });
 });
 
 describe('properties', () => {
-  it('decode to what was encoded', () => {
+  it('properties decode to what was encoded', () => {
     fc.assert(
       fc.property(properties, fc.nat(2 ** 40), (fields, size) => {
         const frame = encodeProperties(1, size, fields);
@@ -115,7 +115,7 @@ describe('properties', () => {
     );
   });
 
-  it('of any bytes decode, or throw an AMQP error that names basic.publish', () => {
+  it('any bytes decode as properties or throw an AMQP error that names basic.publish', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (array) => {
         const error = errorOf(() => decodeProperties(Buffer.from(array)));
@@ -132,7 +132,7 @@ describe('field tables', () => {
     return Buffer.concat([Buffer.from([0, 0, 1, 0x71, 0, 0]), table]);
   }
 
-  it('keep every kind of value', () => {
+  it('a field table keeps every kind of value', () => {
     fc.assert(
       fc.property(fieldTable, (table) => {
         const frame = encodeMethod(METHOD.basicConsume, 1, { queue: 'q', arguments: table });
@@ -141,24 +141,24 @@ describe('field tables', () => {
     );
   });
 
-  it.each([1, 2, 31, 32])('%d deep are read', (depth) => {
+  it.each([1, 2, 31, 32])('a table of %d levels decodes', (depth) => {
     expect(errorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(deepTable(depth))))).toBeUndefined();
   });
 
-  it.each([33, 1_000, 5_000, 18_000])('%d deep are a syntax error 502', (depth) => {
+  it.each([33, 1_000, 5_000, 18_000])('a table of %d levels throws a 502', (depth) => {
     const error = errorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(deepTable(depth))));
     expect(error?.code).toBe(502);
     expect(error?.text).toMatch(/^SYNTAX_ERROR - field table deeper than/);
   });
 
-  it('as arrays within arrays, thousands deep, are a syntax error 502', () => {
+  it('arrays nested thousands deep throw a 502', () => {
     let array = Buffer.from('V');
     for (let level = 0; level < 2_000; level++) array = Buffer.concat([Buffer.from('A'), tableBytes(array)]);
     const table = tableBytes(tableEntry('a', '', array));
     expect(errorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(table)))?.code).toBe(502);
   });
 
-  it('with a key __proto__ change no prototype but their own', () => {
+  it('a key __proto__ does not change a prototype', () => {
     const inner = tableBytes(tableEntry('polluted', 't', Buffer.from([1])));
     const table = tableBytes(tableEntry('__proto__', 'F', inner), tableEntry('constructor', 'F', inner));
     const decoded = decodeMethod(METHOD.basicConsume, consumeWith(table)).arguments as object;

@@ -51,7 +51,7 @@ function rawHeaders(...entries: Buffer[]): string {
 const long = Buffer.from([0, 0, 0, 1]);
 
 describe('a delivery', () => {
-  it('is its method, its header and its body, on its channel', () => {
+  it('a delivery is a method, a header and a body frame on its channel', () => {
     const [method, header, body, ...rest] = encode(delivery({ body: 'čau' }));
     expect(rest).toEqual([]);
     expect([method, header, body].map((one) => [one?.type, one?.channel])).toEqual([
@@ -68,7 +68,7 @@ describe('a delivery', () => {
     expect(body?.payload.toString()).toBe('čau');
   });
 
-  it('is what the codec makes of it, whatever its text is', () => {
+  it('a delivery equals the codec’s frames for any text', () => {
     const text = (maxLength: number) =>
       fc.array(fc.nat(0xffff), { maxLength }).map((units) => String.fromCharCode(...units));
     const own = fc.record(
@@ -93,7 +93,7 @@ describe('a delivery', () => {
     );
   });
 
-  it('without a property that no short string holds arrives all the same', () => {
+  it('a property too long for a short string is left out', () => {
     const properties = {
       messageId: 'm'.repeat(256),
       contentType: 'text/plain',
@@ -102,11 +102,11 @@ describe('a delivery', () => {
     expect(propertiesOf(delivery({ properties }))).toEqual({ contentType: 'text/plain', deliveryMode: 2 });
   });
 
-  it('without a body has no body frame', () => {
+  it('a delivery without a body has no body frame', () => {
     expect(encode(delivery()).length).toBe(2);
   });
 
-  it('carries bytes that are no text', () => {
+  it('a delivery carries binary bodies', () => {
     const bytes = Buffer.from([0, 0xff, 0xfe, 0xce]);
     const [, , body] = encode(delivery({ body: bytes.toString('base64'), encoding: 'base64' }));
     expect(body?.payload).toEqual(bytes);
@@ -122,7 +122,7 @@ describe('a delivery', () => {
     [131_072, 131_064, 1],
     [131_072, 131_065, 2],
     [131_072, 262_144, 3],
-  ])('is cut by a frame size of %d: %d bytes into %d body frames [C-6.3]', (frameMax, size, count) => {
+  ])('frame size %d splits %d bytes into %d body frames [C-6.3]', (frameMax, size, count) => {
     const text = 'a'.repeat(size);
     const bodies = encode(delivery({ body: text }), frameMax).slice(2);
     expect(bodies.length).toBe(count);
@@ -131,7 +131,7 @@ describe('a delivery', () => {
     expect(Buffer.concat(bodies.map(({ payload }) => payload)).toString()).toBe(text);
   });
 
-  it('of any body comes out whole at any frame size', () => {
+  it('any body arrives whole at any frame size', () => {
     const bodies = fc.uint8Array({ maxLength: 30_000, size: 'max' }).map((array) => Buffer.from(array));
     fc.assert(
       fc.property(bodies, fc.integer({ min: 4_096, max: 20_000 }), (bytes, frameMax) => {
@@ -145,7 +145,7 @@ describe('a delivery', () => {
 });
 
 describe('properties of a delivery', () => {
-  it('of an event are its own, persistent, its time in seconds', () => {
+  it('an event has its own properties, is persistent, and its time is in seconds', () => {
     const own = {
       contentType: 'application/json',
       messageId: 'm-1',
@@ -163,7 +163,7 @@ describe('properties of a delivery', () => {
     });
   });
 
-  it('leave out a correlation id that no short string holds', () => {
+  it('a correlation id too long for a short string is left out', () => {
     expect(
       propertiesOf(delivery({ properties: { correlationId: 'č'.repeat(127) } })).correlationId,
     ).toBeDefined();
@@ -172,7 +172,7 @@ describe('properties of a delivery', () => {
     });
   });
 
-  it("of a publisher's message are what it sent", () => {
+  it('a publisher’s message keeps its properties', () => {
     fc.assert(
       fc.property(properties, (own) => {
         expect(propertiesOf(delivery({ properties: { raw: raw(own) } }))).toEqual(own);
@@ -180,7 +180,7 @@ describe('properties of a delivery', () => {
     );
   });
 
-  it("of a dead-lettered message are the publisher's, our headers added to its own", () => {
+  it('a dead-lettered message keeps the publisher’s properties and gets our headers', () => {
     const own = {
       contentType: 'text/plain',
       deliveryMode: 1,
@@ -203,13 +203,13 @@ describe('properties of a delivery', () => {
     ['nothing', ''],
     ['a table cut short', Buffer.from([0x20, 0, 0, 0, 0, 9, 1]).toString('base64')],
     ['a tag that is none', rawHeaders(tableEntry('k', 'Z', long))],
-  ])('that do not decode (%s) are left out, and our headers and the body still arrive', (_title, bytes) => {
+  ])('properties that do not decode (%s) are left out; headers and body arrive', (_title, bytes) => {
     const message = delivery({ body: 'body', properties: { raw: bytes, headers: { reason: 'r' } } });
     expect(propertiesOf(message)).toEqual({ headers: { reason: 'r' } });
     expect(encode(message)[2]?.payload.toString()).toBe('body');
   });
 
-  it('with keys __proto__ and constructor pollute nothing and are no header of ours', () => {
+  it('keys __proto__ and constructor pollute nothing', () => {
     const inner = tableBytes(tableEntry('polluted', 'I', long));
     const bytes = rawHeaders(tableEntry('__proto__', 'F', inner), tableEntry('constructor', 'F', inner));
     const { headers } = propertiesOf(delivery({ properties: { raw: bytes, headers: { reason: 'r' } } }));
@@ -229,16 +229,13 @@ describe('properties of a delivery', () => {
       Buffer.from([0x80, 0, 255, ...Array(255).fill(0xff)]).toString('base64'),
     ],
   ];
-  it.each(UNENCODABLE)(
-    'that decode but do not encode (%s) keep no message from arriving [C-7.1]',
-    (_title, bytes) => {
-      expect(encode(delivery({ body: 'body', properties: { raw: bytes } }))[2]?.payload.toString()).toBe(
-        'body',
-      );
-    },
-  );
+  it.each(UNENCODABLE)('a message whose properties do not encode (%s) arrives [C-7.1]', (_title, bytes) => {
+    expect(encode(delivery({ body: 'body', properties: { raw: bytes } }))[2]?.payload.toString()).toBe(
+      'body',
+    );
+  });
 
-  it('and a routing key of bytes that are no text keep no message from arriving [C-7.1]', () => {
+  it('a message with a binary routing key arrives [C-7.1]', () => {
     // 100 such bytes are 100 replacement characters, three bytes each.
     const routingKey = `acme.command.device.${'\ufffd'.repeat(100)}`;
     const fields = { ...FIELDS, routingKey };

@@ -57,7 +57,7 @@ afterEach(() => {
 });
 
 describe('a frame reader', () => {
-  it('reads frames that come in one chunk', () => {
+  it('a reader returns the frames of one chunk', () => {
     fc.assert(
       fc.property(frames, (list) => {
         expect(read(new FrameReader(4_096), bytesOf(list))).toEqual(list);
@@ -65,7 +65,7 @@ describe('a frame reader', () => {
     );
   });
 
-  it('reads frames that are cut anywhere', () => {
+  it('a reader returns frames cut anywhere', () => {
     fc.assert(
       fc.property(frames, fc.array(fc.nat(200), { maxLength: 20 }), (list, cuts) => {
         const whole = bytesOf(list);
@@ -80,7 +80,7 @@ describe('a frame reader', () => {
     );
   });
 
-  it('reads three frames split in two at every byte', () => {
+  it('a reader returns three frames split in two at every byte', () => {
     const list = [
       { type: 1, channel: 1, payload: Buffer.from('method') },
       { type: 8, channel: 0, payload: Buffer.alloc(0) },
@@ -91,7 +91,7 @@ describe('a frame reader', () => {
       expect(read(new FrameReader(4_096), whole.subarray(0, at), whole.subarray(at))).toEqual(list);
   });
 
-  it('reads frames that come one byte at a time', () => {
+  it('a reader returns frames that come one byte at a time', () => {
     const list = TYPES.map((type) => ({
       type,
       channel: type,
@@ -105,13 +105,13 @@ describe('a frame reader', () => {
     ['a method of three bytes', 1, Buffer.alloc(3), '<<0,0,0>>'],
     ['a content header of eleven', 2, Buffer.alloc(11), '<<0,0,0,0,0,0,0,0,0,0,0>>'],
     ['a heartbeat with a payload', 8, Buffer.from('"x"'), '<<"\\"x\\"">>'],
-  ])('takes no %s, and says what it was', (_title, type, payload, shown) => {
+  ])('%s is an unknown frame, and the error shows its octets', (_title, type, payload, shown) => {
     expect(errorOf(() => read(new FrameReader(4_096), frame(type, 1, payload))).text).toBe(
       `FRAME_ERROR - type ${type}, all octets = ${shown}: unknown_frame`,
     );
   });
 
-  it('gives each frame as soon as its last byte is there', () => {
+  it('a reader returns each frame with its last byte', () => {
     const reader = new FrameReader(4_096);
     const whole = frame(1, 1, Buffer.from('payload'));
     expect(read(reader, whole.subarray(0, -1))).toEqual([]);
@@ -120,7 +120,7 @@ describe('a frame reader', () => {
     expect(read(reader, whole.subarray(3)).length).toBe(1);
   });
 
-  it('goes on with a new limit from the next frame', () => {
+  it('a new size limit applies from the next frame', () => {
     const reader = new FrameReader(4_096);
     const large = frame(3, 1, Buffer.alloc(5_000));
     const sizes: number[] = [];
@@ -132,46 +132,43 @@ describe('a frame reader', () => {
   });
 });
 
-describe('a frame reader refuses', () => {
-  it.each(TYPES)(
-    'a frame of type %d that announces 2^32-1 bytes, at its header, allocating nothing',
-    (type) => {
-      const reader = new FrameReader(131_072);
-      const concat = vi.spyOn(Buffer, 'concat');
-      const error = errorOf(() => read(reader, announce(type, 0xffff_ffff)));
-      expect(error.code).toBe(501);
-      expect(error.severity).toBe('connection');
-      expect(error.text).toBe(
-        `FRAME_ERROR - type ${type}, all octets = <<>>: {frame_too_large,4294967295,131064}`,
-      );
-      expect(concat).not.toHaveBeenCalled();
-    },
-  );
+describe('a frame reader that rejects', () => {
+  it.each(TYPES)('a frame of type %d that announces 2^32-1 bytes is rejected without allocation', (type) => {
+    const reader = new FrameReader(131_072);
+    const concat = vi.spyOn(Buffer, 'concat');
+    const error = errorOf(() => read(reader, announce(type, 0xffff_ffff)));
+    expect(error.code).toBe(501);
+    expect(error.severity).toBe('connection');
+    expect(error.text).toBe(
+      `FRAME_ERROR - type ${type}, all octets = <<>>: {frame_too_large,4294967295,131064}`,
+    );
+    expect(concat).not.toHaveBeenCalled();
+  });
 
-  it('a byte more than 4096 before tune, and takes 4096 [C-6.3]', () => {
+  it('before tune 4096 bytes are accepted and 4097 rejected [C-6.3]', () => {
     expect(read(new FrameReader(4_096), frame(1, 0, Buffer.alloc(4_096))).length).toBe(1);
     expect(errorOf(() => read(new FrameReader(4_096), announce(1, 4_097))).code).toBe(501);
   });
 
-  it('a byte more than the tuned size, and takes a payload of that size [C-6.3]', () => {
+  it('after tune a payload above the tuned size is rejected [C-6.3]', () => {
     expect(read(new FrameReader(131_072), frame(3, 1, Buffer.alloc(131_072))).length).toBe(1);
     const error = errorOf(() => read(new FrameReader(131_072), announce(3, 131_172)));
     expect(error.text).toBe('FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,131172,131064}');
   });
 
-  it.each([0, 0xcd, 0xff, 1])('a frame whose end is %d', (end) => {
+  it.each([0, 0xcd, 0xff, 1])('a frame with the end octet %d is rejected', (end) => {
     const error = errorOf(() => read(new FrameReader(4_096), frame(1, 1, Buffer.from('abc'), end)));
     expect(error.code).toBe(501);
     expect(error.text).toContain(`{invalid_frame_end_marker,${end}}`);
   });
 
-  it('a frame whose payload is longer than announced: its end is not where it must be', () => {
+  it('a payload longer than announced is rejected', () => {
     const whole = frame(1, 1, Buffer.from('abcdef'));
     whole.writeUInt32BE(3, 3);
     expect(errorOf(() => read(new FrameReader(4_096), whole)).text).toContain('invalid_frame_end_marker');
   });
 
-  it('every type but the four', () => {
+  it('all types except 1, 2, 3 and 8 are rejected', () => {
     for (let type = 0; type < 256; type++) {
       if (TYPES.includes(type)) continue;
       const error = errorOf(() => read(new FrameReader(4_096), frame(type, 1, Buffer.alloc(0))));
@@ -180,7 +177,7 @@ describe('a frame reader refuses', () => {
     }
   });
 
-  it('a bad frame behind good ones, after it has given those', () => {
+  it('good frames before a bad one are returned first', () => {
     const good = { type: 1, channel: 1, payload: Buffer.from('good') };
     const seen: Frame[] = [];
     const error = errorOf(() => {
@@ -191,7 +188,7 @@ describe('a frame reader refuses', () => {
     expect(error.code).toBe(501);
   });
 
-  it('any bytes with nothing but frames or an AMQP error, and keeps no more than one frame of them', () => {
+  it('random bytes give frames or an AMQP error, and no more than one frame is kept', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 8 }), (chunks) => {
         const reader = new FrameReader(256);

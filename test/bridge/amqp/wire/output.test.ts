@@ -38,7 +38,7 @@ class SlowSocket extends Duplex {
 const bytes = (text: string) => Buffer.from(text);
 
 describe('output', () => {
-  it('writes what one turn produced at once, in order', async () => {
+  it('the writes of one turn go out at once, in order', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     output.write(bytes('a'));
@@ -52,7 +52,7 @@ describe('output', () => {
     expect(socket.writes).toEqual(['ab', 'c']);
   });
 
-  it('asks before each flush for what is coalesced, also when nothing else is to be written', async () => {
+  it('beforeFlush runs before each flush, also when nothing else is written', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     let asked = 0;
@@ -72,7 +72,7 @@ describe('output', () => {
     expect(socket.writes).toEqual(['ab(1)', 'late']);
   });
 
-  it('tells of a write when the socket has taken it, not before', async () => {
+  it('a write is reported when the socket has taken it', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     const taken: string[] = [];
@@ -91,7 +91,7 @@ describe('output', () => {
     expect(taken).toEqual(['a', 'c', 'd']);
   });
 
-  it('tells of nothing that the socket did not take', async () => {
+  it('a write that the socket did not take is not reported', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     const taken: string[] = [];
@@ -103,7 +103,7 @@ describe('output', () => {
     expect(taken).toEqual([]);
   });
 
-  it('ends with what was still to be written, and writes nothing after', async () => {
+  it('end writes what is pending, and nothing after', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     output.write(bytes('bye'));
@@ -117,7 +117,7 @@ describe('output', () => {
     output.end();
   });
 
-  it('is quiet on a socket that is gone', async () => {
+  it('output ignores a closed socket', async () => {
     const socket = new SlowSocket();
     const output = new Output(socket);
     socket.destroy();

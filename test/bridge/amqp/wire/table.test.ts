@@ -36,7 +36,7 @@ describe('arguments', () => {
     ['F', 'table', tableBytes(), null],
     ['A', 'array', Buffer.from([0, 0, 0, 0]), null],
     ['T', 'timestamp', Buffer.alloc(8), null],
-  ])('of the tag %s are read as RabbitMQ names them: %s', (tag, type, value, expected) => {
+  ])('arguments of tag %s have RabbitMQ’s type name %s', (tag, type, value, expected) => {
     const table = tableBytes(tableEntry('before', 't', Buffer.from([0])), tableEntry('x', tag, value));
     expect(readArguments(Buffer.concat([Buffer.from('head'), table]), 4)).toEqual([
       { name: 'before', type: 'bool', value: false },
@@ -44,18 +44,18 @@ describe('arguments', () => {
     ]);
   });
 
-  it('that end behind their table, or a table that ends behind its frame, throw', () => {
+  it('arguments beyond their table, or a table beyond its frame, throw', () => {
     const table = tableBytes(tableEntry('x', 'S', Buffer.from([0, 0, 0, 9, 0x68])));
     expect(() => readArguments(table, 0)).toThrow(RangeError);
     expect(() => readArguments(table.subarray(0, -1), 0)).toThrow(RangeError);
   });
 });
 
-describe('headers that are added', () => {
+describe('added headers', () => {
   const added = [longstr('x-death-reason', 'rejected'), long('count', 2), timestamp('at', 5_999)];
   const decoded = { 'x-death-reason': 'rejected', count: 2, at: { '!': 'timestamp', value: 5 } };
 
-  it('stand where a headers table belongs, and all other properties stay', () => {
+  it('added headers go into the headers table, and all other properties stay', () => {
     const own = {
       contentType: 'text/plain',
       contentEncoding: 'gzip',
@@ -70,7 +70,7 @@ describe('headers that are added', () => {
     expect(decodeProperties(withHeaders(propertiesOf({}), added))).toMatchObject({ headers: decoded });
   });
 
-  it('stand behind those that are there, which keep their bytes, but for those of the same names', () => {
+  it('added headers follow existing ones, which keep their bytes unless replaced', () => {
     const entries = [
       tableEntry('small', 'I', Buffer.from([0, 0, 0, 5])),
       tableEntry('x-death-reason', 'S', Buffer.from([0, 0, 0, 1, 0x61])),
@@ -84,14 +84,14 @@ describe('headers that are added', () => {
     expect(decodeProperties(whole).headers).toEqual({ small: 5, nothing: null, ...decoded });
   });
 
-  it('are read by a stock decoder, an array of a table among them', () => {
+  it('a stock decoder reads added headers, also an array of tables', () => {
     const death = tableInArray('x-death', [longstr('queue', 'q'), longstrs('routing-keys', ['a', 'b'])]);
     expect(decodeProperties(withHeaders(propertiesOf({}), [death])).headers).toEqual({
       'x-death': [{ queue: 'q', 'routing-keys': ['a', 'b'] }],
     });
   });
 
-  it('change nothing else, whatever a publisher sent', () => {
+  it('added headers change nothing else, whatever a publisher sent', () => {
     const text = fc.string({ maxLength: 40 }).filter((one) => Buffer.byteLength(one) < 100);
     const value = fc.oneof(
       text,

@@ -1,4 +1,4 @@
-/** Consumers and what they ask for. */
+/** Consumers and their options. */
 import type { Fields } from '../../../support/bridge-amqp-frames.ts';
 import {
   BYE,

@@ -1,4 +1,4 @@
-/** Channels: how they open, close, and what is said on one that is not open. */
+/** Channels: opening, closing, and frames on a channel that is not open. */
 import { frame } from '../../../support/bridge-amqp-frames.ts';
 import {
   acceptClose,

@@ -1,4 +1,4 @@
-/** Content: how a body comes in, what its properties may say, and how it goes out again. */
+/** Content: how a body is received, which properties are valid, and how it is delivered. */
 import { headerFrame, publishFrames } from '../../../support/bridge-amqp-frames.ts';
 import {
   bytes,

@@ -1,4 +1,4 @@
-/** Deliveries: how many, in which order, and what becomes of them. */
+/** Deliveries: their number, their order, and how they are settled. */
 import {
   BYE,
   beside,

@@ -1,4 +1,4 @@
-/** Frames that are wrong. */
+/** Invalid frames. */
 import {
   deepTable,
   definitions,
@@ -10,10 +10,10 @@ import {
 import { methodId } from '../outcome.ts';
 import { bytes, type Group, method, PARTNER, QUEUE, send } from '../transcript.ts';
 
-/** As the type of a frame says, a payload of that many zeros. */
+/** A frame of the given type whose payload has the given number of zeros. */
 const zeros = (type: number, size: number) => bytes(frame(type, 1, Buffer.alloc(size)));
 
-/** queue.declare of the alarm queue, passively, with these bytes for its table. */
+/** A passive queue.declare of the alarm queue with these bytes as its argument table. */
 function declareWith(table: Buffer): Buffer {
   const name = Buffer.from('vcp.x.event.alarm');
   return Buffer.concat([Buffer.from([0, 0, name.length]), name, Buffer.from([1]), table]);
@@ -21,7 +21,7 @@ function declareWith(table: Buffer): Buffer {
 
 const declare = methodId('queue.declare');
 
-/** The header of a frame that announces more than it may. */
+/** The header of a frame that announces more than the permitted size. */
 function announced(type: number, size: number): Buffer {
   const bytesOfHeader = Buffer.alloc(7);
   bytesOfHeader.writeUInt8(type, 0);

@@ -1,4 +1,4 @@
-/** The way to connection.open-ok, and what does not get there. */
+/** The handshake up to connection.open-ok, and the ways in which it fails. */
 import type { Fields } from '../../../support/bridge-amqp-frames.ts';
 import { frame, PROTOCOL_HEADER, tableEntry } from '../../../support/bridge-amqp-frames.ts';
 import type { HandshakeOptions } from '../../../support/bridge-amqp-peer.ts';
@@ -22,7 +22,7 @@ function longString(text: string): Buffer {
   return Buffer.concat([length, Buffer.from(text)]);
 }
 
-/** A response of AMQPLAIN: a table without its length. */
+/** An AMQPLAIN response: a table without its length. */
 const amqplain =
   (entries: Record<string, string>): Step =>
   (stage) => {

@@ -1,9 +1,9 @@
-/** Queues of a partner's own: what they are declared with, and who may use them [C-6.6]. */
+/** Partner queues: their declaration arguments, and which connections may use them [C-6.6]. */
 import type { Fields } from '../../../support/bridge-amqp-frames.ts';
 import type { Rights } from '../broker.ts';
 import { beside, type Group, QUEUE, type Step, send, type Transcript, until } from '../transcript.ts';
 
-/** Queues of its own under any other name than ours, and no exchanges. */
+/** Permits partner queues under any name except those of the event queues, and no exchanges. */
 export const OWNER: Rights = {
   configure: '^(?!vcp$|vcp\\.|amq\\.)|^amq\\.gen-',
   write: '^vcp$|^(?!vcp\\.|amq\\.)|^amq\\.gen-',

@@ -1,4 +1,4 @@
-/** basic.publish: who may, in which order, and what is confirmed. */
+/** basic.publish: permissions, order, and confirms. */
 import {
   BYE,
   confirm,

@@ -1,4 +1,4 @@
-/** Queues and exchanges that are ours: who may do what with them, and when a declaration is equal. */
+/** Event queues and our exchanges: permissions, and when a declaration counts as equal. */
 import type { Fields } from '../../../support/bridge-amqp-frames.ts';
 import { FILLED, type Group, PARTNER, QUEUE, send, type Transcript, together, until } from '../transcript.ts';
 
@@ -121,7 +121,7 @@ export const queues: Group = {
   ],
 };
 
-/** Here RabbitMQ, too, lets its user declare again what exists [C-6.2]. */
+/** In these transcripts RabbitMQ, too, permits its user to declare an existing queue again [C-6.2]. */
 export const equivalence: Group = {
   name: 'equivalence',
   atOnce: 4,

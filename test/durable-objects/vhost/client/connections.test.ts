@@ -1,4 +1,7 @@
-/** The connections of a key: who may dial, how many at once, and which are closed: the silent and the unruly. */
+/**
+ * The connections of a key: which dials are accepted, how many may be open, and which connections the object
+ * closes.
+ */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { DIAL_HEADER } from '../../../../durable-objects/rpc.ts';
@@ -40,7 +43,7 @@ describe('a dial', () => {
     answer.webSocket?.accept();
   });
 
-  it('with a connection id that was seen is answered as a path that does not exist (rule 1)', async () => {
+  it('with a connection id that was used before is answered as an unknown path (rule 1)', async () => {
     const { organization, key } = await openKey();
     const connection = crypto.randomUUID();
     const partner = await Partner.connect(organization, key, { connection });
@@ -52,7 +55,7 @@ describe('a dial', () => {
     expect(await dialAgain()).toMatchObject({ statusCode: 404 });
   });
 
-  it('that the Worker did not make, or that is no upgrade, is answered the same (rule 1)', async () => {
+  it('that the Worker did not make, or that is not an upgrade, gets the same answer (rule 1)', async () => {
     const { key } = await openKey();
     const dial = JSON.stringify({ keyId: key.id, connection: 'c', bridge: 'b', boot: 'b', address: '::1' });
     const plain = await vhostOf(key.id).fetch('https://vhost/link', { headers: { [DIAL_HEADER]: dial } });
@@ -68,7 +71,7 @@ describe('a dial', () => {
 });
 
 describe('the eleventh connection of a key', () => {
-  it('is refused with 409 until one of the ten is gone; another key is not concerned [C-6.3]', async () => {
+  it('is refused with 409 until one of the ten ends; another key is not affected [C-6.3]', async () => {
     const { organization, key } = await openKey();
     const partners = await connectMany(organization, key, 10);
     const refusal = async () => (await dialVhost(key.id)).json();
@@ -86,14 +89,14 @@ describe('the eleventh connection of a key', () => {
     }
   });
 
-  it('is let in when the ten belong to an older boot of its bridge (rule 8)', async () => {
+  it('is accepted when the ten belong to an older boot of its bridge (rule 8)', async () => {
     const { organization, key } = await openKey();
     await connectMany(organization, key, 10);
     const again = await Partner.connect(organization, key, { boot: 'boot-2' });
     await again.quiet();
   });
 
-  it('is let in once the agenda has closed those without a sign of life (rule 2)', async () => {
+  it('is accepted once the agenda has closed the silent ones (rule 2)', async () => {
     const { organization, key } = await openKey();
     const partners = await connectMany(organization, key, 10);
     vi.setSystemTime(Date.now() + 100_000);
@@ -108,7 +111,7 @@ describe('the eleventh connection of a key', () => {
     expect((await dialVhost(key.id)).status).toBe(409);
   });
 
-  it('is let in as soon as one of the ten has been silent for a minute (rule 2)', async () => {
+  it('is accepted as soon as one of the ten has been silent for a minute (rule 2)', async () => {
     const { organization, key } = await openKey();
     await connectMany(organization, key, 10);
     vi.setSystemTime(Date.now() + 61_000);
@@ -116,8 +119,8 @@ describe('the eleventh connection of a key', () => {
   });
 });
 
-describe('a connection without a sign of life', () => {
-  it('is sent nothing any more: others get it (rule 2)', async () => {
+describe('a silent connection', () => {
+  it('receives nothing any more: others get the messages (rule 2)', async () => {
     const { organization, key, siteId } = await openKey();
     const [silent, live] = await connectMany(organization, key, 2);
     await silent?.consume('event.status');
@@ -129,7 +132,7 @@ describe('a connection without a sign of life', () => {
     expect(silent?.deliveries()).toEqual([]);
   });
 
-  it('loses what it holds to others when the agenda closes it (rule 8)', async () => {
+  it('loses its leases to other connections when the agenda closes it (rule 8)', async () => {
     const { organization, key, siteId } = await openKey();
     const [silent, live] = await connectMany(organization, key, 2);
     await silent?.consume('event.status');
@@ -142,7 +145,7 @@ describe('a connection without a sign of life', () => {
     expect(taken?.map(({ redelivered }) => redelivered)).toEqual([true, true]);
   });
 
-  it('is none while it pings: the answer comes though the object sleeps', async () => {
+  it('is not one that pings: the runtime answers pings while the object sleeps', async () => {
     const { organization, key } = await openKey();
     const partner = await Partner.connect(organization, key);
     await evictDurableObject(vhostOf(key.id));
@@ -157,13 +160,13 @@ describe('a connection without a sign of life', () => {
 describe('a link that breaks the rules', () => {
   const declare = { kind: 'declare', seq: 1, queue: 'q', passive: true, durable: true, exclusive: false };
   const broken: [string, string | ArrayBuffer][] = [
-    ['with what is no JSON', 'hello'],
-    ['with what is no list', '{"kind":"qos","channel":1,"prefetch":1}'],
+    ['with invalid JSON', 'hello'],
+    ['with JSON that is not a list', '{"kind":"qos","channel":1,"prefetch":1}'],
     ['with bytes', new TextEncoder().encode('[]').buffer as ArrayBuffer],
-    ['with a field missing', JSON.stringify([declare])],
+    ['without a required field', JSON.stringify([declare])],
     ['with a negative sequence', '[{"kind":"recover","seq":-1,"channel":1}]'],
     ['with channel 0', '[{"kind":"recover","seq":1,"channel":0}]'],
-    ['with a lease that is no number', '[{"kind":"settle","outcome":"ack","leases":["1"]}]'],
+    ['with a lease that is not a number', '[{"kind":"settle","outcome":"ack","leases":["1"]}]'],
     [
       'with too many frames',
       JSON.stringify(Array(MAX_BATCH_FRAMES + 1).fill({ kind: 'credit', drainedBytes: 0 })),
@@ -172,19 +175,22 @@ describe('a link that breaks the rules', () => {
     ['with nesting without end', `${'['.repeat(100_000)}${']'.repeat(100_000)}`],
   ];
 
-  it.each(broken)('%s is closed, alone, and what it held goes back (rule 1)', async (_, message) => {
-    const { organization, key, siteId } = await openKey();
-    const [partner, other] = await connectMany(organization, key, 2);
-    await partner?.consume('event.status');
-    await hand(key, siteId, 1, 2);
-    await partner?.delivered(2);
-    partner?.link.socket.send(message);
-    expect(await partner?.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.protocolError });
-    expect(await other?.readyCount('event.status')).toBe(2);
-  });
+  it.each(broken)(
+    '%s is closed, and no other link; its leases return to the queue (rule 1)',
+    async (_, message) => {
+      const { organization, key, siteId } = await openKey();
+      const [partner, other] = await connectMany(organization, key, 2);
+      await partner?.consume('event.status');
+      await hand(key, siteId, 1, 2);
+      await partner?.delivered(2);
+      partner?.link.socket.send(message);
+      expect(await partner?.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.protocolError });
+      expect(await other?.readyCount('event.status')).toBe(2);
+    },
+  );
 
   it.each([
-    ['a frame of no kind', '[{}]'],
+    ['a frame without a kind', '[{}]'],
     ['an unknown frame', '[{"kind":"reboot"}]'],
   ])('with %s is closed like any other (rule 1)', async (_, message) => {
     const { organization, key } = await openKey();
@@ -195,7 +201,7 @@ describe('a link that breaks the rules', () => {
     expect(partner?.link.closed).toMatchObject({ code: CLOSE_CODES.protocolError });
   });
 
-  it('takes nothing of a message of which one frame is broken (rule 1)', async () => {
+  it('loses every frame of a message that has a malformed frame (rule 1)', async () => {
     const { organization, key } = await openKey();
     const [partner, other] = await connectMany(organization, key, 2);
     const publish = { ...partner?.command('x', 'mode', {}), body: 'not JSON', seq: 1 };
@@ -204,7 +210,7 @@ describe('a link that breaks the rules', () => {
     expect(await other?.readyCount('dead-letter')).toBe(0);
   });
 
-  it('with a frame that cannot be handled is closed, alone, and no count is lost (rule 3)', async () => {
+  it('with a frame that cannot be handled is the only one closed, and no count is lost (rule 3)', async () => {
     const { organization, key, siteId } = await openKey();
     const [partner, other] = await connectMany(organization, key, 2);
     if (!partner || !other) throw new Error('not connected');

@@ -1,4 +1,7 @@
-/** The last frame of a link that the object closes: it says why, so that the bridge need not wait for the close [C-5.6]. */
+/**
+ * The last frame of a link that the object closes gives the reason, so that the bridge need not wait for the
+ * close [C-5.6].
+ */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
@@ -15,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A key with two clients, which ends after LIFE_MS. */
+/** A key with two clients, which expires after LIFE_MS. */
 async function twoClients(link: number) {
   vi.useFakeTimers({ toFake: ['Date'] });
   const expiresAtMs = Date.now() + LIFE_MS;
@@ -29,73 +32,76 @@ async function expectGoodbyes(clients: readonly Partner[], code: number): Promis
   for (const { link } of clients) await expectGoodbye(link, code);
 }
 
-/** A write that a client's frame brings about fails. */
+/** Makes a write that a client's frame causes fail. */
 async function breakConsumers(key: Key): Promise<void> {
   const sql = `CREATE TRIGGER broken BEFORE INSERT ON consumer BEGIN SELECT RAISE(ABORT, 'broken'); END`;
   await vhostRows(key, sql);
 }
 
-describe.each(VERSIONS)('a client on a link of version %i is told goodbye before it is closed', (link) => {
-  it('when its key is revoked [C-5.6]', async () => {
-    const { key, clients } = await twoClients(link);
-    await vhostOf(key.id).revoke();
-    await expectGoodbyes(clients, CLOSE_CODES.revoked);
-  });
+describe.each(VERSIONS)(
+  'a client on a link of version %i receives goodbye before its link is closed',
+  (link) => {
+    it('when its key is revoked [C-5.6]', async () => {
+      const { key, clients } = await twoClients(link);
+      await vhostOf(key.id).revoke();
+      await expectGoodbyes(clients, CLOSE_CODES.revoked);
+    });
 
-  it('when its key is revoked while the object sleeps [C-5.6]', async () => {
-    const { key, clients } = await twoClients(link);
-    await evictDurableObject(vhostOf(key.id));
-    await vhostOf(key.id).revoke();
-    await expectGoodbyes(clients, CLOSE_CODES.revoked);
-  });
+    it('when its key is revoked while the object sleeps [C-5.6]', async () => {
+      const { key, clients } = await twoClients(link);
+      await evictDurableObject(vhostOf(key.id));
+      await vhostOf(key.id).revoke();
+      await expectGoodbyes(clients, CLOSE_CODES.revoked);
+    });
 
-  it('when its key expires, by the alarm of an object that sleeps [C-5.6]', async () => {
-    const { key, clients, expiresAtMs } = await twoClients(link);
-    await evictDurableObject(vhostOf(key.id));
-    vi.setSystemTime(expiresAtMs);
-    await runDurableObjectAlarm(vhostOf(key.id));
-    await expectGoodbyes(clients, CLOSE_CODES.expired);
-  });
+    it('when its key expires, by the alarm of an object that sleeps [C-5.6]', async () => {
+      const { key, clients, expiresAtMs } = await twoClients(link);
+      await evictDurableObject(vhostOf(key.id));
+      vi.setSystemTime(expiresAtMs);
+      await runDurableObjectAlarm(vhostOf(key.id));
+      await expectGoodbyes(clients, CLOSE_CODES.expired);
+    });
 
-  it('when it sends something after its key expired [C-5.6]', async () => {
-    const { clients, expiresAtMs } = await twoClients(link);
-    vi.setSystemTime(expiresAtMs);
-    clients[0].link.send({ kind: 'credit', drainedBytes: 1 });
-    await expectGoodbyes(clients, CLOSE_CODES.expired);
-  });
+    it('when it sends something after its key expired [C-5.6]', async () => {
+      const { clients, expiresAtMs } = await twoClients(link);
+      vi.setSystemTime(expiresAtMs);
+      clients[0].link.send({ kind: 'credit', drainedBytes: 1 });
+      await expectGoodbyes(clients, CLOSE_CODES.expired);
+    });
 
-  it('when its bridge has booted anew (rule 8)', async () => {
-    const { clients, connect } = await twoClients(link);
-    const elsewhere = await connect({ bridge: 'bridge-2' });
-    await connect({ boot: 'boot-2', link });
-    await expectGoodbyes(clients, CLOSE_CODES.takenOver);
-    expect(elsewhere.link.closed).toBeUndefined();
-  });
+    it('when its bridge has rebooted (rule 8)', async () => {
+      const { clients, connect } = await twoClients(link);
+      const elsewhere = await connect({ bridge: 'bridge-2' });
+      await connect({ boot: 'boot-2', link });
+      await expectGoodbyes(clients, CLOSE_CODES.takenOver);
+      expect(elsewhere.link.closed).toBeUndefined();
+    });
 
-  it('when it has shown no sign of life for two minutes (rule 2)', async () => {
-    vi.useFakeTimers({ toFake: ['Date'] });
-    const { key, connect } = await openPartner();
-    const client = await connect({ link });
-    vi.setSystemTime(Date.now() + 121_000);
-    await runDurableObjectAlarm(vhostOf(key.id));
-    await expectGoodbye(client.link, CLOSE_CODES.takenOver);
-  });
+    it('when it has been silent for two minutes (rule 2)', async () => {
+      vi.useFakeTimers({ toFake: ['Date'] });
+      const { key, connect } = await openPartner();
+      const client = await connect({ link });
+      vi.setSystemTime(Date.now() + 121_000);
+      await runDurableObjectAlarm(vhostOf(key.id));
+      await expectGoodbye(client.link, CLOSE_CODES.takenOver);
+    });
 
-  it('when its frames cannot be read (rule 1)', async () => {
-    const { clients } = await twoClients(link);
-    clients[0].link.socket.send('hello');
-    await expectGoodbye(clients[0].link, CLOSE_CODES.protocolError);
-    await clients[1].quiet();
-    expect(clients[1].link.closed).toBeUndefined();
-  });
+    it('when its frames are malformed (rule 1)', async () => {
+      const { clients } = await twoClients(link);
+      clients[0].link.socket.send('hello');
+      await expectGoodbye(clients[0].link, CLOSE_CODES.protocolError);
+      await clients[1].quiet();
+      expect(clients[1].link.closed).toBeUndefined();
+    });
 
-  it('when its frames cannot be handled (rule 3)', async () => {
-    vi.spyOn(console, 'error').mockReturnValue(undefined);
-    const { key, clients } = await twoClients(link);
-    await breakConsumers(key);
-    const [client] = clients;
-    const settings = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0 };
-    client.link.send({ kind: 'consume', seq: 1, queue: client.queueName('event.alarm'), ...settings });
-    await expectGoodbye(client.link, CLOSE_CODES.protocolError);
-  });
-});
+    it('when its frames cannot be handled (rule 3)', async () => {
+      vi.spyOn(console, 'error').mockReturnValue(undefined);
+      const { key, clients } = await twoClients(link);
+      await breakConsumers(key);
+      const [client] = clients;
+      const settings = { channel: 1, tag: 't', noAck: false, exclusive: false, prefetch: 0 };
+      client.link.send({ kind: 'consume', seq: 1, queue: client.queueName('event.alarm'), ...settings });
+      await expectGoodbye(client.link, CLOSE_CODES.protocolError);
+    });
+  },
+);

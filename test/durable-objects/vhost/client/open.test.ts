@@ -1,4 +1,7 @@
-/** A client is connected when its connection.open has succeeded: from then on it counts, and its queues fill [C-6.1]. */
+/**
+ * A client is connected once its connection.open has succeeded: from then on it counts, and its queues fill
+ * [C-6.1].
+ */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { apiKeyPrefix } from '../../../../protocol/api-key.ts';
@@ -15,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A key whose client came through the Worker, from a bridge that speaks version 2. */
+/** A key whose client connected through the Worker, from a bridge that speaks version 2. */
 async function dialled() {
   const organization = await createOrganization();
   const key = await createKey(organization);
@@ -36,7 +39,7 @@ async function atItsObject(link: number) {
 }
 
 describe('a client on a link of version 2', () => {
-  it('that is accepted and has opened nothing is not told of, and its key is not used [C-8.4]', async () => {
+  it('that is accepted and has opened nothing is not logged, and its key does not count as used [C-8.4]', async () => {
     const { organization, key, link } = await dialled();
     link.send({ kind: 'get', seq: 1, channel: 1, queue: 'mine', noAck: true });
     await link.next((frame) => frame.kind === 'refused');
@@ -44,7 +47,7 @@ describe('a client on a link of version 2', () => {
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('that opens its vhost is connected: one audit row, and its key is used [C-8.4]', async () => {
+  it('that opens its vhost is connected: it gets one audit row, and its key counts as used [C-8.4]', async () => {
     const { organization, key, open, vhost } = await dialled();
     const before = Date.now();
     open(vhost);
@@ -69,7 +72,7 @@ describe('a client on a link of version 2', () => {
     ['of another key', (_id: string) => `partner-${crypto.randomUUID()}`],
     ['in upper case', (id: string) => `PARTNER-${id.toUpperCase()}`],
     ['that is empty', (_id: string) => ''],
-  ])('that names a vhost %s is refused, and told of like a refused login [C-6.3]', async (_, nameOf) => {
+  ])('that names a vhost %s is refused, and audited like a refused login [C-6.3]', async (_, nameOf) => {
     const { organization, key, open } = await dialled();
     open(nameOf(key.id));
     await vi.waitFor(async () =>
@@ -86,7 +89,7 @@ describe('a client on a link of version 2', () => {
     expect(await lastUsedAtMs(key.id)).toBeNull();
   });
 
-  it('is told of once for its key, however often it opens [C-8.4]', async () => {
+  it('is audited once for its key, however often it opens [C-8.4]', async () => {
     const { organization, open, vhost, link } = await dialled();
     for (let repeat = 0; repeat < 3; repeat++) open(vhost);
     link.send({ kind: 'get', seq: 1, channel: 1, queue: 'mine', noAck: true });

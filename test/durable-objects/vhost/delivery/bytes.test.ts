@@ -1,4 +1,7 @@
-/** What a delivery counts as is what travels: body in UTF-8, routing key, properties and headers, and 64 (rule 9). */
+/**
+ * A delivery counts as its transmitted size: body in UTF-8, routing key, properties and headers, plus 64
+ * (rule 9).
+ */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { DELIVERY_WINDOW_BYTES, type Delivery, type VhostLinkDown } from '../../../../protocol/link/vhost.ts';
 import { outboxEvents } from '../../../support/workerd/outbox-events.ts';
@@ -7,7 +10,7 @@ import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 const OWN_BYTES = 64;
-/** A content header of 16 KiB, as the bridge hands it on. */
+/** A content header of 16 KiB, as the bridge passes it on. */
 const PROPERTIES_BYTES = 15 * 1024;
 const RAW_PROPERTIES = btoa('\x7f'.repeat(PROPERTIES_BYTES));
 /** [C-6.4] */
@@ -22,13 +25,16 @@ interface Counted {
   delivery: Delivery;
 }
 
-/** A client whose bridge reckons by all that travels, and one that publishes as fast as it likes: of before. */
+/**
+ * A client whose bridge counts all transmitted bytes, and one of an older bridge that publishes at full
+ * speed.
+ */
 async function openReader() {
   const scene = await openPartner();
   return { ...scene, publisher: scene.partner, partner: await scene.connect({ link: 2 }) };
 }
 
-/** The deliveries so far, with what each counts as. */
+/** The deliveries so far, each with its size. */
 function counted(partner: Partner): Counted[] {
   return partner.link.received.flatMap((frame) => {
     if (frame.kind !== 'deliver' && frame.kind !== 'got') return [];
@@ -37,7 +43,7 @@ function counted(partner: Partner): Counted[] {
   });
 }
 
-/** The least that a delivery travels as. */
+/** The minimum size of a delivery. */
 function leastBytes({ body, routingKey, properties }: Delivery): number {
   const utf8 = (text: string) => new TextEncoder().encode(text).length;
   const raw = properties.raw === undefined ? 0 : atob(properties.raw).length;
@@ -63,7 +69,7 @@ async function wideAlarms(key: Key, siteId: string, count: number, chars: number
 }
 
 describe('a delivery', () => {
-  it('says what it counts as, consumed and got: no less than its bytes [C-6.4]', async () => {
+  it('states its size, consumed or got: no less than its bytes [C-6.4]', async () => {
     const { key, siteId, publisher, partner } = await openReader();
     await deadLetters(publisher, 2);
     await wideAlarms(key, siteId, 2, 1_000);
@@ -76,12 +82,12 @@ describe('a delivery', () => {
     expect(all).toHaveLength(4);
     for (const { bytes, delivery } of all) {
       expect(bytes).toBeGreaterThanOrEqual(leastBytes(delivery));
-      // Base64 and quotes are the link's own.
+      // Base64 and quotes belong to the link and do not count.
       expect(bytes).toBeLessThanOrEqual(1.5 * leastBytes(delivery) + 500);
     }
   });
 
-  it('says the same again when it is delivered again [C-6.4]', async () => {
+  it('states the same size when it is delivered again [C-6.4]', async () => {
     const { key, siteId, partner } = await openReader();
     await wideAlarms(key, siteId, 1, 1_000);
     await partner.consume('event.alarm');
@@ -104,21 +110,21 @@ describe('the window of a connection', () => {
     expect(all.length).toBeLessThan(total);
   }
 
-  it('is filled by properties too: small bodies under large ones stop at a mebibyte (rule 9)', async () => {
+  it('fills with properties too: small bodies with large properties stop at one mebibyte (rule 9)', async () => {
     const { publisher, partner } = await openReader();
     await deadLetters(publisher, 150);
     await partner.consume('dead-letter');
     await expectWindowHolds(partner, 150);
   });
 
-  it('is filled by bytes, not characters (rule 9)', async () => {
+  it('fills by bytes, not characters (rule 9)', async () => {
     const { key, siteId, partner } = await openReader();
     await wideAlarms(key, siteId, 60, 10_000);
     await partner.consume('event.alarm');
     await expectWindowHolds(partner, 60);
   });
 
-  it('opens by what the client drained of just those bytes [C-6.4]', async () => {
+  it('opens by exactly the bytes that the client drained [C-6.4]', async () => {
     const { key, siteId, partner } = await openReader();
     await wideAlarms(key, siteId, 60, 10_000);
     await partner.consume('event.alarm', { noAck: true });
@@ -135,7 +141,7 @@ describe('the window of a connection', () => {
 });
 
 describe('a queue', () => {
-  it('is full by bytes that travel: properties count in the dead letters’ 16 MiB [C-6.4]', async () => {
+  it("fills with all transmitted bytes: properties count towards the dead-letter queue's 16 MiB [C-6.4]", async () => {
     const { key, publisher } = await openReader();
     const count = Math.ceil((1.1 * DEAD_LETTER_BYTES) / PROPERTIES_BYTES);
     await deadLetters(publisher, count);
@@ -149,7 +155,7 @@ describe('a queue', () => {
     expect((queue?.message_count ?? 0) + (queue?.dropped_count ?? 0)).toBe(count);
   });
 
-  it('counts the same in and out: emptied, it counts nothing [C-6.4]', async () => {
+  it('counts the same size in and out: an empty queue counts nothing [C-6.4]', async () => {
     const { key, siteId, publisher, partner } = await openReader();
     await deadLetters(publisher, 3);
     await wideAlarms(key, siteId, 3, 100);
@@ -168,8 +174,8 @@ describe('a queue', () => {
   });
 });
 
-describe('a frame that delivers', () => {
-  it('still reads as one to a bridge of version 1 (rule: additive)', async () => {
+describe('a frame with deliveries', () => {
+  it('is still readable by a bridge of version 1 (rule: additive)', async () => {
     const { key, siteId, partner } = await openReader();
     await wideAlarms(key, siteId, 1, 1);
     await partner.consume('event.alarm');

@@ -1,4 +1,4 @@
-/** How much a consumer gets at once: its prefetch, its channel's limit, its connection's bytes, its turn. */
+/** How much a consumer gets at once: limits by prefetch, by channel, by connection bytes, and by turn. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { DELIVERY_WINDOW_BYTES, messageBytes } from '../../../../protocol/link/vhost.ts';
@@ -8,7 +8,7 @@ import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 import { vhostOf } from '../../../support/workerd/world.ts';
 
 describe('the prefetch of a consumer', () => {
-  it('bounds what it holds: each acknowledgement lets one more come [C-6.4]', async () => {
+  it('limits its unacknowledged messages: each acknowledgement lets one more come [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { prefetch: 2 });
     await hand(key, siteId, 1, 5);
@@ -22,7 +22,7 @@ describe('the prefetch of a consumer', () => {
     expect(numbers(partner)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('is its own: two consumers of a channel hold theirs each [C-6.4]', async () => {
+  it('is per consumer: two consumers of a channel each have their own [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { tag: 'a', prefetch: 1 });
     await partner.consume('event.status', { tag: 'b', prefetch: 2 });
@@ -31,7 +31,7 @@ describe('the prefetch of a consumer', () => {
     expect([partner.deliveries('a').length, partner.deliveries('b').length]).toEqual([1, 2]);
   });
 
-  it('of 0 is no limit [C-6.4]', async () => {
+  it('of 0 means no limit [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 600);
     await partner.consume('event.status', { prefetch: 0 });
@@ -39,7 +39,7 @@ describe('the prefetch of a consumer', () => {
     expect(numbers(partner)).toEqual(range(1, 600));
   });
 
-  it('does not count for a consumer that acknowledges nothing [C-6.4]', async () => {
+  it('does not apply to a consumer with noAck [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
     await partner.consume('event.status', { prefetch: 1, noAck: true });
@@ -51,7 +51,7 @@ describe('the prefetch of a consumer', () => {
 });
 
 describe('the shared limit of a channel', () => {
-  it('bounds what all its consumers hold together, and no other channel [C-6.4]', async () => {
+  it('limits what all its consumers hold together, and no other channel [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 3 });
     await partner.consume('event.status', { tag: 'a' });
@@ -68,7 +68,7 @@ describe('the shared limit of a channel', () => {
     expect(numbers(partner, 'b')).toEqual([3, 6, 7]);
   });
 
-  it('holds beside the prefetch of each consumer: the smaller one counts [C-6.4]', async () => {
+  it('applies in addition to the prefetch of each consumer: the smaller one decides [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 3 });
     await partner.consume('event.status', { tag: 'a', prefetch: 1 });
@@ -105,7 +105,7 @@ describe('the shared limit of a channel', () => {
     expect(numbers(partner)).toEqual([1, 2, 3, 4]);
   });
 
-  it('does not count what basic.get took, as in RabbitMQ [C-6.4]', async () => {
+  it('does not count messages taken by basic.get, as in RabbitMQ [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     partner.link.send({ kind: 'qos', channel: 1, prefetch: 1 });
     await hand(key, siteId, 1, 3);
@@ -146,7 +146,7 @@ describe('the byte credit of a connection', () => {
     },
   );
 
-  it("is each connection's own: one that does not read slows no other (rule 9)", async () => {
+  it('belongs to that connection: one that does not read slows no other (rule 9)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { tag: 'stuck' });
     await hand(key, siteId, 1, 20, { chars });
@@ -159,7 +159,7 @@ describe('the byte credit of a connection', () => {
     expect(numbers(other)).toEqual(range(stuck + 1, 20 - stuck));
   });
 
-  it('is not granted anew by the sleep of the object (rule 9)', async () => {
+  it('is not granted again when the object sleeps (rule 9)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 40, { chars });
@@ -172,7 +172,7 @@ describe('the byte credit of a connection', () => {
 });
 
 describe('consumers of one queue', () => {
-  it('take turns, across connections [C-6.4]', async () => {
+  it('take turns across connections [C-6.4]', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     const other = await Partner.connect(organization, key);
     await partner.consume('event.status');
@@ -183,7 +183,7 @@ describe('consumers of one queue', () => {
     expect(numbers(other)).toEqual([2, 4, 6]);
   });
 
-  it('pass over the one that is full [C-6.4]', async () => {
+  it('skip the one that is full [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { tag: 'a', prefetch: 1 });
     await partner.consume('event.status', { tag: 'b' });

@@ -1,4 +1,4 @@
-/** Consumers: exclusive ones, cancelled ones, their tags and their number, and the queues that they may read. */
+/** Consumers: exclusive and cancelled ones, their tags and number, and the queues that they may read. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
@@ -16,14 +16,14 @@ describe('an exclusive consumer', () => {
     return channelRefusal(403, `ACCESS_REFUSED - ${where} in exclusive use`);
   }
 
-  it('is refused a queue that somebody consumes [C-6.3]', async () => {
+  it('is refused for a queue that already has a consumer [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     await other.consume('event.status');
     expect(await partner.consume('event.status', { exclusive: true })).toMatchObject(await inUse(partner));
   });
 
-  it('keeps every other consumer away, on its own channel too [C-6.3]', async () => {
+  it('excludes every other consumer, on its own channel too [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     expect(await partner.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
@@ -32,7 +32,7 @@ describe('an exclusive consumer', () => {
     expect(await other.consume('event.alarm', { exclusive: true })).toMatchObject({ kind: 'ok' });
   });
 
-  it('still keeps others away after the sleep of the object [C-6.3]', async () => {
+  it('still excludes others after the object has slept [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     await partner.consume('event.status', { exclusive: true });
     await evictDurableObject(vhostOf(key.id));
@@ -40,20 +40,20 @@ describe('an exclusive consumer', () => {
     expect(await other.consume('event.status')).toMatchObject(await inUse(partner));
   });
 
-  it('frees the queue when it is cancelled, and when its connection is gone [C-6.3]', async () => {
+  it('frees the queue when it is cancelled, and when its connection ends [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     await partner.consume('event.status', { exclusive: true });
     await partner.ask({ kind: 'cancel', channel: 1, tag: 'event.status' });
     const other = await Partner.connect(organization, key, { bridge: 'bridge-2' });
     expect(await other.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
-    // A newer boot of its bridge: the connection is gone at once.
+    // A newer boot of its bridge ends the connection at once.
     await Partner.connect(organization, key, { bridge: 'bridge-2', boot: 'boot-2' });
     expect(await partner.consume('event.status', { exclusive: true })).toMatchObject({ kind: 'ok' });
   });
 });
 
 describe('a cancelled consumer', () => {
-  it('gets nothing more; what it holds stays held and can be settled [C-6.4]', async () => {
+  it('gets nothing more; its leases stay and can be settled [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { prefetch: 2 });
     await hand(key, siteId, 1, 4);
@@ -71,13 +71,13 @@ describe('a cancelled consumer', () => {
     expect(again.delivery && numberOf(again.delivery)).toBe(2);
   });
 
-  it('that never was is cancelled all the same, as in RabbitMQ [C-6.3]', async () => {
+  it('that never existed is cancelled successfully, as in RabbitMQ [C-6.3]', async () => {
     const { partner } = await openPartner();
     const cancel = { kind: 'cancel', channel: 7, tag: 'no such tag' } as const;
     expect(await partner.ask(cancel)).toMatchObject({ kind: 'ok' });
   });
 
-  it('leaves a consumer of the same tag on another channel alone [C-6.4]', async () => {
+  it('does not affect a consumer of the same tag on another channel [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { tag: 'same', channel: 1 });
     await partner.consume('event.execution', { tag: 'same', channel: 2 });
@@ -92,7 +92,7 @@ describe('a cancelled consumer', () => {
 });
 
 describe('a consumer tag', () => {
-  it('used again on its channel is refused as RabbitMQ does, and costs nobody else anything [C-6.3]', async () => {
+  it('used twice on its channel is refused as RabbitMQ does, and affects no other connection [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     await partner.consume('event.status', { tag: 'ct' });
@@ -119,7 +119,7 @@ describe('a consumer tag', () => {
 });
 
 describe('the consumers of a connection', () => {
-  it('are bounded: one too many costs that connection alone [C-6.3]', async () => {
+  it('are limited: one too many closes only that connection [C-6.3]', async () => {
     const { organization, key, partner } = await openPartner();
     const other = await Partner.connect(organization, key);
     const queue = partner.queueName('event.status');
@@ -135,7 +135,7 @@ describe('the consumers of a connection', () => {
   });
 });
 
-describe('which queues a partner may read', () => {
+describe('the rule on which queues a partner may read', () => {
   const names: [string, (slug: string) => string][] = [
     ['of another organization', () => 'vcp.other.event.status'],
     ['of a slug that begins with its own', (slug) => `vcp.${slug}2.event.status`],
@@ -144,10 +144,10 @@ describe('which queues a partner may read', () => {
     ['that the platform reads: schedules', (slug) => `vcp.${slug}.schedule`],
     ['that the platform reads: configuration', (slug) => `vcp.${slug}.config`],
     ['by a pattern', (slug) => `vcp.${slug}.event.*`],
-    ['of a name like ours', (slug) => `vcp.${slug}.event.command.ack`],
+    ['with a name like an event queue', (slug) => `vcp.${slug}.event.command.ack`],
   ];
 
-  it.each(names)('refuses one %s with 403, whether it exists or not [C-6.2]', async (_, nameOf) => {
+  it.each(names)('refuses %s with 403, whether it exists or not [C-6.2]', async (_, nameOf) => {
     const { organization, key, partner } = await openPartner();
     const queue = nameOf(organization.slug);
     const expected = channelRefusal(
@@ -159,7 +159,7 @@ describe('which queues a partner may read', () => {
     expect(await partner.ask({ kind: 'get', queue, channel: 1, noAck: false })).toMatchObject(expected);
   });
 
-  it('answers 404 for a name of its own that does not exist [C-6.3]', async () => {
+  it('answers 404 for a partner queue that does not exist [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     expect(await partner.ask({ kind: 'get', queue: 'mine', channel: 1, noAck: true })).toMatchObject(
       channelRefusal(404, `NOT_FOUND - no queue 'mine' in vhost 'partner-${key.id}'`),
@@ -167,7 +167,7 @@ describe('which queues a partner may read', () => {
   });
 
   it.each(['event.telemetry', 'event.alarm', 'event.status', 'event.execution', 'dead-letter'] as const)(
-    'lets it read %s [C-6.2]',
+    'lets the partner read %s [C-6.2]',
     async (queue) => {
       const { partner } = await openPartner();
       expect(await partner.get(queue)).toMatchObject({ delivery: null, messageCount: 0 });

@@ -1,4 +1,7 @@
-/** The twenty deliveries of a message are those that a client put back itself, not ends of connections [C-6.4]. */
+/**
+ * Only a client's own requeues count towards the limit of twenty deliveries; ends of connections do not
+ * [C-6.4].
+ */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf, told } from '../../../support/workerd/outbox-events.ts';
@@ -6,7 +9,7 @@ import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 import { vhostOf } from '../../../support/workerd/world.ts';
 
 const LIMIT = 20;
-/** More often than that. */
+/** More than twenty times. */
 const OFTEN = 25;
 
 const QUEUES = [
@@ -15,7 +18,7 @@ const QUEUES = [
 ] as const;
 
 describe.each(QUEUES)('a message of %s', (queue, kind) => {
-  it('is delivered again and again to clients that go without settling it [C-6.4]', async () => {
+  it('is delivered again, however many clients disconnect without settling it [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await hand(key, siteId, 1, 1, { kind });
     for (let life = 0; life < OFTEN; life++) {
@@ -31,7 +34,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
     expect(await partner.readyCount(queue)).toBe(1);
   });
 
-  it('is delivered again when its channel was closed, however often [C-6.4]', async () => {
+  it('is delivered again after its channel closed, however often [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 1, { kind });
     for (let channel = 1; channel <= OFTEN; channel++) {
@@ -44,7 +47,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
     expect(told(partner)).toEqual(['1', ...Array(OFTEN - 1).fill('1*')]);
   });
 
-  it('is a dead letter when a client has put it back twenty times, whatever lay between [C-6.4]', async () => {
+  it('becomes a dead letter once a client has requeued it twenty times, whatever happened in between [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await hand(key, siteId, 1, 1, { kind });
     for (let count = 1; count <= LIMIT; count++) {
@@ -53,7 +56,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
       const [delivery] = await client.delivered(1);
       if (count < LIMIT) client.settle('requeue', [delivery ?? { lease: 0 }]);
       else {
-        // Its last: put back once more, it is over.
+        // The last delivery: one more requeue exceeds the limit.
         await client.ask({ kind: 'cancel', channel: 1, tag: queue });
         client.settle('requeue', [delivery ?? { lease: 0 }]);
       }
@@ -67,7 +70,7 @@ describe.each(QUEUES)('a message of %s', (queue, kind) => {
     expect(await partner.readyCount('dead-letter')).toBe(1);
   });
 
-  it('still knows after a sleep how often it was put back [C-6.4]', async () => {
+  it('keeps its requeue count while the object sleeps [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { prefetch: 1 });
     await hand(key, siteId, 1, 2, { kind });

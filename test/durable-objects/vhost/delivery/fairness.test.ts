@@ -1,4 +1,4 @@
-/** Queues of one connection share its window: a backlog in one holds up no event of another (rule 9). */
+/** Queues of one connection share its window: a backlog in one delays no event of another (rule 9). */
 import { describe, expect, it } from 'vitest';
 import { hand } from '../../../support/workerd/outbox-events.ts';
 import { openPartner } from '../../../support/workerd/partner-scenes.ts';
@@ -7,10 +7,10 @@ const CREDIT_STEP_BYTES = 128 * 1024;
 const MIB = 1024 * 1024;
 
 describe('a backlog of telemetry that its client is reading', () => {
-  it('lets an acknowledgement and an alarm through with what the client drains next [C-6.4]', async () => {
+  it('lets an acknowledgement and an alarm through with the next bytes that the client drains [C-6.4]', async () => {
     const { key, siteId, connect } = await openPartner();
     const partner = await connect({ link: 2 });
-    // Six windows full.
+    // Six full windows.
     for (let from = 1; from <= 600; from += 50) {
       await hand(key, siteId, from, 50, { kind: 'telemetry', chars: 10_000 });
     }

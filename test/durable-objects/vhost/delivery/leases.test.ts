@@ -1,4 +1,4 @@
-/** What was delivered and not settled, when its link is lost, its bridge boots anew or another settles it. */
+/** Leases when their link is lost, their bridge reboots, or another connection settles them. */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
@@ -12,7 +12,7 @@ afterEach(() => {
 });
 
 describe('a link that is lost', () => {
-  it('between sending and receiving costs nothing: all comes again, redelivered [C-6.4]', async () => {
+  it('between sending and receiving loses nothing: every message is delivered again, as redelivered [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 3);
@@ -24,7 +24,7 @@ describe('a link that is lost', () => {
     expect(again.deliveries().map((delivery) => delivery.redelivered)).toEqual([true, true, true]);
   });
 
-  it('with 1000 unacknowledged: they come again, in order, redelivered, before what is new [C-6.4]', async () => {
+  it('with 1000 unacknowledged messages: they come again, in order, redelivered, before new ones [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     for (let from = 1; from <= 1_000; from += 250) await hand(key, siteId, from, 250);
@@ -38,7 +38,7 @@ describe('a link that is lost', () => {
     expect(all.every(({ redelivered }, index) => redelivered === index < 1_000)).toBe(true);
   });
 
-  it('hands what it held to consumers that are there already, at once [C-6.4]', async () => {
+  it('returns its leases at once to consumers that are already connected [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 3);
@@ -50,7 +50,7 @@ describe('a link that is lost', () => {
     expect(told(other)).toEqual(['1*', '2*', '3*']);
   });
 
-  it('while a command is under way costs nothing: its acknowledgement is there for the next [C-6.4]', async () => {
+  it('while a command is in progress loses nothing: the next client gets its acknowledgement [C-6.4]', async () => {
     const { plant, partner, connect } = await openPartnerWithPlant();
     partner.link.send({ ...partner.command(plant.id, 'mode', { mode: 'STANDARD' }), seq: 1 });
     partner.link.socket.close();
@@ -63,7 +63,7 @@ describe('a link that is lost', () => {
 });
 
 describe('a lease', () => {
-  it('of a connection that is gone settles nothing on the next one [C-6.4]', async () => {
+  it('of a closed connection settles nothing on the next one [C-6.4]', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 3);
@@ -97,7 +97,7 @@ describe('a lease', () => {
     expect(told(partner)).toEqual(['1', '2', '3', '1*']);
   });
 
-  it('is never used twice, over sleeps and connections', async () => {
+  it('number is never reused, over sleeps and connections', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.status');
     await hand(key, siteId, 1, 50);
@@ -113,8 +113,8 @@ describe('a lease', () => {
   });
 });
 
-describe('a bridge that comes back under a new boot', () => {
-  it('has what its old boot held handed out at once, and only that (rule 8)', async () => {
+describe('a bridge that reconnects under a new boot', () => {
+  it('has the leases of its old boot delivered again at once, and only those (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     const elsewhere = await connect({ bridge: 'bridge-2', boot: 'boot-1' });
     await partner.consume('event.status', { prefetch: 2 });
@@ -131,7 +131,7 @@ describe('a bridge that comes back under a new boot', () => {
     expect(told(elsewhere)).toEqual(['3']);
   });
 
-  it('has the sockets of its old boot closed, and no other (rule 8)', async () => {
+  it('has the sockets of its old boot closed, and no others (rule 8)', async () => {
     const { partner, connect } = await openPartner();
     const elsewhere = await connect({ bridge: 'bridge-2', boot: 'boot-1' });
     await connect({ boot: 'boot-2' });
@@ -151,7 +151,7 @@ describe('a bridge that comes back under a new boot', () => {
 });
 
 describe('a frame that cannot be handled', () => {
-  it('ends its own connection; what another acknowledged just before is not held again (rule 3)', async () => {
+  it('closes its own connection; a message that another client just acknowledged is not leased again (rule 3)', async () => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const { key, partner, siteId, connect } = await openPartner();
     const other = await connect();

@@ -1,4 +1,4 @@
-/** A pump hands out so much and no more in one turn: what is left follows in turns of its own (rule 9). */
+/** A pump hands out a limited number of messages in one turn; the rest follows in further turns (rule 9). */
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 import { hand, numbers, range } from '../../../support/workerd/outbox-events.ts';
@@ -8,14 +8,14 @@ import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 const EVENTS = 2_000;
 /** Deliveries that one turn may hand out. */
 const IN_ONE_TURN = 512;
-/** What a turn writes beside a row for each delivery. */
+/** Rows that a turn writes besides one for each delivery. */
 const OTHER_ROWS = 20;
 
 afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** The most rows that any turn of any object has written since: each lease is one. */
+/** The most rows that any turn of any object has written since then; each lease is one row. */
 function watchTurns(): { most: number; turns: number } {
   const seen = { most: 0, turns: 0 };
   const { run } = Turns.prototype;
@@ -33,7 +33,7 @@ async function fill(scene: { key: Parameters<typeof hand>[0]; siteId: string }):
   for (let from = 1; from <= EVENTS; from += 250) await hand(scene.key, scene.siteId, from, 250);
 }
 
-/** Grants credit as a bridge whose client reads, until all is there. */
+/** Grants credit like a bridge whose client reads, until every message has arrived. */
 async function readAll(...partners: Partner[]): Promise<void> {
   const count = () => partners.reduce((sum, partner) => sum + partner.deliveries().length, 0);
   await vi.waitFor(
@@ -45,8 +45,8 @@ async function readAll(...partners: Partner[]): Promise<void> {
   );
 }
 
-describe('two thousand messages that wait', () => {
-  it('are handed to a consumer without prefetch in turns of 512 at most, in order (rule 9)', async () => {
+describe('two thousand waiting messages', () => {
+  it('go to a consumer without prefetch in turns of at most 512, in order (rule 9)', async () => {
     const scene = await openPartner();
     const { partner } = scene;
     await fill(scene);
@@ -58,7 +58,7 @@ describe('two thousand messages that wait', () => {
     expect(numbers(partner)).toEqual(range(1, EVENTS));
   });
 
-  it('follow without anybody asking: no frame of a client is needed (rule 9)', async () => {
+  it('keep coming without any frame of a client (rule 9)', async () => {
     const scene = await openPartner();
     const { partner } = scene;
     await fill(scene);
@@ -67,7 +67,7 @@ describe('two thousand messages that wait', () => {
     expect(numbers(partner)).toEqual(range(1, EVENTS));
   });
 
-  it('are shared by two consumers of one message of the link, each once, turn by turn (rule 9)', async () => {
+  it('are shared by two consumers of one link message, each delivered once, turn by turn (rule 9)', async () => {
     const scene = await openPartner();
     const { partner } = scene;
     await fill(scene);

@@ -1,4 +1,4 @@
-/** What becomes of a delivery: acknowledged, put back, discarded, or given back with its channel [C-6.4]. */
+/** The ends of a delivery: acknowledged, requeued, discarded, or returned when its channel closes [C-6.4]. */
 import { describe, expect, it } from 'vitest';
 import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
 import { Partner, vhostRows } from '../../../support/workerd/partner.ts';
@@ -9,9 +9,12 @@ const KINDS = [
   { queue: 'event.telemetry', kind: 'telemetry' },
 ] as const;
 
-/** Both kinds of queue keep the same promises: stored by row, and in memory with chunks. */
+/**
+ * Both kinds of queue make the same guarantees: one row for each message, and telemetry in memory with
+ * chunks.
+ */
 describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
-  it('ack: the message is gone for good [C-6.4]', async () => {
+  it('ack: the message is permanently deleted [C-6.4]', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await partner.consume(queue);
     await hand(key, siteId, 1, 3, { kind });
@@ -27,7 +30,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     );
   });
 
-  it('requeue: it comes again in its old place, redelivered, before what never came [C-6.4]', async () => {
+  it('requeue: the message comes again in its old place, redelivered, before undelivered ones [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { prefetch: 4 });
     await hand(key, siteId, 1, 6, { kind });
@@ -40,7 +43,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(told(partner)).toEqual(['1', '2', '3', '4', '3*', '1*', '2*']);
   });
 
-  it('requeue: the order holds for a message of many [C-6.4]', async () => {
+  it('requeue: one message of many keeps its place in the order [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { prefetch: 50, tag: 'a' });
     await hand(key, siteId, 1, 80, { kind });
@@ -55,7 +58,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     );
   });
 
-  it('discard: it goes to the dead-letter queue with the reason, and from there nowhere [C-6.4]', async () => {
+  it('discard: the message goes to the dead-letter queue with the reason, and no further from there [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue);
     await hand(key, siteId, 1, 2, { kind });
@@ -77,7 +80,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(told(partner)).toEqual(['1', '2']);
   });
 
-  it('20 deliveries: the next one goes to the dead-letter queue instead [C-6.4]', async () => {
+  it('20 deliveries: the next requeue sends the message to the dead-letter queue instead [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { prefetch: 1 });
     await hand(key, siteId, 1, 2, { kind });
@@ -92,7 +95,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     });
   });
 
-  it('a lease settles once: again, or one that never was, changes nothing [C-6.4]', async () => {
+  it('a lease settles once: settling it again, or settling an unknown one, changes nothing [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { prefetch: 1 });
     await hand(key, siteId, 1, 4, { kind });
@@ -108,7 +111,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await partner.readyCount('dead-letter')).toBe(0);
   });
 
-  it('noAck: gone once it was sent [C-6.4]', async () => {
+  it('noAck: the message is deleted once it was sent [C-6.4]', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await partner.consume(queue, { noAck: true });
     await hand(key, siteId, 1, 3, { kind });
@@ -118,7 +121,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await again.get(queue)).toMatchObject({ delivery: null });
   });
 
-  it('get: one at a time, with the count of those that are left [C-6.4]', async () => {
+  it('get: messages come one at a time, with the count of the remaining ones [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 3, { kind });
     const first = await partner.get(queue);
@@ -136,7 +139,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await partner.get(queue)).toMatchObject({ messageCount: 0, delivery: null });
   });
 
-  it('recover: what the channel holds comes again, that of another does not [C-6.4]', async () => {
+  it("recover: the channel's leases are delivered again, those of another channel are not [C-6.4]", async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { tag: 'a', channel: 1, prefetch: 2 });
     await hand(key, siteId, 1, 4, { kind });
@@ -152,7 +155,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(await partner.readyCount(queue)).toBe(0);
   });
 
-  it('close-channel: what it holds comes again elsewhere, and its consumers are gone [C-6.4]', async () => {
+  it('close-channel: its leases are delivered again elsewhere, and its consumers are gone [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume(queue, { tag: 'a', channel: 1, prefetch: 2 });
     await hand(key, siteId, 1, 3, { kind });
@@ -162,7 +165,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     await partner.consume(queue, { tag: 'b', channel: 2 });
     await partner.delivered(3, 'b');
     expect(told(partner, 'b')).toEqual(['1*', '2*', '3*']);
-    // Leases of the closed channel settle nothing any more.
+    // Leases of the closed channel no longer settle anything.
     if (first && got.delivery) partner.settle('ack', [first, got.delivery]);
     await partner.ask({ kind: 'recover', channel: 2 });
     await partner.delivered(6, 'b');
@@ -170,7 +173,7 @@ describe.each(KINDS)('settling deliveries of $queue', ({ queue, kind }) => {
     expect(told(partner, 'a')).toEqual(['1', '2']);
   });
 
-  it('declare and get tell how many wait, without those that are held [C-6.4]', async () => {
+  it('declare and get count the waiting messages without the leased ones [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 5, { kind });
     expect(await partner.readyCount(queue)).toBe(5);

@@ -1,4 +1,7 @@
-/** Events that a client holds: their site keeps them until they are acknowledged or stored, and most are never written. */
+/**
+ * Events that a client holds: their site keeps them until they are acknowledged or stored, and most are never
+ * written.
+ */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { VHOST_BOUNDS } from '../../../../durable-objects/vhost/bounds.ts';
@@ -12,7 +15,7 @@ async function storedThrough(key: Key): Promise<number | undefined> {
   return row?.sequence;
 }
 
-/** A partner who holds what came, and a site that handed over so many events. */
+/** A partner that holds its events, and a site that has handed over the given number of them. */
 async function holding(count: number, prefetch = 0) {
   const scene = await openPartner();
   await scene.partner.consume('event.status', { prefetch });
@@ -20,15 +23,15 @@ async function holding(count: number, prefetch = 0) {
   return { ...scene, receipt };
 }
 
-describe('events that are handed out as they come', () => {
-  it('are not stored, and their site is told to keep them (rule 5)', async () => {
+describe('events that are delivered as they arrive', () => {
+  it('are not stored, and their site is asked to keep them (rule 5)', async () => {
     const { key, partner, receipt } = await holding(3);
     expect(await partner.delivered(3)).toHaveLength(3);
     expect(receipt).toEqual({ received: 0, seen: 3, gone: false });
     expect([await storedMessages(key), await storedThrough(key)]).toEqual([0, undefined]);
   });
 
-  it('and acknowledged within a second are never written; their site need not keep them (rule 9)', async () => {
+  it('and acknowledged within a second are never written; their site may delete them (rule 9)', async () => {
     const { key, partner, siteId } = await holding(3);
     partner.settle('ack', await partner.delivered(3));
     await partner.quiet();
@@ -43,7 +46,7 @@ describe('events that are handed out as they come', () => {
     expect(numbers(partner)).toEqual([1, 2, 3]);
   });
 
-  it('of which some are acknowledged are kept from the first that is not (rule 5)', async () => {
+  it('and acknowledged in part are kept by their site from the first unacknowledged one on (rule 5)', async () => {
     const { key, partner, siteId } = await holding(3);
     const [first, , third] = await partner.delivered(3);
     partner.settle('ack', first && third ? [first, third] : []);
@@ -51,7 +54,7 @@ describe('events that are handed out as they come', () => {
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 1, seen: 3, gone: false });
   });
 
-  it('and held for a second are stored with their leases: they outlive a sleep, held (rule 8)', async () => {
+  it('and held for a second are stored with their leases, which survive a sleep (rule 8)', async () => {
     const { key, partner, siteId } = await holding(3);
     const held = await partner.delivered(3);
     await untilStored(key, 3);
@@ -64,7 +67,7 @@ describe('events that are handed out as they come', () => {
     await untilStored(key, 0);
   });
 
-  it('are lost with an object that dies, and come again from their site, once (rule 5)', async () => {
+  it('are lost when the object dies, and come again from their site, once (rule 5)', async () => {
     const { organization, key, partner, siteId } = await holding(3);
     await partner.delivered(3);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
@@ -76,13 +79,13 @@ describe('events that are handed out as they come', () => {
     expect(numbers(again)).toEqual([1, 2, 3, 4]);
   });
 
-  it('are stored at once, all of them, when one more comes that has to wait (rule 5)', async () => {
+  it('are all stored at once when one more arrives that has to wait (rule 5)', async () => {
     const { key, siteId } = await holding(1, 1);
     expect(await hand(key, siteId, 2, 1)).toEqual({ received: 2, gone: false });
     expect([await storedMessages(key), await storedThrough(key)]).toEqual([2, 2]);
   });
 
-  it('are stored when their client goes, and are the next one\u2019s, redelivered (rule 8)', async () => {
+  it('are stored when their client disconnects, and go to the next client, redelivered (rule 8)', async () => {
     const { organization, key, partner, siteId } = await holding(2);
     await partner.delivered(2);
     partner.link.socket.close();
@@ -94,7 +97,7 @@ describe('events that are handed out as they come', () => {
     expect(all.map(({ redelivered }) => redelivered)).toEqual([true, true]);
   });
 
-  it('are stored beyond so many, and are all there after a wake (rule 9)', async () => {
+  it('are stored beyond a fixed number, and are all there after a wake (rule 9)', async () => {
     const { key, siteId, partner } = await holding(200);
     for (let from = 201; from <= VHOST_BOUNDS.unstoredMessages + 200; from += 200) {
       await hand(key, siteId, from, 200);

@@ -1,4 +1,7 @@
-/** Events that sites hand over: each stored once, in order, for a key that may see it, or not at all. */
+/**
+ * Events that sites hand over: stored once and in order, for a key that may see the site; otherwise not at
+ * all.
+ */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
@@ -31,7 +34,7 @@ async function mendStorage(key: Key): Promise<void> {
 }
 
 describe('events of many sites at once', () => {
-  /** Calls that all come before the first of them is durable. */
+  /** Calls that all arrive before the first of them is durable. */
   async function handTogether(key: Key, siteIds: readonly string[], meanwhile?: (vhost: Vhost) => void) {
     const transactions = vi.spyOn(Turns.prototype, 'run');
     return await runInDurableObject(vhostOf(key.id), async (vhost: Vhost) => {
@@ -43,7 +46,7 @@ describe('events of many sites at once', () => {
     });
   }
 
-  it('share a transaction, all but those of the first, and are all there once, in order (rule 5)', async () => {
+  it('share one transaction, all except those of the first site, and are stored once, in order (rule 5)', async () => {
     const { key, partner } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     const siteIds = Array.from({ length: 20 }, () => crypto.randomUUID());
@@ -74,7 +77,7 @@ describe('events of many sites at once', () => {
 });
 
 describe("events from a site's outbox", () => {
-  it('are stored once each, in order, whatever comes again (rule 5)', async () => {
+  it('are stored once each, in order, whatever is sent again (rule 5)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     expect(await hand(key, siteId, 1, 3)).toEqual({ received: 3, gone: false });
@@ -86,7 +89,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(partner)).toEqual(range(1, 6));
   });
 
-  it('are known again after the object slept, and after it died (rule 5)', async () => {
+  it('are recognised when sent again after the object slept, and after it died (rule 5)', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 3);
     await evictDurableObject(vhostOf(key.id));
@@ -99,7 +102,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(again)).toEqual([1, 2, 3, 4]);
   });
 
-  it('may leave numbers out: those went to other keys (rule 5)', async () => {
+  it('may skip numbers, which belong to other keys (rule 5)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     const events = outboxEvents(1, 9).filter(({ sequence }) => sequence % 3 === 0);
@@ -108,7 +111,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(partner)).toEqual([3, 6, 9]);
   });
 
-  it('are numbered by each site for itself (rule 5)', async () => {
+  it('are numbered separately by each site (rule 5)', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { noAck: true });
     await hand(key, siteId, 1, 3);
@@ -117,7 +120,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(partner)).toEqual([1, 2, 3, 1, 2]);
   });
 
-  it('go to the queue and under the key of their kind [C-8.1]', async () => {
+  it('go to the queue and the routing key of their kind [C-8.1]', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     const kinds = ['telemetry', 'alarm', 'ack', 'execution'] as const;
     for (const [index, kind] of kinds.entries()) await hand(key, siteId, index + 1, 1, { kind });
@@ -133,7 +136,7 @@ describe("events from a site's outbox", () => {
     }
   });
 
-  it('of a plant that the key may not see are dropped, and are not asked for again [C-8.1]', async () => {
+  it('of a plant that the key may not see are dropped, and not requested again [C-8.1]', async () => {
     const { key, partner, siteId } = await openPartner({ allowedPlantIds: [crypto.randomUUID()] });
     const other = crypto.randomUUID();
     for (const kind of ['alarm', 'telemetry', 'ack', 'execution'] as const) {
@@ -148,7 +151,7 @@ describe("events from a site's outbox", () => {
     expect(await partner.readyCount('event.alarm')).toBe(1);
   });
 
-  it("fill no queue before the key's first connection, and every one after it [C-6.1]", async () => {
+  it("fill no queue before the key's first connection, and fill the queues from then on [C-6.1]", async () => {
     const organization = await createOrganization();
     const key = await createKey(organization);
     const siteId = crypto.randomUUID();
@@ -165,7 +168,7 @@ describe("events from a site's outbox", () => {
     expect(numbers(second)).toEqual([3, 4]);
   });
 
-  it('for a vhost that was never opened have nowhere to go', async () => {
+  it('for a vhost that was never opened are not stored', async () => {
     const stranger = vhostOf(crypto.randomUUID());
     expect(await stranger.receive('site', outboxEvents(1, 1))).toEqual({ received: 0, gone: true });
     expect(await stranger.receivePassing('site', telemetry(1, 1))).toBe('gone');
@@ -173,7 +176,7 @@ describe("events from a site's outbox", () => {
 });
 
 describe('a write that fails', () => {
-  it('ends the object before it answers; what it did not store comes again and is stored once (rule 3)', async () => {
+  it('ends the object before it answers; events it did not store come again and are stored once (rule 3)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     await breakStorage(key);
@@ -187,7 +190,7 @@ describe('a write that fails', () => {
     expect(numbers(again)).toEqual([1, 2, 3, 4]);
   });
 
-  it("confirms no publish; the site's outbox brings the acknowledgements again, once each (rule 5)", async () => {
+  it("confirms no publish; the site's outbox sends the acknowledgements again, once each (rule 5)", async () => {
     const { organization, plant, key, partner } = await openPartnerWithPlant();
     await breakStorage(key);
     const questions = ['corr-1', 'corr-2', 'corr-3'].map((correlationId) =>
@@ -210,7 +213,8 @@ describe('a write that fails', () => {
     const correlationIds = () => again.deliveries().map((delivery) => eventOf(delivery).correlationId);
     expect(correlationIds()).toEqual(['corr-1', 'corr-2', 'corr-3']);
 
-    // The client sends its first again, as it must: the same acknowledgement, no second effect.
+    // The client sends its first publish again, as it must: it gets the same acknowledgement, and there is no
+    // second effect.
     const [first] = again.deliveries();
     if (questions[0]) expect(await again.ask(questions[0])).toMatchObject({ kind: 'stored' });
     const repeat = (await again.delivered(4)).at(-1);
@@ -218,7 +222,7 @@ describe('a write that fails', () => {
     expect((await commandLog(plant.id)).total).toBe(3);
   });
 
-  it('of a dead letter confirms nothing, and the next object takes it (rule 3)', async () => {
+  it('of a dead letter confirms nothing, and the restarted object accepts it (rule 3)', async () => {
     const { organization, key, partner } = await openPartner();
     await breakStorage(key);
     const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
@@ -231,7 +235,7 @@ describe('a write that fails', () => {
     expect(await again.readyCount('dead-letter')).toBe(1);
   });
 
-  it('of a lease hands nothing out: the next object does, not as redelivered (rule 3)', async () => {
+  it('of a lease delivers nothing: the restarted object does, and not as redelivered (rule 3)', async () => {
     const { organization, key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => {

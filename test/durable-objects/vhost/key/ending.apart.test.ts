@@ -1,4 +1,4 @@
-/** The end of a key on its way to D1, carried by its Vhost alone, and a key that never was: nothing of it is left. */
+/** The end of a key: only its Vhost writes it to D1. A key whose creation failed leaves nothing. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -18,7 +18,7 @@ import {
   vhostOf,
 } from '../../../support/workerd/world.ts';
 
-/** Years ahead, where no alarm goes off by itself. */
+/** Years ahead, so that no alarm runs by itself. */
 const START_MS = Date.parse('2030-03-05T09:00:00.000Z');
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
@@ -36,7 +36,7 @@ interface Ended {
   updatedAtMs: number;
 }
 
-/** As D1 has it. */
+/** The key's row in D1. */
 async function endOf({ id }: { id: string }): Promise<Ended | null> {
   return await env.DB.prepare(
     'SELECT revoked_at_ms AS revokedAtMs, updated_at_ms AS updatedAtMs FROM api_keys WHERE id = ?',
@@ -49,7 +49,7 @@ async function alarmAt({ id }: { id: string }): Promise<number | null> {
   return await runInDurableObject(vhostOf(id), (_vhost, { storage }) => storage.getAlarm());
 }
 
-/** The clock moves on; each alarm of the vhost runs at its own moment. */
+/** Moves the clock; each alarm of the vhost runs at its own moment. */
 async function passTime(key: { id: string }, durationMs: number): Promise<void> {
   const untilMs = Date.now() + durationMs;
   for (let runs = 0; runs < 200; runs++) {
@@ -64,7 +64,7 @@ async function passTime(key: { id: string }, durationMs: number): Promise<void> 
   throw new Error('the agenda does not come to rest');
 }
 
-/** What D1 does with a write from now on, until `vi.restoreAllMocks()`; the moments at which one was tried. */
+/** Decides the result of D1 writes until `vi.restoreAllMocks()`; returns the moments of the attempts. */
 function whenWritten(write: () => Promise<never>): number[] {
   const tries: number[] = [];
   const prototype = Object.getPrototypeOf(env.DB.prepare('SELECT 1')) as D1PreparedStatement;
@@ -102,7 +102,7 @@ async function expectShut(id: string): Promise<void> {
 }
 
 describe('the revocation of a key', () => {
-  it('is carried to D1 after five seconds, with its moment, and then no more [C-5.6]', async () => {
+  it('is written to D1 after five seconds, with its moment, and never again [C-5.6]', async () => {
     const key = await createKey(await createOrganization());
     await vhostOf(key.id).revoke(key.id);
     expect(await alarmAt(key)).toBe(START_MS + 5 * SECOND);
@@ -117,14 +117,14 @@ describe('the revocation of a key', () => {
     expect([tries, await alarmAt(key)]).toEqual([[], null]);
   });
 
-  it('needs no key id from who knows the vhost only [C-5.6]', async () => {
+  it('needs no key id when the caller knows only the vhost [C-5.6]', async () => {
     const key = await createKey(await createOrganization());
     await vhostOf(key.id).revoke();
     await passTime(key, 5 * SECOND);
     await vi.waitFor(async () => expect(await endOf(key)).toMatchObject({ revokedAtMs: START_MS }));
   });
 
-  it('leaves an earlier one in D1 as it is [C-5.6]', async () => {
+  it('leaves an earlier revocation in D1 as it is [C-5.6]', async () => {
     const key = await createKey(await createOrganization(), { revokedAtMs: 7 });
     const before = await endOf(key);
     vi.setSystemTime(START_MS + HOUR);
@@ -134,30 +134,27 @@ describe('the revocation of a key', () => {
     expect([before?.revokedAtMs, await alarmAt(key)]).toEqual([7, null]);
   });
 
-  it.each(Object.keys(TROUBLES))(
-    'is tried again and again while D1 %s, with longer pauses [C-5.6]',
-    async (trouble) => {
-      const key = await createKey(await createOrganization());
-      const tries = whenWritten(TROUBLES[trouble] as () => Promise<never>);
-      await vhostOf(key.id).revoke(key.id);
-      await passTime(key, HOUR);
-      const pauses = tries.map((atMs, index) => atMs - (tries[index - 1] ?? START_MS));
-      expect(pauses[0]).toBe(5 * SECOND);
-      expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
-      expect(pauses[2]).toBeGreaterThan(pauses[1] ?? 0);
-      // Each has five seconds for its answer; five minutes are the longest pause behind that.
-      expect(pauses.at(-1)).toBe(305 * SECOND);
-      expect(pauses.length).toBeGreaterThan(10);
+  it.each(Object.keys(TROUBLES))('is retried with longer pauses while D1 %s [C-5.6]', async (trouble) => {
+    const key = await createKey(await createOrganization());
+    const tries = whenWritten(TROUBLES[trouble] as () => Promise<never>);
+    await vhostOf(key.id).revoke(key.id);
+    await passTime(key, HOUR);
+    const pauses = tries.map((atMs, index) => atMs - (tries[index - 1] ?? START_MS));
+    expect(pauses[0]).toBe(5 * SECOND);
+    expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
+    expect(pauses[2]).toBeGreaterThan(pauses[1] ?? 0);
+    // Each attempt waits five seconds for its answer; the longest pause after it is five minutes.
+    expect(pauses.at(-1)).toBe(305 * SECOND);
+    expect(pauses.length).toBeGreaterThan(10);
 
-      vi.restoreAllMocks();
-      await passTime(key, 305 * SECOND);
-      await vi.waitFor(async () => expect(await endOf(key)).toMatchObject({ revokedAtMs: START_MS }));
-      await passTime(key, HOUR);
-      expect(await alarmAt(key)).toBeNull();
-    },
-  );
+    vi.restoreAllMocks();
+    await passTime(key, 305 * SECOND);
+    await vi.waitFor(async () => expect(await endOf(key)).toMatchObject({ revokedAtMs: START_MS }));
+    await passTime(key, HOUR);
+    expect(await alarmAt(key)).toBeNull();
+  });
 
-  it('is carried on after the object has left memory, with its own moment [C-5.6]', async () => {
+  it('is still written after the object has left memory, with the original moment [C-5.6]', async () => {
     const key = await createKey(await createOrganization());
     const tries = whenWritten(TROUBLES.fails as () => Promise<never>);
     await vhostOf(key.id).revoke(key.id);
@@ -171,7 +168,7 @@ describe('the revocation of a key', () => {
     expect(await alarmAt(key)).toBeNull();
   });
 
-  it('of a key that was never opened is carried as well, and outlives its opening [C-5.6]', async () => {
+  it('of a key that was never opened is written as well, and still holds after the key is opened [C-5.6]', async () => {
     const rows = await RegistryRows.create();
     const id = String((await rows.insert('api_keys')).id);
     await vhostOf(id).revoke(id);
@@ -190,7 +187,7 @@ describe('a key that is discarded', () => {
       ({ value }) => value !== 'null',
     );
 
-  it('leaves nothing of it to read, and its client is out [C-5.4]', async () => {
+  it('leaves nothing of it to read, and its client is disconnected [C-5.4]', async () => {
     const { organization, key, partner, siteId } = await openPartnerWithPlant();
     await hand(key, siteId, 1, 3);
     expect(await partner.readyCount('event.status')).toBe(3);
@@ -203,12 +200,12 @@ describe('a key that is discarded', () => {
     for (const table of ['message', 'chunk', 'queue', 'consumer', 'connection', 'received']) {
       expect([table, await vhostRows(key, `SELECT * FROM ${table}`)]).toEqual([table, []]);
     }
-    // What stood on the agenda goes with it, and D1 is told nothing: there is no key there.
+    // The discard also removes the agenda's work, and writes nothing to D1, which has no such key.
     await passTime(key, HOUR);
     expect([await alarmAt(key), (await endOf(key))?.revokedAtMs]).toEqual([null, null]);
   });
 
-  it('leaves no copy of its organization’s plants [C-5.4]', async () => {
+  it("leaves no copy of its organization's plants [C-5.4]", async () => {
     const { key, partner, plant } = await openPartnerWithPlant();
     await vi.waitFor(async () => expect(JSON.stringify(await factsOf(key))).toContain(plant.id));
     await vhostOf(key.id).discard();
@@ -216,7 +213,7 @@ describe('a key that is discarded', () => {
     expect((await factsOf(key)).map(({ name }) => name)).toEqual(['revoked']);
   });
 
-  it('cannot be opened again, whether it ever was, before a sleep and after it [C-5.4]', async () => {
+  it('cannot be opened again, whether or not it was open before, before and after a sleep [C-5.4]', async () => {
     const organization = await createOrganization();
     for (const id of [(await createKey(organization)).id, crypto.randomUUID()]) {
       await vhostOf(id).discard();

@@ -1,4 +1,7 @@
-/** The end of a key, by revocation or by its time: sockets closed, queues deleted, and no way in [C-5.6]. */
+/**
+ * The end of a key, by revocation or expiry: its sockets close, its queues are deleted, and new connections
+ * are refused [C-5.6].
+ */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
@@ -22,7 +25,7 @@ afterEach(() => {
 
 const TABLES = ['message', 'chunk', 'queue', 'consumer', 'channel_limit', 'connection', 'received'];
 
-/** Rows that are left of a key's queues. */
+/** Rows that remain of a key's queues. */
 async function leftOver(key: Key): Promise<number> {
   const counts = TABLES.map((table) => `(SELECT count(*) FROM ${table})`).join(' + ');
   const [left] = await vhostRows<{ total: number }>(key, `SELECT ${counts} AS total`);
@@ -38,9 +41,9 @@ async function expectNoWayIn(key: Key): Promise<void> {
   expect(await leftOver(key)).toBe(0);
 }
 
-/** A key in use: two connections, every kind of queue filled, something held. */
+/** A key in use: two connections, every kind of queue filled, some messages leased. */
 async function keyInUse(organization: Organization, options: { expiresAtMs?: number } = {}) {
-  // The flush of telemetry is a timer, which would keep the object from its sleep.
+  // The flush of telemetry is a timer, which would keep the object awake.
   vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
   const { key, partner, siteId, connect } = await openPartner({ organization, ...options });
   const other = await connect();
@@ -54,7 +57,7 @@ async function keyInUse(organization: Organization, options: { expiresAtMs?: num
 }
 
 describe('a revoked key', () => {
-  it('has its sockets closed, its queues deleted, and no way in [C-5.6]', async () => {
+  it('has its sockets closed, its queues deleted, and new connections refused [C-5.6]', async () => {
     const { key, partner, other } = await keyInUse(await createOrganization());
     await vhostOf(key.id).revoke();
     expect(await partner.link.untilClosed()).toMatchObject({ code: CLOSE_CODES.revoked });
@@ -62,7 +65,7 @@ describe('a revoked key', () => {
     await expectNoWayIn(key);
   });
 
-  it('stays so: over sleeps, a second revocation, and being opened again [C-5.6]', async () => {
+  it('stays revoked over sleeps, a second revocation, and another opening [C-5.6]', async () => {
     const organization = await createOrganization();
     const { key } = await keyInUse(organization);
     await vhostOf(key.id).revoke();
@@ -83,20 +86,21 @@ describe('a revoked key', () => {
     await expectNoWayIn(key);
   });
 
-  it('has nothing done that its clients sent after it [C-5.6]', async () => {
+  it('has no frame handled that its clients sent after the revocation [C-5.6]', async () => {
     const { plant, key, partner } = await openPartnerWithPlant();
     const revoked = vhostOf(key.id).revoke();
     partner.link.send({ ...partner.command(plant.id, 'emergency', { type: 'STOP' }), seq: 1 });
     await revoked;
     await partner.link.untilClosed();
     const { total } = await commandLog(plant.id);
-    // The frame came before the revocation, or did nothing; a confirm it has only in the first case.
+    // The frame was either handled before the revocation or had no effect; only in the first case is it
+    // confirmed.
     const confirmed = partner.link.received.filter(({ kind }) => kind === 'stored').length;
     expect(confirmed).toBeLessThanOrEqual(total);
     await expectNoWayIn(key);
   });
 
-  it('gets nothing of a command that was under way: its queues stay empty [C-5.6]', async () => {
+  it('gets no event of a command in progress: its queues stay empty [C-5.6]', async () => {
     const { plant, key, partner } = await openPartnerWithPlant();
     const calls = SiteCalls.watch();
     const release = calls.hold(plant.id);
@@ -109,7 +113,7 @@ describe('a revoked key', () => {
     await expectNoWayIn(key);
   });
 
-  it('leaves the other keys of its organization alone', async () => {
+  it('does not affect the other keys of its organization', async () => {
     const organization = await createOrganization();
     const { key } = await keyInUse(organization);
     const { partner } = await keyInUse(organization);
@@ -119,7 +123,7 @@ describe('a revoked key', () => {
   });
 });
 
-describe('a key whose time is over', () => {
+describe('an expired key', () => {
   const LIFE_MS = 30_000;
 
   async function expiringKey() {
@@ -127,7 +131,7 @@ describe('a key whose time is over', () => {
     return { ...(await keyInUse(await createOrganization(), { expiresAtMs })), expiresAtMs };
   }
 
-  it('has its sockets closed by the agenda, its queues deleted, and no way in [C-5.6]', async () => {
+  it('has its sockets closed by the agenda, its queues deleted, and new connections refused [C-5.6]', async () => {
     const { key, partner, other, expiresAtMs } = await expiringKey();
     const alarmAtMs = await runInDurableObject(vhostOf(key.id), (_vhost, { storage }) => storage.getAlarm());
     expect(alarmAtMs).toBeLessThanOrEqual(expiresAtMs);
@@ -138,7 +142,7 @@ describe('a key whose time is over', () => {
     await expectNoWayIn(key);
   });
 
-  it('is in use to its last millisecond, and has no frame taken after it [C-5.6]', async () => {
+  it('is valid to its last millisecond, and no frame is accepted after it [C-5.6]', async () => {
     const { key, partner, expiresAtMs } = await expiringKey();
     vi.setSystemTime(expiresAtMs - 1);
     expect(await partner.readyCount('event.alarm')).toBe(1);
@@ -151,7 +155,7 @@ describe('a key whose time is over', () => {
     await expectNoWayIn(key);
   });
 
-  it('has its queues deleted though nobody is connected [C-5.6]', async () => {
+  it('has its queues deleted even when no client is connected [C-5.6]', async () => {
     const { key, partner, other, expiresAtMs } = await expiringKey();
     partner.link.socket.close();
     other.link.socket.close();

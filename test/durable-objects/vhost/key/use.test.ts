@@ -1,4 +1,7 @@
-/** `lastUsedAt` of a key moves with each minute in which a connection of it published or took something [C-5.2]. */
+/**
+ * `lastUsedAt` of a key is updated in each minute in which one of its connections published or received a
+ * message [C-5.2].
+ */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, expect, it, vi } from 'vitest';
 import { lastUsedAtMs } from '../../../support/workerd/door.ts';
@@ -14,7 +17,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A client that is connected at the start of the clock, and has done nothing yet. */
+/** A client that is connected when the clock starts and has done nothing yet. */
 async function connected(): Promise<{ key: Key; partner: Partner }> {
   vi.useFakeTimers({ toFake: ['Date'], now: START_MS });
   const organization = await createOrganization();
@@ -49,7 +52,7 @@ async function publish(partner: Partner, messageId: string): Promise<void> {
   });
 }
 
-it('is the minute of a publish, and the next one a minute later', async () => {
+it('lastUsedAt is the minute of a publish, and a later publish updates it a minute later', async () => {
   const { key, partner } = await connected();
   await publish(partner, crypto.randomUUID());
   await expectUsedAt(key, START_MS);
@@ -61,7 +64,7 @@ it('is the minute of a publish, and the next one a minute later', async () => {
   await expectUsedAt(key, nextMs);
 });
 
-it('is the minute in which a consumer is handed an event', async () => {
+it('lastUsedAt is the minute in which a consumer receives an event', async () => {
   const { key, partner } = await connected();
   await partner.consume('event.status');
   expect(await lastUsedAtMs(key.id)).toBeNull();
@@ -70,7 +73,7 @@ it('is the minute in which a consumer is handed an event', async () => {
   await expectUsedAt(key, takenMs);
 });
 
-it('is the minute of a get that got something, and of no other', async () => {
+it('lastUsedAt is the minute of a get that returned a message, and never of an empty get', async () => {
   const { key, partner } = await connected();
   await partner.get('event.status');
   await partner.quiet();
@@ -81,7 +84,7 @@ it('is the minute of a get that got something, and of no other', async () => {
   await expectUsedAt(key, gotMs);
 });
 
-it('is not written again for a use within the minute after a sleep', async () => {
+it('lastUsedAt is not written again for a use within a minute after a sleep', async () => {
   const { key, partner } = await connected();
   await publish(partner, crypto.randomUUID());
   await expectUsedAt(key, START_MS);

@@ -1,4 +1,6 @@
-/** Who may publish, read and declare what in a vhost, as a rule, and RabbitMQ's words where one may not [C-6.2]. */
+/**
+ * The rule on who may publish, read and declare in a vhost, with RabbitMQ's reply texts for refusals [C-6.2].
+ */
 import { describe, expect, it } from 'vitest';
 import {
   consumerTagInUse,
@@ -44,7 +46,7 @@ describe('a publish', () => {
   };
 
   it.each(Object.entries(openedBy))(
-    'to %s is opened by its own scopes, and by no other of all [C-6.2]',
+    'to %s is allowed by its own scopes and by no others [C-6.2]',
     (routingKey, { family, scopes }) => {
       for (const scope of API_KEY_SCOPES) {
         const answer = authorizePublish(NAMES, new Set([scope]), 'vcp', routingKey);
@@ -64,7 +66,7 @@ describe('a publish', () => {
     'acme.event.telemetry',
     'acme.command.reboot',
     '',
-  ])('to %j is refused with every scope too [C-6.2]', (routingKey) => {
+  ])('to %j is refused with every scope [C-6.2]', (routingKey) => {
     expect(authorizePublish(NAMES, ALL, 'vcp', routingKey)).toEqual(topicRefused(routingKey));
   });
 
@@ -74,7 +76,7 @@ describe('a publish', () => {
     ['VCP', 'VCP'],
     ['vcp ', 'vcp '],
     ["a'b", "a'b"],
-  ])('to the exchange %j is refused, before its routing key is looked at [C-6.2]', (exchange, name) => {
+  ])('to the exchange %j is refused before its routing key is checked [C-6.2]', (exchange, name) => {
     const expected = refused(
       403,
       `ACCESS_REFUSED - access to exchange '${name}' in vhost 'partner-k1' refused for user 'acme'`,
@@ -84,15 +86,15 @@ describe('a publish', () => {
     }
   });
 
-  it('in the vhost of a legacy key names that one [C-5.3]', () => {
+  it('in the vhost of a legacy key gets a refusal that names this vhost [C-5.3]', () => {
     const answer = authorizePublish({ slug: 'acme', vhost: '/' }, new Set(), 'vcp', 'acme.command.mode');
     expect(answer).toMatchObject({ refusal: { text: expect.stringContaining("in vhost '/' refused") } });
   });
 });
 
-describe('a queue that a key may not have', () => {
+describe('a queue that a key may not use', () => {
   it.each(['vcp.other.event.status', 'vcp.acme2.event.status', 'vcp.acme.event', 'vcp.', 'vcp.acme.command'])(
-    '%j is refused, whether it exists or not [C-6.2]',
+    'with the name %j is refused, whether it exists or not [C-6.2]',
     (queue) => {
       expect(unknownQueue(NAMES, queue)).toEqual(forbiddenQueue(NAMES, queue));
       expect(forbiddenQueue(NAMES, queue)).toEqual({
@@ -111,7 +113,7 @@ describe('a queue that a key may not have', () => {
     'vcp',
     'xvcp.acme.event.status',
     'amq.gen-1',
-  ])('%j is not found [C-6.3]', (queue) => {
+  ])('with the name %j is not found [C-6.3]', (queue) => {
     expect(unknownQueue(NAMES, queue)).toEqual({
       severity: 'channel',
       code: 404,
@@ -119,7 +121,7 @@ describe('a queue that a key may not have', () => {
     });
   });
 
-  it('is told so of a name that is reserved [C-6.6]', () => {
+  it('gets a refusal that says so when its name is reserved [C-6.6]', () => {
     expect(reservedName(NAMES, 'vcp.mine')).toEqual(forbiddenQueue(NAMES, 'vcp.mine'));
     expect(reservedName(NAMES, 'amq.foo').text).toBe(
       "ACCESS_REFUSED - queue name 'amq.foo' contains reserved prefix 'amq.*'",
@@ -127,8 +129,8 @@ describe('a queue that a key may not have', () => {
   });
 });
 
-describe('what consumers are refused with', () => {
-  it('closes the connection where a tag is used again, or one is too many [C-6.3]', () => {
+describe('the refusal of a consumer', () => {
+  it('closes the connection for a reused tag or one consumer too many [C-6.3]', () => {
     expect(consumerTagInUse('ct')).toEqual({
       severity: 'connection',
       code: 530,
@@ -141,7 +143,7 @@ describe('what consumers are refused with', () => {
     });
   });
 
-  it('closes the channel where a queue is in exclusive use [C-6.3]', () => {
+  it('closes the channel for a queue in exclusive use [C-6.3]', () => {
     expect(inExclusiveUse(NAMES, 'vcp.acme.event.status')).toEqual({
       severity: 'channel',
       code: 403,

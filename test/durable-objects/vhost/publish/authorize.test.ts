@@ -1,4 +1,4 @@
-/** What a key may publish: its own routing keys, to the one exchange, as far as its scopes go [C-6.2]. */
+/** What a key may publish: its own routing keys, to the one exchange, as its scopes allow [C-6.2]. */
 import { describe, expect, it } from 'vitest';
 import { FAMILY_RULES } from '../../../../protocol/routing-keys.ts';
 import type { ApiKeyScope } from '../../../../protocol/scopes.ts';
@@ -22,32 +22,32 @@ async function partnerWith(scopes?: ApiKeyScope[]) {
   return { ...scene, command };
 }
 
-describe('which routing keys a partner may publish', () => {
+describe('the rule on which routing keys a partner may publish', () => {
   const refused: [string, (slug: string) => string][] = [
     ['a slug that only begins with its own', (slug) => `${slug}2.command.emergency`],
     ['a slug that is a part of its own', (slug) => `${slug.slice(0, -1)}.command.emergency`],
     ['its slug in upper case', (slug) => `${slug.toUpperCase()}.command.emergency`],
     ['its slug with a space in front', (slug) => ` ${slug}.command.emergency`],
-    ['its slug alone', (slug) => slug],
+    ['only its slug', (slug) => slug],
     ['its slug and a dot', (slug) => `${slug}.`],
-    ['no words at all', () => ''],
-    ['an empty first word', (slug) => `.${slug}.command.emergency`],
-    ['an empty second word', (slug) => `${slug}..command.emergency`],
+    ['an empty routing key', () => ''],
+    ['an empty first part', (slug) => `.${slug}.command.emergency`],
+    ['an empty second part', (slug) => `${slug}..command.emergency`],
     ['a wildcard for the slug', () => '*.command.emergency'],
-    ['a hash for all', () => '#'],
+    ['a hash for everything', () => '#'],
     ['a wildcard for the family', (slug) => `${slug}.command.*`],
-    ['a wildcard behind device', (slug) => `${slug}.command.device.*`],
-    ['a hash behind device', (slug) => `${slug}.command.device.#`],
-    ['an empty word behind device', (slug) => `${slug}.command.device.`],
-    ['two words behind device', (slug) => `${slug}.command.device.a.b`],
+    ['a wildcard after device', (slug) => `${slug}.command.device.*`],
+    ['a hash after device', (slug) => `${slug}.command.device.#`],
+    ['an empty part after device', (slug) => `${slug}.command.device.`],
+    ['two parts after device', (slug) => `${slug}.command.device.a.b`],
     ['a family in another case', (slug) => `${slug}.command.Emergency`],
-    ['a word behind another family', (slug) => `${slug}.command.emergency.now`],
+    ['a part after another family', (slug) => `${slug}.command.emergency.now`],
     ['no family', (slug) => `${slug}.command`],
     ['an unknown family', (slug) => `${slug}.command.reboot`],
     ['a property of every object', (slug) => `${slug}.command.__proto__`],
-    ['a schedule without a word', (slug) => `${slug}.schedule`],
-    ['a wildcard behind schedule', (slug) => `${slug}.schedule.*`],
-    ['two words behind schedule', (slug) => `${slug}.schedule.set.now`],
+    ['a schedule without an action', (slug) => `${slug}.schedule`],
+    ['a wildcard after schedule', (slug) => `${slug}.schedule.*`],
+    ['two parts after schedule', (slug) => `${slug}.schedule.set.now`],
     ['a schedule among commands', (slug) => `${slug}.command.schedule`],
     ['its own telemetry events', (slug) => `${slug}.event.telemetry`],
     ['its own acknowledgements', (slug) => `${slug}.event.command.ack`],
@@ -85,7 +85,7 @@ describe('which routing keys a partner may publish', () => {
     });
   });
 
-  it('takes a word behind device as the device family, its signature over that key [C-6.2]', async () => {
+  it('reads any last part after `device` as the device family, with its signature over the full key [C-6.2]', async () => {
     const { organization, plant, partner } = await partnerWith();
     const routingKey = `${organization.slug}.command.device.BESS-1`;
     await partner.consume('event.status');
@@ -99,7 +99,7 @@ describe('which routing keys a partner may publish', () => {
     });
   });
 
-  it('takes no schedule that is not signed [C-7.2]', async () => {
+  it('accepts no unsigned schedule [C-7.2]', async () => {
     const { plant, partner } = await partnerWith();
     await partner.consume('event.status');
     const unsigned = partner.command(plant.id, 'schedule', PAYLOADS.schedule, { signingKey: null });
@@ -112,7 +112,7 @@ describe('which routing keys a partner may publish', () => {
     });
   });
 
-  it('answers each publish of a message by itself: one refused does not take the others along', async () => {
+  it('decides on each publish of a link message separately: a refused one does not affect the others', async () => {
     const { organization, partner, command } = await partnerWith();
     const stranger = `${organization.slug}2.command.mode`;
     const questions: PublishQuestion[] = [
@@ -126,13 +126,13 @@ describe('which routing keys a partner may publish', () => {
   });
 });
 
-describe('which scopes open which routing keys', () => {
+describe('the rule on which scopes allow which routing keys', () => {
   const rights = FAMILIES.flatMap((family): [typeof family, ApiKeyScope][] => {
     const { scope } = FAMILY_RULES[family];
     return scope ? [[family, scope]] : [];
   });
 
-  it.each(rights)('lets %s pass with %s and no other scope [C-6.2]', async (family, scope) => {
+  it.each(rights)('accepts %s with %s and no other scope [C-6.2]', async (family, scope) => {
     const { partner, command } = await partnerWith(['vcp:connect', scope]);
     for (const other of FAMILIES) {
       const isOpen = other === family || other === 'emergency';
@@ -141,7 +141,7 @@ describe('which scopes open which routing keys', () => {
     }
   });
 
-  it('names the topic when the scope is missing [C-6.2]', async () => {
+  it('names the routing key when the scope is missing [C-6.2]', async () => {
     const { organization, key, partner, command } = await partnerWith(['vcp:connect', 'vcp:write:mode']);
     expect(await partner.ask(command('site-setpoint'))).toMatchObject({
       kind: 'refused',
@@ -156,19 +156,19 @@ describe('which scopes open which routing keys', () => {
     'vcp:write:schedule',
     'vcp:write:mode',
     'vcp:write:config',
-  ] as const)('lets an emergency pass with %s [C-6.2]', async (scope) => {
+  ] as const)('accepts an emergency with %s [C-6.2]', async (scope) => {
     const { partner, command } = await partnerWith(['vcp:connect', scope]);
     expect(await partner.ask(command('emergency'))).toMatchObject({ kind: 'stored' });
   });
 
-  it('refuses a consume-only key everything, emergencies too [C-5.3]', async () => {
+  it('refuses every publish of a consume-only key, emergencies too [C-5.3]', async () => {
     const { partner, command } = await partnerWith(['vcp:connect', 'vcp:read', 'commands:execute']);
     const answers = await partner.askAll(...FAMILIES.map(command));
     expect(answers.map(({ kind }) => kind)).toEqual(FAMILIES.map(() => 'refused'));
   });
 
   it.each(['vcp:connect', 'trading:connect'] as const)(
-    'opens all to a key with %s alone [C-5.3]',
+    'allows everything to a key with only %s [C-5.3]',
     async (scope) => {
       const { partner, command } = await partnerWith([scope]);
       const answers = await partner.askAll(...FAMILIES.map(command));

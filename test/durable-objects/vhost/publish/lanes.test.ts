@@ -1,4 +1,7 @@
-/** The lanes of sites: one that is slow or away holds up nobody but itself, and nothing is stored twice (rule 4). */
+/**
+ * The lanes of sites: a slow or absent site delays only its own publishes, and nothing is stored twice (rule
+ * 4).
+ */
 import { runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
@@ -17,7 +20,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A partner that reads its acknowledgements, in an organization of so many plants. */
+/** A partner that reads its acknowledgements, in an organization with the given number of plants. */
 async function openReader(plantCount: number) {
   const organization = await createOrganization();
   const plants: Plant[] = [];
@@ -25,7 +28,7 @@ async function openReader(plantCount: number) {
   const scene = await openPartner({ organization });
   const { partner } = scene;
   await partner.consume('event.status', { noAck: true });
-  // The registry is read, so that nothing but the sites is waited for below.
+  // The registry is already read, so the test waits only for the sites.
   await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
   const [slow, ...others] = plants.map(({ id }) => id);
   return { ...scene, slow: slow ?? '', others };
@@ -45,7 +48,7 @@ function confirmed(partner: Partner): number[] {
 }
 
 describe('a site that does not answer', () => {
-  it('holds up nobody else: their confirms flow, its own does not (rule 4)', async () => {
+  it('delays only its own confirms; those of other sites continue (rule 4)', async () => {
     const { partner, slow, others } = await openReader(4);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -61,7 +64,7 @@ describe('a site that does not answer', () => {
     expect((await commandLog(slow)).total).toBe(2);
   });
 
-  it('is not waited for within one message: each publish is confirmed as its own site answers (rule 4)', async () => {
+  it('does not delay the rest of its link message: each publish is confirmed when its own site answers (rule 4)', async () => {
     const { partner, slow, others } = await openReader(3);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -80,7 +83,7 @@ describe('a site that does not answer', () => {
     expect(confirmed(partner).slice(before.length + 4)).toEqual([1, 4]);
   });
 
-  it('lets an emergency for another site and one for itself pass (rule 4)', async () => {
+  it('does not delay an emergency, for another site or for itself (rule 4)', async () => {
     const { partner, slow, others } = await openReader(2);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -94,7 +97,7 @@ describe('a site that does not answer', () => {
     expect([await held, await waiting]).toMatchObject([{ kind: 'stored' }, { kind: 'stored' }]);
   });
 
-  it('holding an emergency of its own holds no other emergency and no lane (rule 4)', async () => {
+  it('and holds an emergency of its own delays no other emergency and no lane (rule 4)', async () => {
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     let isHeld = true;
@@ -111,7 +114,7 @@ describe('a site that does not answer', () => {
 });
 
 describe('the lane of a site', () => {
-  it('has one call under way with a whole batch; the next collects meanwhile, in order (rule 4)', async () => {
+  it('has one call in progress with a whole batch; the next batch collects meanwhile, in order (rule 4)', async () => {
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -131,7 +134,7 @@ describe('the lane of a site', () => {
     expect(messageIds).toEqual(questions.map(({ body }) => JSON.parse(body).messageId));
   });
 
-  it('is shared by the connections of a key; each gets its own confirms (rule 4)', async () => {
+  it('is shared by the connections of a key; each connection gets its own confirms (rule 4)', async () => {
     const { organization, key, partner, slow } = await openReader(1);
     const other = await Partner.connect(organization, key);
     const calls = SiteCalls.watch();
@@ -151,7 +154,7 @@ describe('the lane of a site', () => {
     expect(confirmed(other)).toEqual([8]);
   });
 
-  it('cuts a batch at 256 publishes (rule 9)', async () => {
+  it('limits a batch to 256 publishes (rule 9)', async () => {
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     const release = calls.hold(slow);
@@ -167,7 +170,7 @@ describe('the lane of a site', () => {
 });
 
 describe('a call that fails', () => {
-  it('for one publish of its batch leaves that one unstored, and no other (rule 4)', async () => {
+  it('for one publish of its batch leaves only that one unstored (rule 4)', async () => {
     const { partner, slow } = await openReader(1);
     const questions = Array.from({ length: 5 }, () => mode(partner, slow));
     const poisoned = JSON.parse(questions[2]?.body ?? '{}').messageId;
@@ -180,7 +183,7 @@ describe('a call that fails', () => {
     expect((await commandLog(slow)).total).toBe(4);
   });
 
-  it('once is made again, and its publishes are stored once (rule 4)', async () => {
+  it('once is retried, and its publishes are stored once (rule 4)', async () => {
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     calls.before(slow, (_batch, call) => {
@@ -192,7 +195,7 @@ describe('a call that fails', () => {
     expect((await commandLog(slow)).total).toBe(2);
   });
 
-  it('after the site had stored it is made again: one effect, the same acknowledgement [C-7.3]', async () => {
+  it('after the site stored its publishes is retried: one effect, the same acknowledgement [C-7.3]', async () => {
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
     calls.after(slow, (_batch, call) => {
@@ -208,7 +211,7 @@ describe('a call that fails', () => {
     expect((await commandLog(slow)).total).toBe(1);
   });
 
-  it('until the bridge would lose patience leaves its publishes unstored, and the lane goes on (rule 4)', async () => {
+  it("until the bridge's deadline leaves its publishes unstored, and the lane continues (rule 4)", async () => {
     vi.setSystemTime(Date.now());
     const { partner, slow } = await openReader(1);
     const calls = SiteCalls.watch();
@@ -227,7 +230,7 @@ describe('a call that fails', () => {
     expect((await commandLog(slow)).total).toBe(1);
   });
 
-  it('for a site holds up no other site (rule 4)', async () => {
+  it('for one site delays no other site (rule 4)', async () => {
     const { partner, slow, others } = await openReader(2);
     const calls = SiteCalls.watch();
     let isAway = true;

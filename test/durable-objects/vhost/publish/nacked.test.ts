@@ -1,4 +1,6 @@
-/** A publish that was answered basic.nack is never recorded afterwards, and one that is tried again is one [C-6.4]. */
+/**
+ * A publish that was answered basic.nack is never recorded later, and a retried publish counts once [C-6.4].
+ */
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { LIMIT } from '../../../../protocol/limits.ts';
@@ -23,12 +25,12 @@ async function openReader() {
   const scene = await openPartnerWithPlant();
   const { partner } = scene;
   await partner.consume('event.status', { noAck: true });
-  // The registry is read, so that nothing but the site is waited for below.
+  // The registry is already read, so the test waits only for the site.
   await partner.ask(partner.command(crypto.randomUUID(), 'emergency', { type: 'STOP' }));
   return { ...scene, siteId: scene.plant.id, calls: SiteCalls.watch() };
 }
 
-/** Until when each call so far said that its publishes may be recorded. */
+/** For each call so far, until when its publishes may be recorded. */
 function deadlines(calls: SiteCalls, siteId: string): (number | undefined)[] {
   return calls.of(siteId).map((batch) => (batch as unknown as Dated).notAfterMs);
 }
@@ -38,7 +40,7 @@ function mode(partner: Partner, siteId: string) {
 }
 
 describe('a call to a site', () => {
-  it('says until when its publishes may be recorded: no longer than they are waited for [C-6.4]', async () => {
+  it('states until when its publishes may be recorded: no longer than the Vhost waits for them [C-6.4]', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { siteId, partner, calls } = await openReader();
     const sentAtMs = Date.now();
@@ -48,7 +50,7 @@ describe('a call to a site', () => {
     expect(notAfterMs).toBeLessThanOrEqual(sentAtMs + LIMIT.confirmMs);
   });
 
-  it('that waits behind another still says it of its oldest publish [C-6.4]', async () => {
+  it('that waits for another call still states the deadline of its oldest publish [C-6.4]', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { siteId, partner, calls } = await openReader();
     const release = calls.hold(siteId);
@@ -66,7 +68,7 @@ describe('a call to a site', () => {
     expect(notAfterMs).toBeLessThanOrEqual(waitingSinceMs + LIMIT.confirmMs);
   });
 
-  it('that arrives when its time is over records nothing, and is answered so [C-6.4]', async () => {
+  it('that arrives after its deadline records nothing, and its answer says so [C-6.4]', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const { siteId, partner, calls } = await openReader();
     calls.before(siteId, (_batch, call) => {
@@ -77,7 +79,7 @@ describe('a call to a site', () => {
     expect((await commandLog(siteId)).total).toBe(0);
   });
 
-  it('that is given up on and arrives after that records nothing [C-6.4]', async () => {
+  it('that is abandoned and arrives later records nothing [C-6.4]', async () => {
     const { key, siteId, partner, calls } = await openReader();
     vi.useFakeTimers({ toFake: ['Date'] });
     const release = calls.hold(siteId);
@@ -96,8 +98,8 @@ describe('a call to a site', () => {
   });
 });
 
-describe('a publish that is tried again', () => {
-  it('has one name over all tries, and no other publish has it [C-7.3]', async () => {
+describe('a publish that is retried', () => {
+  it('has one identity over all attempts, which no other publish has [C-7.3]', async () => {
     const { siteId, partner, calls } = await openReader();
     calls.before(siteId, (_batch, call) => {
       if (call <= 2) throw new Error('the site is away');
@@ -112,7 +114,7 @@ describe('a publish that is tried again', () => {
     for (const again of names) expect(again).toEqual(names[0]);
   });
 
-  it('has another name when its partner sends it again [C-7.3]', async () => {
+  it('has another identity when its partner sends it again [C-7.3]', async () => {
     const { siteId, partner, calls } = await openReader();
     const question = mode(partner, siteId);
     await partner.ask(question);
@@ -121,7 +123,7 @@ describe('a publish that is tried again', () => {
     expect(new Set(names.map(({ publishId }) => publishId)).size).toBe(2);
   });
 
-  it('and is rejected without binding its messageId has one acknowledgement and one row [C-7.3]', async () => {
+  it('and rejected without binding its messageId has one acknowledgement and one row [C-7.3]', async () => {
     const { siteId, partner, calls } = await openReader();
     calls.after(siteId, (_batch, call) => {
       if (call <= 2) throw new Error('the answer was lost');

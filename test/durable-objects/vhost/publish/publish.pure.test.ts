@@ -1,4 +1,4 @@
-/** A publish as data: its envelope, its signature, what a Site is handed, and what its client is told. */
+/** A publish as data: its envelope, its signature, the submission to a Site, and the answer to its client. */
 import { describe, expect, it } from 'vitest';
 import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
 import type { Pending } from '../../../../durable-objects/vhost/publish/lanes.ts';
@@ -57,18 +57,18 @@ function envelopeOf(changes: Record<string, unknown> = {}, payloadText = VECTOR.
 }
 
 describe('an envelope', () => {
-  it('is read from text, its payload left as it was sent [C-3.7]', () => {
+  it('is read from text, with its payload kept as it was sent [C-3.7]', () => {
     const { messageIdText, payloadText, ...fields } = envelopeOf();
     expect(fields).toEqual({ ...VECTOR.fields, signature: VECTOR.signature });
     expect([messageIdText, payloadText]).toEqual([VECTOR.fields.messageId, VECTOR.payloadText]);
   });
 
-  it('in bytes that are no text is malformed, whatever they spell [C-7.1]', () => {
+  it('in bytes that are not text is malformed, whatever they spell [C-7.1]', () => {
     const answer = readEnvelope(frame(bodyOf(), { encoding: 'base64' }));
     expect(answer).toEqual({ ok: false, refusal: 'not UTF-8' });
   });
 
-  it('that is malformed says how [C-7.1]', () => {
+  it('that is malformed comes with the reason [C-7.1]', () => {
     expect(readEnvelope(frame('hello'))).toEqual({ ok: false, refusal: 'not JSON' });
     expect(readEnvelope(frame(bodyOf({ siteId: '' })))).toMatchObject({
       ok: false,
@@ -80,14 +80,14 @@ describe('an envelope', () => {
 describe('the signature of an envelope', () => {
   const judge = (envelope: Envelope, changes: Partial<typeof VECTOR> = {}, isRequired = true) =>
     judgeSignature(envelope, changes.routingKey ?? VECTOR.routingKey, changes.key ?? VECTOR.key, isRequired);
-  /** Signs what the fields and the text say, as a partner does. */
+  /** Signs the given fields and text as a partner does. */
   const sign = (fields: Record<string, string>, payloadText: string) => {
     const order = ['version', 'messageId', 'correlationId', 'timestamp', 'source', 'siteId'];
     const text = [...order.map((name) => fields[name] ?? ''), VECTOR.routingKey, payloadText].join('|');
     return hmacHex(VECTOR.key, text);
   };
 
-  it("of the contract's example is valid, and is what we would compute [C-7.2]", () => {
+  it("of the contract's example is valid, and equals our own [C-7.2]", () => {
     expect(judge(envelopeOf())).toBe('valid');
     expect(sign(VECTOR.fields, VECTOR.payloadText)).toBe(VECTOR.signature);
   });
@@ -95,19 +95,22 @@ describe('the signature of an envelope', () => {
   it.each([
     [true, 'missing'],
     [false, 'not-needed'],
-  ])('that is absent or null is, where it is required %s, %s [C-7.2]', (isRequired, expected) => {
-    expect(judge(envelopeOf({ signature: undefined }), {}, isRequired)).toBe(expected);
-    expect(judge(envelopeOf({ signature: null }), {}, isRequired)).toBe(expected);
-  });
+  ])(
+    'that is absent or null has the right result when required is %s: %s [C-7.2]',
+    (isRequired, expected) => {
+      expect(judge(envelopeOf({ signature: undefined }), {}, isRequired)).toBe(expected);
+      expect(judge(envelopeOf({ signature: null }), {}, isRequired)).toBe(expected);
+    },
+  );
 
   it.each<[string, unknown]>([
     ['of another message', '0'.repeat(64)],
     ['in upper case', VECTOR.signature.toUpperCase()],
-    ['cut short', VECTOR.signature.slice(0, -1)],
-    ['with more behind it', `${VECTOR.signature}0`],
+    ['truncated', VECTOR.signature.slice(0, -1)],
+    ['with more text after it', `${VECTOR.signature}0`],
     ['that is empty', ''],
     ['that is a number', 5],
-    ['that is a list with it', [VECTOR.signature]],
+    ['in a list', [VECTOR.signature]],
     ['that is false', false],
   ])('%s is a mismatch, required or not [C-7.2]', (_what, signature) => {
     for (const isRequired of [true, false]) {
@@ -124,7 +127,7 @@ describe('the signature of an envelope', () => {
     ['timestamp', '2026-01-15T10:00:00Z'],
     ['source', 'acme-trader2'],
     ['siteId', '0b7a3c52-3f5b-4b8e-9a55-2a9c4b1d7e11'],
-  ])('covers %s: with %j in its place it is a mismatch [C-7.2]', (field, value) => {
+  ])('covers %s: changing it to %j is a mismatch [C-7.2]', (field, value) => {
     expect(judge(envelopeOf({ [field]: value }))).toBe('mismatch');
   });
 
@@ -135,13 +138,13 @@ describe('the signature of an envelope', () => {
     expect(judge(envelopeOf(), { key: VECTOR.key.toUpperCase() })).toBe('mismatch');
   });
 
-  it('is over the payload without its whitespace, outside strings [C-3.7]', () => {
+  it('covers the payload without whitespace outside strings [C-3.7]', () => {
     const spaced = VECTOR.payloadText.replaceAll(':', ' :\n\t').replaceAll(',', ' , ');
     expect(judge(envelopeOf({}, spaced))).toBe('valid');
     expect(judge(envelopeOf({}, VECTOR.payloadText.replace('BESS-1', 'BESS -1')))).toBe('mismatch');
   });
 
-  it('is over an empty text where there is no correlationId, and over the id as it was spelled [C-7.2]', () => {
+  it('covers an empty text in place of a missing correlationId, and otherwise the id as it was spelled [C-7.2]', () => {
     const { correlationId: _none, ...without } = VECTOR.fields;
     const silent = { correlationId: undefined, signature: sign(without, VECTOR.payloadText) };
     expect(judge(envelopeOf(silent))).toBe('valid');
@@ -158,7 +161,7 @@ describe('the signature of an envelope', () => {
   });
 
   it.each(['correlationId', 'source', 'siteId'])(
-    'never counts where %s holds the separator [C-7.2]',
+    'is never valid when %s contains the separator [C-7.2]',
     (field) => {
       const fields = { ...VECTOR.fields, [field]: 'a|b' };
       expect(judge(envelopeOf({ ...fields, signature: sign(fields, VECTOR.payloadText) }))).toBe('mismatch');
@@ -167,7 +170,7 @@ describe('the signature of an envelope', () => {
 });
 
 describe('a submission', () => {
-  it('is the envelope with its routing key, its family and what its signature is worth [C-7.1]', () => {
+  it('is the envelope with its routing key, its family and the result of its signature check [C-7.1]', () => {
     expect(toSubmission(envelopeOf(), 'acme.command.device.x', 'device', 'valid')).toEqual({
       messageId: VECTOR.fields.messageId,
       correlationId: 'corr-42',
@@ -180,7 +183,7 @@ describe('a submission', () => {
     });
   });
 
-  it('has its instant whatever the zone, and no correlationId where there is none [C-7.1]', () => {
+  it('has the right instant in any time zone, and no correlationId when the envelope has none [C-7.1]', () => {
     const changes = { timestamp: '2026-01-15T11:30:00.5+01:30', correlationId: undefined };
     const submission = toSubmission(envelopeOf(changes), VECTOR.routingKey, 'mode', 'missing');
     expect(submission).toMatchObject({
@@ -191,28 +194,31 @@ describe('a submission', () => {
   });
 });
 
-describe('the acknowledgement of a command for no site', () => {
+describe('the acknowledgement of a command for an unknown site', () => {
   const submission = toSubmission(envelopeOf(), VECTOR.routingKey, 'device', 'valid');
   const NOW_MS = 1_900_000_000_000;
 
-  it.each(COMMAND_FAMILIES)('of %s is REJECTED DEVICE_OFFLINE in one same text [C-7.1]', (family) => {
-    const event = unknownSiteEvent('key-1', { ...submission, family }, NOW_MS);
-    const commandType = {
-      'site-setpoint': 'SITE_SETPOINT',
-      device: 'DEVICE_COMMAND',
-      emergency: 'EMERGENCY',
-      mode: 'MODE_CHANGE',
-      schedule: 'SCHEDULE',
-      config: 'CONFIG',
-    }[family];
-    expect(event).toMatchObject({ kind: 'ack', correlationId: 'corr-42', atMs: NOW_MS });
-    expect(JSON.parse(event.payloadText)).toEqual({
-      status: 'REJECTED',
-      commandType,
-      message: 'no such site',
-      rejectionCode: 'DEVICE_OFFLINE',
-    });
-  });
+  it.each(COMMAND_FAMILIES)(
+    'of %s is REJECTED DEVICE_OFFLINE, always with the same text [C-7.1]',
+    (family) => {
+      const event = unknownSiteEvent('key-1', { ...submission, family }, NOW_MS);
+      const commandType = {
+        'site-setpoint': 'SITE_SETPOINT',
+        device: 'DEVICE_COMMAND',
+        emergency: 'EMERGENCY',
+        mode: 'MODE_CHANGE',
+        schedule: 'SCHEDULE',
+        config: 'CONFIG',
+      }[family];
+      expect(event).toMatchObject({ kind: 'ack', correlationId: 'corr-42', atMs: NOW_MS });
+      expect(JSON.parse(event.payloadText)).toEqual({
+        status: 'REJECTED',
+        commandType,
+        message: 'no such site',
+        rejectionCode: 'DEVICE_OFFLINE',
+      });
+    },
+  );
 
   it('echoes the messageId where there is no correlationId [C-8.1]', () => {
     const event = unknownSiteEvent('key-1', { ...submission, correlationId: null }, NOW_MS);
@@ -220,7 +226,7 @@ describe('the acknowledgement of a command for no site', () => {
     expect(unknownSiteEvent('key-1', { ...submission, correlationId: '' }, NOW_MS).correlationId).toBe('');
   });
 
-  it('has an id of its cause: the same each time, another for another key or message [C-8.1]', () => {
+  it('has an id derived from its cause: stable over repeats, different for another key or message [C-8.1]', () => {
     const idOf = (keyId: string, messageId: string, at = NOW_MS) =>
       unknownSiteEvent(keyId, { ...submission, messageId }, at).messageId;
     const id = idOf('key-1', 'a');
@@ -235,7 +241,7 @@ describe('the confirms of a batch', () => {
   const batch = (...publishes: [connectionId: string, seq: number][]): Pending[] =>
     publishes.map(([connectionId, seq]) => ({ submission, acceptedAtMs: 0, connectionId, seq }));
 
-  it('are one frame per connection and outcome, in the order of the publishes [C-6.4]', () => {
+  it('are one frame for each connection and outcome, in the order of the publishes [C-6.4]', () => {
     const pending = batch(['a', 1], ['b', 7], ['a', 2], ['a', 3], ['b', 8], ['a', 4]);
     const recorded = [true, false, false, true, false, true];
     expect(Object.fromEntries(confirms(pending, (index) => recorded[index] ?? false))).toEqual({
@@ -247,15 +253,15 @@ describe('the confirms of a batch', () => {
     });
   });
 
-  it('of nothing are none [C-6.4]', () => {
+  it('of no publish are empty [C-6.4]', () => {
     expect(confirms([], () => true).size).toBe(0);
   });
 });
 
-describe('the hint to a signature that does not match', () => {
+describe('the hint for a signature mismatch', () => {
   const SIGNED = [...Object.values(VECTOR.fields), VECTOR.routingKey, VECTOR.payloadText].join('|');
 
-  it('is what should have been signed, as it was sent, and no key is in it [C-7.2]', () => {
+  it('is the text that should have been signed, with the fields as sent, and without the key [C-7.2]', () => {
     const spaced = VECTOR.payloadText.replaceAll(':', ' : ');
     const hint = signatureHint(envelopeOf({ signature: '00'.repeat(32) }, spaced), VECTOR.routingKey);
     expect(hint).toBe(`signed over: ${SIGNED}`);
@@ -270,19 +276,19 @@ describe('the hint to a signature that does not match', () => {
   });
 
   it.each([[VECTOR.signature.toUpperCase()], [VECTOR.signature.slice(1)], [''], [7]])(
-    'says that %j is in no form that a signature has [C-7.2]',
+    'says that %j does not have the form of a signature [C-7.2]',
     (signature) => {
       const hint = signatureHint(envelopeOf({ signature }), VECTOR.routingKey);
       expect(hint).toBe(`a signature is 64 lower-case hex characters; signed over: ${SIGNED}`);
     },
   );
 
-  it('says that a separator in a field cannot be signed [C-7.2]', () => {
+  it('says that a field containing the separator cannot be signed [C-7.2]', () => {
     const hint = signatureHint(envelopeOf({ source: 'a|b' }), VECTOR.routingKey);
     expect(hint).toBe('a field with | in it cannot be signed');
   });
 
-  it('is cut where the message is long, and says how long it was (rule 9)', () => {
+  it('is truncated for a long message, and states the original length (rule 9)', () => {
     const payloadText = JSON.stringify({ reason: '🔋'.repeat(60_000) });
     const hint = signatureHint(envelopeOf({}, payloadText), VECTOR.routingKey);
     const characters = SIGNED.length - VECTOR.payloadText.length + payloadText.length;

@@ -1,4 +1,4 @@
-/** The envelope of a publish: dead-lettered where it is malformed, acknowledged where it is read [C-7.1]. */
+/** The envelope of a publish: dead-lettered when malformed, acknowledged when it can be read [C-7.1]. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import {
@@ -15,17 +15,17 @@ type Fields = Record<string, unknown>;
 
 describe('a malformed envelope', () => {
   const malformed: [string, (whole: Fields) => string, string][] = [
-    ['that is no JSON', () => 'hello', 'not JSON'],
+    ['that is not JSON', () => 'hello', 'not JSON'],
     ['that is empty', () => '', 'not JSON'],
-    ['that breaks off', (whole) => JSON.stringify(whole).slice(0, -1), 'not JSON'],
-    ['that says NaN', (whole) => JSON.stringify(whole).replace(/:10,/, ':NaN,'), 'not JSON'],
+    ['that is truncated', (whole) => JSON.stringify(whole).slice(0, -1), 'not JSON'],
+    ['that contains NaN', (whole) => JSON.stringify(whole).replace(/:10,/, ':NaN,'), 'not JSON'],
     ['that is a list', () => '[]', 'not a JSON object'],
     ['that is null', () => 'null', 'not a JSON object'],
     ['without a version', ({ version: _, ...rest }) => JSON.stringify(rest), 'version: '],
     ['of another major version', (whole) => JSON.stringify({ ...whole, version: '2.0' }), 'version: '],
     ['with a number for a version', (whole) => JSON.stringify({ ...whole, version: 1.1 }), 'version: '],
     ['without a messageId', ({ messageId: _, ...rest }) => JSON.stringify(rest), 'messageId: '],
-    ['whose messageId is no UUID', (whole) => JSON.stringify({ ...whole, messageId: '1' }), 'messageId: '],
+    ['whose messageId is not a UUID', (whole) => JSON.stringify({ ...whole, messageId: '1' }), 'messageId: '],
     [
       'whose correlationId is a number',
       (whole) => JSON.stringify({ ...whole, correlationId: 1 }),
@@ -33,7 +33,7 @@ describe('a malformed envelope', () => {
     ],
     ['without a timestamp', ({ timestamp: _, ...rest }) => JSON.stringify(rest), 'timestamp: '],
     [
-      'of a day that does not exist',
+      'dated on a day that does not exist',
       (whole) => JSON.stringify({ ...whole, timestamp: '2024-02-30T00:00:00Z' }),
       'timestamp: ',
     ],
@@ -60,7 +60,7 @@ describe('a malformed envelope', () => {
   ];
 
   it.each(malformed)(
-    '%s is dead-lettered with the reason, confirmed, and met with silence [C-7.1]',
+    '%s is dead-lettered with the reason, confirmed, and never acknowledged by an event [C-7.1]',
     async (_, spoil, reason) => {
       const { plant, partner } = await openPartnerWithPlant();
       await partner.consume('event.status');
@@ -99,7 +99,7 @@ describe('a malformed envelope', () => {
     ]);
   });
 
-  it('that is whole but marked as bytes is not read as text [C-7.1]', async () => {
+  it('that is well-formed but marked as bytes is not read as text [C-7.1]', async () => {
     const { plant, partner } = await openPartnerWithPlant();
     const whole = partner.command(plant.id, 'emergency', { type: 'STOP' });
     await partner.ask({ ...whole, body: btoa(whole.body), encoding: 'base64' });
@@ -107,7 +107,7 @@ describe('a malformed envelope', () => {
     expect((await commandLog(plant.id)).total).toBe(0);
   });
 
-  it('is confirmed only once it is in the dead-letter queue for good [C-6.4]', async () => {
+  it('is confirmed only once it is durably stored in the dead-letter queue [C-6.4]', async () => {
     const { key, partner } = await openPartnerWithPlant();
     await partner.ask(publishOf(partner.routingKey('mode'), 'first'));
     await partner.ask(publishOf(partner.routingKey('mode'), 'second'));
@@ -117,7 +117,7 @@ describe('a malformed envelope', () => {
     expect(dead.map(({ body }) => body)).toEqual(['first', 'second']);
   });
 
-  it('of the largest size that AMQP lets in is kept whole [C-6.3]', async () => {
+  it('of the largest size that AMQP accepts is kept whole [C-6.3]', async () => {
     const { partner } = await openPartnerWithPlant();
     const body = 'x'.repeat(256 * 1024);
     expect(await partner.ask(publishOf(partner.routingKey('mode'), body))).toMatchObject({ kind: 'stored' });
@@ -125,20 +125,17 @@ describe('a malformed envelope', () => {
   });
 });
 
-describe('an envelope that is read', () => {
-  it.each(['1.0', '1.1', '1.9999'])(
-    'may be of version %s and carry fields we do not know [C-7.1]',
-    async (version) => {
-      const { plant, partner } = await openPartnerWithPlant();
-      await partner.consume('event.status');
-      const whole = { ...envelopeFields(plant.id), version, traceparent: '00-1', payload: setpoint() };
-      await partner.ask(publishOf(partner.routingKey('site-setpoint'), JSON.stringify(whole)));
-      const [ack] = await partner.delivered(1);
-      expect(ack && eventOf(ack).payload).toMatchObject({ status: 'QUEUED', commandType: 'SITE_SETPOINT' });
-    },
-  );
+describe('an envelope that can be read', () => {
+  it.each(['1.0', '1.1', '1.9999'])('may have version %s and unknown fields [C-7.1]', async (version) => {
+    const { plant, partner } = await openPartnerWithPlant();
+    await partner.consume('event.status');
+    const whole = { ...envelopeFields(plant.id), version, traceparent: '00-1', payload: setpoint() };
+    await partner.ask(publishOf(partner.routingKey('site-setpoint'), JSON.stringify(whole)));
+    const [ack] = await partner.delivered(1);
+    expect(ack && eventOf(ack).payload).toMatchObject({ status: 'QUEUED', commandType: 'SITE_SETPOINT' });
+  });
 
-  it('whose payload is wrong is rejected and logged, not dead-lettered [C-7.1]', async () => {
+  it('with an invalid payload is rejected and logged, not dead-lettered [C-7.1]', async () => {
     const { plant, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     await partner.ask(partner.command(plant.id, 'site-setpoint', { ...setpoint(), targetValueKw: 1e308 }));
@@ -166,7 +163,7 @@ describe('an envelope that is read', () => {
     expect(ack?.properties.correlationId).toBe('order 66/č');
   });
 
-  it('without a correlationId has its messageId echoed for one [C-8.1]', async () => {
+  it('without a correlationId has its messageId echoed instead [C-8.1]', async () => {
     const { plant, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     const messageId = crypto.randomUUID();
@@ -175,7 +172,7 @@ describe('an envelope that is read', () => {
     expect(ack && eventOf(ack).correlationId).toBe(messageId);
   });
 
-  it('is answered under the acknowledgement key with the properties of an event [C-8.1]', async () => {
+  it('is answered under the acknowledgement routing key with the properties of an event [C-8.1]', async () => {
     const { organization, plant, partner } = await openPartnerWithPlant();
     await partner.consume('event.status');
     await partner.ask(partner.command(plant.id, 'site-setpoint', setpoint()));

@@ -1,4 +1,7 @@
-/** The publish rate of a key: over it publishes wait at the bridge, nothing is dropped, and emergencies pass [C-6.5]. */
+/**
+ * The publish rate of a key: publishes over it wait at the bridge, nothing is dropped, and emergencies pass
+ * [C-6.5].
+ */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { allTold, sendPublishes, storedSeqs, waitsOf } from '../../../support/workerd/link-two.ts';
 import { commandLog, type Partner, type PublishQuestion } from '../../../support/workerd/partner.ts';
@@ -19,7 +22,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A plant, and a key whose client is on a link of that version. The registry is read. */
+/** A plant, and a key whose client is on a link of that version. The registry is already read. */
 async function openPublisher(options: { link?: number; settings?: Record<string, unknown> } = {}) {
   const { link = 2, settings = { publishRatePerSecond: PER_SECOND } } = options;
   const organization = await createOrganization(settings);
@@ -33,7 +36,7 @@ async function openPublisher(options: { link?: number; settings?: Record<string,
   return { ...scene, plant, connect, partner: await connect() };
 }
 
-/** Publishes that cost a site the least: it refuses their payload, and so they are recorded. */
+/** The cheapest publishes for a site: it rejects their payload, and still records them. */
 function cheap(partner: Partner, siteId: string, count: number): PublishQuestion[] {
   return Array.from({ length: count }, () => partner.command(siteId, 'site-setpoint', {}));
 }
@@ -42,14 +45,20 @@ function range(from: number, count: number): number[] {
   return Array.from({ length: count }, (_, index) => from + index);
 }
 
-/** So many after so long is the rate, or a little more: the object judges what comes. */
+/**
+ * Checks that the number of accepted publishes after a time is the rate or slightly more, because the object
+ * decides when a publish arrives.
+ */
 function expectPace(wait: { ms: number; count: number } | undefined, perSecond: number): void {
   const pace = ((wait?.count ?? 0) * 1_000) / (wait?.ms ?? 1);
   expect(pace).toBeGreaterThanOrEqual(perSecond);
   expect(pace).toBeLessThanOrEqual(1.25 * perSecond);
 }
 
-/** What a bridge does with what has to wait: `count` of them, oldest first, after each `ms`. Returns how often. */
+/**
+ * Acts like a bridge with held publishes: sends `count` of them, oldest first, every `ms`. Returns how many
+ * rounds it took.
+ */
 async function sendAgain(
   partner: Partner,
   publishes: readonly PublishQuestion[],
@@ -73,7 +82,7 @@ async function sendAgain(
 }
 
 describe('a key that publishes faster than its rate', () => {
-  it('has its burst taken, and the rest told to wait, the oldest first [C-6.5]', async () => {
+  it('has its burst accepted and the rest held, the oldest first [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
     sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));
     await allTold(partner, range(1, IN_ONE_MESSAGE));
@@ -87,7 +96,7 @@ describe('a key that publishes faster than its rate', () => {
     expect((await commandLog(plant.id)).total).toBe(BURST);
   });
 
-  it('has each recorded once, in order, when its bridge sends them again at that pace [C-6.5]', async () => {
+  it('has each publish recorded once, in order, when its bridge resends them at the rate [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
     const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
     const startedAtMs = Date.now();
@@ -103,7 +112,7 @@ describe('a key that publishes faster than its rate', () => {
     expect(items.map(({ messageId }) => messageId).toReversed()).toEqual(newest);
   });
 
-  it('gets an emergency through at once [C-6.5]', async () => {
+  it('has an emergency accepted at once [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
     sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));
     await allTold(partner, range(1, IN_ONE_MESSAGE));
@@ -116,7 +125,7 @@ describe('a key that publishes faster than its rate', () => {
     );
   });
 
-  it('has no emergency count against the rest: burst after a hundred of them is whole [C-6.5]', async () => {
+  it('has its full burst after a hundred emergencies, which do not count [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
     const emergencies = Array.from({ length: 100 }, () =>
       partner.command(plant.id, 'emergency', { type: 'STOP' }),
@@ -128,7 +137,7 @@ describe('a key that publishes faster than its rate', () => {
     expect(waitsOf(partner)).toEqual([]);
   });
 
-  it('is one over all its connections, and no other key [C-6.5]', async () => {
+  it('is one key over all its connections, and does not limit another key [C-6.5]', async () => {
     const { organization, plant, partner, connect } = await openPublisher();
     const second = await connect();
     const third = await openPartner({ organization });
@@ -140,7 +149,7 @@ describe('a key that publishes faster than its rate', () => {
     expect(waitsOf(other)).toEqual([]);
   });
 
-  it('is held to it also by what is malformed: the dead-letter queue is no way around [C-6.5]', async () => {
+  it('is limited for malformed publishes too, so the dead-letter queue is no way around the rate [C-6.5]', async () => {
     const { partner } = await openPublisher();
     const malformed = { ...partner.command('x', 'mode', {}), body: 'not JSON' };
     sendPublishes(partner, 1, Array(IN_ONE_MESSAGE).fill(malformed));
@@ -148,7 +157,7 @@ describe('a key that publishes faster than its rate', () => {
     expect(await partner.readyCount('dead-letter')).toBe(BURST);
   });
 
-  it('is told to wait by its organization’s own rate [C-1.1]', async () => {
+  it("is limited by its organization's setting [C-1.1]", async () => {
     const { plant, partner } = await openPublisher({ settings: { publishRatePerSecond: 10 } });
     const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
     sendPublishes(partner, 1, publishes);
@@ -157,7 +166,7 @@ describe('a key that publishes faster than its rate', () => {
     expectPace(wait, 10);
   });
 
-  it('has its burst back after a while of silence, and not more [C-6.5]', async () => {
+  it('regains its burst after some silence, and no more than it [C-6.5]', async () => {
     const { plant, partner } = await openPublisher();
     const publishes = cheap(partner, plant.id, IN_ONE_MESSAGE);
     sendPublishes(partner, 1, publishes);
@@ -169,7 +178,7 @@ describe('a key that publishes faster than its rate', () => {
     expect(storedSeqs(partner).filter((seq) => seq > 5_000)).toHaveLength(BURST);
   });
 
-  it('is taken whole from a bridge that speaks version 1: nothing is dropped [C-6.5]', async () => {
+  it('is not limited on a bridge of version 1: nothing is dropped [C-6.5]', async () => {
     const { plant, partner } = await openPublisher({ link: 1 });
     const seqs = range(1, IN_ONE_MESSAGE);
     sendPublishes(partner, 1, cheap(partner, plant.id, IN_ONE_MESSAGE));

@@ -1,4 +1,4 @@
-/** The same messageId published again, however it comes: one effect and one acknowledgement [C-7.3]. */
+/** The same messageId published again in any way has one effect and one acknowledgement [C-7.3]. */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { connectDevice } from '../../../support/workerd/links.ts';
@@ -10,7 +10,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A partner that reads its acknowledgements, with a device that listens for what it commands. */
+/** A partner that reads its acknowledgements, with a device that listens for its commands. */
 async function openWithDevice() {
   const scene = await openPartnerWithPlant();
   const { plant, partner } = scene;
@@ -25,7 +25,7 @@ async function openWithDevice() {
   return { ...scene, device, expectOneEffect };
 }
 
-/** What identifies an acknowledgement and what it says; its time may differ. */
+/** The identity and content of an acknowledgement; its time may differ. */
 function told(partner: Partner) {
   return partner.deliveries().map((delivery) => {
     const { messageId, correlationId, payload } = eventOf(delivery);
@@ -33,8 +33,8 @@ function told(partner: Partner) {
   });
 }
 
-describe('the same messageId again', () => {
-  it('is one effect and the same acknowledgement, one after the other [C-7.3]', async () => {
+describe('a repeated messageId', () => {
+  it('sent later has one effect and the same acknowledgement [C-7.3]', async () => {
     const { plant, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     for (let time = 0; time < 3; time++)
@@ -46,7 +46,7 @@ describe('the same messageId again', () => {
     await expectOneEffect();
   });
 
-  it('is one effect and the same acknowledgement within one message of the link [C-7.3]', async () => {
+  it('within one message of the link has one effect and the same acknowledgement [C-7.3]', async () => {
     const { plant, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     const answers = await partner.askAll(question, question, question, question);
@@ -57,7 +57,7 @@ describe('the same messageId again', () => {
     await expectOneEffect();
   });
 
-  it('is one effect when two connections publish it in parallel [C-7.3]', async () => {
+  it('that two connections publish in parallel has one effect [C-7.3]', async () => {
     const { organization, plant, key, partner, expectOneEffect } = await openWithDevice();
     const twin = await Partner.connect(organization, key);
     const question = partner.command(plant.id, 'device', charge());
@@ -69,7 +69,7 @@ describe('the same messageId again', () => {
     await expectOneEffect();
   });
 
-  it('is one effect when a client that saw no confirm comes back and sends it again [C-7.3]', async () => {
+  it('from a client that reconnects without having seen a confirm has one effect [C-7.3]', async () => {
     const { organization, plant, key, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     partner.link.send({ ...question, seq: 1 });
@@ -84,13 +84,13 @@ describe('the same messageId again', () => {
     await expectOneEffect();
   });
 
-  it('is one effect after the objects have slept [C-7.3]', async () => {
+  it('sent after the objects have slept has one effect [C-7.3]', async () => {
     const { plant, key, partner, expectOneEffect } = await openWithDevice();
     const question = partner.command(plant.id, 'device', charge());
     await partner.ask(question);
     await partner.delivered(1);
     await evictDurableObject(vhostOf(key.id));
-    // The site's outbox is drained, then deleted, before it sleeps.
+    // The site's outbox is drained, then deleted, before the site sleeps.
     for (let run = 0; run < 2; run++) {
       vi.setSystemTime(Date.now() + 6_000);
       await runDurableObjectAlarm(siteOf(plant.id));
@@ -103,7 +103,7 @@ describe('the same messageId again', () => {
     await expectOneEffect();
   });
 
-  it('is the same one in upper case [C-7.3]', async () => {
+  it('in upper case is the same messageId [C-7.3]', async () => {
     const { plant, partner, expectOneEffect } = await openWithDevice();
     const messageId = crypto.randomUUID();
     await partner.ask(partner.command(plant.id, 'device', charge(), { messageId, correlationId: null }));
@@ -115,7 +115,7 @@ describe('the same messageId again', () => {
     await expectOneEffect();
   });
 
-  it('with another payload or routing key is rejected as reused, and the first stands [C-7.3]', async () => {
+  it('with another payload or routing key is rejected as reused, and the first stays valid [C-7.3]', async () => {
     const { plant, partner, device } = await openWithDevice();
     const messageId = crypto.randomUUID();
     await partner.ask(partner.command(plant.id, 'device', charge(5), { messageId }));
@@ -134,7 +134,7 @@ describe('the same messageId again', () => {
     expect(device.received.filter(({ kind }) => kind === 'command')).toHaveLength(1);
   });
 
-  it('from another key is a command of its own [C-7.3]', async () => {
+  it('from another key is a separate command [C-7.3]', async () => {
     const { organization, plant, partner, device } = await openWithDevice();
     const other = await Partner.connect(organization, await createKey(organization));
     const messageId = crypto.randomUUID();
@@ -144,7 +144,7 @@ describe('the same messageId again', () => {
     await device.next((frame) => frame === device.received.filter(({ kind }) => kind === 'command')[1]);
   });
 
-  it('that was first sent with a wrong signature is free for the right one [C-7.3]', async () => {
+  it('whose first publish had a wrong signature may be used with the right one [C-7.3]', async () => {
     const { plant, partner } = await openWithDevice();
     const messageId = crypto.randomUUID();
     const forged = { messageId, signingKey: '00'.repeat(32) };

@@ -1,4 +1,6 @@
-/** The lanes of a key rest together now and then, so that a key that never stops leaves others their turn [C-6.5]. */
+/**
+ * The lanes of a key pause together from time to time, so that a busy key leaves others their turn [C-6.5].
+ */
 import { describe, expect, it } from 'vitest';
 import { Rest } from '../../../../durable-objects/vhost/publish/rest.ts';
 
@@ -7,8 +9,8 @@ function newRest() {
   return { at, rest: new Rest(() => at.ms) };
 }
 
-describe('the rest of lanes', () => {
-  it('is not due for who publishes now and then, however long ago the last rest was', () => {
+describe('the pause of lanes', () => {
+  it('is not due for a key that publishes occasionally, however long ago the last pause was', () => {
     const { at, rest } = newRest();
     for (let publish = 0; publish < 3; publish++) {
       at.ms += 60_000;
@@ -17,7 +19,7 @@ describe('the rest of lanes', () => {
     }
   });
 
-  it('is due after 25 ms without a break, is the same for all lanes, and then not due again for as long', async () => {
+  it('is due after 25 ms without a break, is the same for all lanes, and is next due after as long again', async () => {
     const { at, rest } = newRest();
     rest.begin();
     at.ms += 24;

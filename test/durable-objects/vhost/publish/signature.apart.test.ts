@@ -1,4 +1,6 @@
-/** Signatures: of publishes, as their family and organization want them, and of the events that go out [C-7.2]. */
+/**
+ * Signatures: of publishes, as their family and organization require them, and of outgoing events [C-7.2].
+ */
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
@@ -44,7 +46,7 @@ function rejectedAs(message: string) {
   return { status: 'REJECTED', rejectionCode: 'INVALID_PAYLOAD', message };
 }
 
-/** The signature of an event, checked as a partner would: over the slices as they came. */
+/** Checks the signature of an event as a partner does: over the slices as received. */
 function verifies(delivery: Delivery, signingKey: string): boolean {
   const event = eventOf(delivery);
   const members = sliceMembers(delivery.body);
@@ -58,7 +60,7 @@ describe('the signature of a publish', () => {
     ['device', charge()],
     ['mode', { mode: 'STANDARD' }],
   ] as const)(
-    'is required of %s: without one it is rejected, logged and not dispatched [C-7.2]',
+    'is required for %s: an unsigned one is rejected, logged and not dispatched [C-7.2]',
     async (family, payload) => {
       const { plant, partner } = await openReader();
       const device = await connectDevice(plant);
@@ -75,7 +77,7 @@ describe('the signature of a publish', () => {
   it.each([
     ['site-setpoint', setpoint()],
     ['emergency', { type: 'HOLD' }],
-  ] as const)('is not required of %s, but checked where it is there [C-7.2]', async (family, payload) => {
+  ] as const)('is optional for %s, but checked when present [C-7.2]', async (family, payload) => {
     const { plant, partner } = await openReader();
     const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
     expect(await payloadOfAck(partner, unsigned)).toMatchObject({ status: 'QUEUED' });
@@ -85,10 +87,10 @@ describe('the signature of a publish', () => {
 
   const spoiled: [string, (whole: Record<string, unknown>) => Record<string, unknown>][] = [
     ['in upper case', (whole) => ({ ...whole, signature: String(whole.signature).toUpperCase() })],
-    ['cut short', (whole) => ({ ...whole, signature: String(whole.signature).slice(0, 63) })],
-    ['empty', (whole) => ({ ...whole, signature: '' })],
-    ['a number', (whole) => ({ ...whole, signature: 7 })],
-    ['an object', (whole) => ({ ...whole, signature: {} })],
+    ['truncated', (whole) => ({ ...whole, signature: String(whole.signature).slice(0, 63) })],
+    ['that is empty', (whole) => ({ ...whole, signature: '' })],
+    ['that is a number', (whole) => ({ ...whole, signature: 7 })],
+    ['that is an object', (whole) => ({ ...whole, signature: {} })],
     ['over another messageId', (whole) => ({ ...whole, messageId: crypto.randomUUID() })],
     ['over another correlationId', (whole) => ({ ...whole, correlationId: 'other' })],
     ['over another source', (whole) => ({ ...whole, source: 'other' })],
@@ -109,7 +111,7 @@ describe('the signature of a publish', () => {
     expect(device.received.filter(({ kind }) => kind === 'command')).toEqual([]);
   });
 
-  it('taken from another message, of another site or routing key, is a mismatch [C-7.2]', async () => {
+  it('copied from another message, of another site or routing key, is a mismatch [C-7.2]', async () => {
     const organization = await createOrganization();
     const [plant, other] = [await createPlant(organization), await createPlant(organization)];
     const partner = await Partner.connect(organization, await createKey(organization));
@@ -126,20 +128,20 @@ describe('the signature of a publish', () => {
     );
   });
 
-  it('of another key of the same organization is a mismatch [C-7.2]', async () => {
+  it('by another key of the same organization is a mismatch [C-7.2]', async () => {
     const { organization, plant, partner } = await openReader();
     const { signingKey } = await createKey(organization);
     const question = partner.command(plant.id, 'device', charge(), { signingKey });
     expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
   });
 
-  it('of fields that hold the separator is a mismatch [C-7.2]', async () => {
+  it('over fields that contain the separator is a mismatch [C-7.2]', async () => {
     const { plant, partner } = await openReader();
     const question = partner.command(plant.id, 'device', charge(), { correlationId: 'a|b' });
     expect(await payloadOfAck(partner, question)).toMatchObject(rejectedAs('signature mismatch'));
   });
 
-  it('is checked over the payload as it was sent, whitespace left out [C-3.7]', async () => {
+  it('is checked over the payload as it was sent, without whitespace [C-3.7]', async () => {
     const { plant, key, partner } = await openReader();
     const payloadText = `{ "commands" : [ {"deviceId": "BESS-1", "assetType": "BESS",
       "command": "BESS_CHARGE", "params": {"powerKw": 5.0e0}} ] }`;
@@ -173,20 +175,23 @@ describe('an organization that requires signed commands', () => {
   it.each([
     ['site-setpoint', setpoint()],
     ['emergency', { type: 'HOLD' }],
-  ] as const)('has %s rejected without a signature and taken with one [C-7.2]', async (family, payload) => {
-    const { plant, key, partner } = await openReader({ requireSignedCommands: true });
-    await payloadOfAck(partner, partner.command(plant.id, 'device', charge()));
-    const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
-    expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
-    const signed = partner.command(plant.id, family, payload, { signingKey: key.signingKey });
-    expect(await payloadOfAck(partner, signed)).toMatchObject({ status: 'QUEUED' });
-  });
+  ] as const)(
+    'has %s rejected without a signature and accepted with one [C-7.2]',
+    async (family, payload) => {
+      const { plant, key, partner } = await openReader({ requireSignedCommands: true });
+      await payloadOfAck(partner, partner.command(plant.id, 'device', charge()));
+      const unsigned = partner.command(plant.id, family, payload, { signingKey: null });
+      expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
+      const signed = partner.command(plant.id, family, payload, { signingKey: key.signingKey });
+      expect(await payloadOfAck(partner, signed)).toMatchObject({ status: 'QUEUED' });
+    },
+  );
 
-  it('has the first publish of a key judged by its setting too, before the registry was read [C-7.2]', async () => {
+  it('has its setting applied to the first publish of a key, too, before the registry was read [C-7.2]', async () => {
     const organization = await createOrganization({ requireSignedCommands: true });
     const plant = await createPlant(organization);
     const key = await createKey(organization);
-    // The registry is away for a moment: the read of the connect fails, the publish reads itself.
+    // The registry is unavailable for a moment: the read at connect fails, so the publish reads it.
     const prepare = vi.spyOn(Object.getPrototypeOf(env.DB), 'prepare');
     prepare.mockImplementation(() => {
       throw new Error('the registry is away');
@@ -199,7 +204,7 @@ describe('an organization that requires signed commands', () => {
     expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
   });
 
-  it('has its setting obeyed as soon as its vhost is told, on a connection that stays [C-7.2]', async () => {
+  it('has a changed setting applied as soon as its vhost is notified, on an open connection [C-7.2]', async () => {
     const { organization, plant, key, partner } = await openReader();
     const unsigned = () => partner.command(plant.id, 'site-setpoint', setpoint(), { signingKey: null });
     expect(await payloadOfAck(partner, unsigned())).toMatchObject({ status: 'QUEUED' });
@@ -212,7 +217,7 @@ describe('an organization that requires signed commands', () => {
 describe('an organization with signatureHints', () => {
   const HINT = /^signature mismatch; signed over: (.*)$/s;
 
-  it('is told what should have been signed: signed so, the same is taken [C-7.2]', async () => {
+  it('gets the text that should have been signed: the same publish with that signature is accepted [C-7.2]', async () => {
     const { plant, key, partner } = await openReader({ signatureHints: true });
     const forged = partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
     const payload = await payloadOfAck(partner, forged);
@@ -227,7 +232,7 @@ describe('an organization with signatureHints', () => {
     });
   });
 
-  it('is told no more where there is no signature, and bounded text of a long message [C-7.2]', async () => {
+  it('gets no hint without a signature, and a truncated text for a long message [C-7.2]', async () => {
     const { plant, partner } = await openReader({ signatureHints: true });
     const unsigned = partner.command(plant.id, 'mode', { mode: 'STANDARD' }, { signingKey: null });
     expect(await payloadOfAck(partner, unsigned)).toMatchObject(rejectedAs('signature missing'));
@@ -238,7 +243,7 @@ describe('an organization with signatureHints', () => {
     expect(String(message).length).toBeLessThan(2_200);
   });
 
-  it('is told so as soon as its vhost is, and no more once it is off [C-1.1]', async () => {
+  it('gets hints as soon as its vhost is notified, and none once the setting is off [C-1.1]', async () => {
     const { organization, plant, key, partner } = await openReader();
     const forged = () => partner.command(plant.id, 'device', charge(), { signingKey: '00'.repeat(32) });
     expect(await payloadOfAck(partner, forged())).toMatchObject(rejectedAs('signature mismatch'));
@@ -250,7 +255,7 @@ describe('an organization with signatureHints', () => {
 });
 
 describe('the signature of an event', () => {
-  it('is made with the signing key of the key that gets it, over the event as it is sent [C-7.2]', async () => {
+  it('is made with the signing key of the receiving key, over the event as it is sent [C-7.2]', async () => {
     const { organization, plant, key, partner } = await openReader();
     await payloadOfAck(
       partner,

@@ -1,4 +1,6 @@
-/** Which sites a publish reaches: those of its key, by either name, as the registry lists them [C-7.1]. */
+/**
+ * The sites that a publish can reach: those of its key, by either name, as the registry lists them [C-7.1].
+ */
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -18,7 +20,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A partner that reads its acknowledgements, in an organization of two plants with names of their own. */
+/** A partner that reads its acknowledgements, in an organization of two plants with external ids. */
 async function openReader(options: { allowed?: 'first' } = {}) {
   const organization = await createOrganization();
   const externalPlantId = `ext-${crypto.randomUUID().slice(0, 8)}`;
@@ -38,8 +40,8 @@ async function eventOfAck(partner: Partner, question: PublishQuestion) {
   return eventOf(ack);
 }
 
-describe("a site that is not the partner's to command", () => {
-  it('is told in one same text, whether it is unknown, foreign or not allowed [C-7.1]', async () => {
+describe('a command for a site that the partner may not command', () => {
+  it('gets the same answer text for an unknown, a foreign and a forbidden site [C-7.1]', async () => {
     const { other, externalPlantId, partner } = await openReader({ allowed: 'first' });
     const stranger = await createOrganization();
     const foreign = await createPlant(stranger, { externalPlantId: `foreign-${externalPlantId}` });
@@ -68,7 +70,7 @@ describe("a site that is not the partner's to command", () => {
     for (const payload of payloads) expect(payload).toEqual(payloads[0]);
   });
 
-  it('has nothing logged [C-7.1]', async () => {
+  it('is not logged [C-7.1]', async () => {
     const { plant, other, partner } = await openReader({ allowed: 'first' });
     const foreign = await createPlant(await createOrganization());
     for (const siteId of [other.id, foreign.id]) {
@@ -78,7 +80,7 @@ describe("a site that is not the partner's to command", () => {
     expect((await commandLog(plant.id)).total).toBe(0);
   });
 
-  it('makes no object of its name', async () => {
+  it("creates no object for the site's name", async () => {
     const { partner } = await openReader();
     const siteId = crypto.randomUUID();
     await eventOfAck(partner, partner.command(siteId, 'emergency', { type: 'STOP' }));
@@ -86,7 +88,7 @@ describe("a site that is not the partner's to command", () => {
     expect(ids.map(String)).not.toContain(String(env.SITE.idFromName(siteId)));
   });
 
-  it('is answered with the correlationId, the messageId standing in for it [C-8.1]', async () => {
+  it('is answered with the correlationId, or with the messageId in its place [C-8.1]', async () => {
     const { partner } = await openReader();
     const messageId = crypto.randomUUID();
     const siteId = crypto.randomUUID();
@@ -96,7 +98,7 @@ describe("a site that is not the partner's to command", () => {
     expect((await eventOfAck(partner, unnamed)).correlationId).toBe(messageId);
   });
 
-  it('is answered under the same event messageId when the publish comes again [C-8.1]', async () => {
+  it('is answered under the same event messageId when the publish is repeated [C-8.1]', async () => {
     const { partner } = await openReader();
     const question = partner.command(crypto.randomUUID(), 'device', charge());
     const first = await eventOfAck(partner, question);
@@ -106,8 +108,8 @@ describe("a site that is not the partner's to command", () => {
   });
 });
 
-describe('how a site is named', () => {
-  it('by its id, in either case [C-7.1]', async () => {
+describe('a command can name its site', () => {
+  it('by its id, in upper or lower case [C-7.1]', async () => {
     const { plant, partner } = await openReader({ allowed: 'first' });
     for (const siteId of [plant.id, plant.id.toUpperCase()]) {
       const event = await eventOfAck(partner, partner.command(siteId, 'device', charge()));
@@ -116,7 +118,7 @@ describe('how a site is named', () => {
     expect((await commandLog(plant.id)).total).toBe(2);
   });
 
-  it("by its externalPlantId inside the key's organization [C-7.1]", async () => {
+  it("by its externalPlantId within the key's organization [C-7.1]", async () => {
     const { plant, other, externalPlantId, partner } = await openReader();
     const event = await eventOfAck(partner, partner.command(externalPlantId, 'device', charge()));
     expect(event.payload).toMatchObject({ status: 'QUEUED' });
@@ -124,7 +126,7 @@ describe('how a site is named', () => {
     expect((await commandLog(other.id)).total).toBe(0);
   });
 
-  it('by an externalPlantId that another organization uses too: each key reaches its own [C-7.1]', async () => {
+  it('by an externalPlantId that another organization uses too: each key reaches its own site [C-7.1]', async () => {
     const { plant, externalPlantId, partner } = await openReader();
     const stranger = await createOrganization();
     const twin = await createPlant(stranger, { externalPlantId });
@@ -136,7 +138,7 @@ describe('how a site is named', () => {
     expect([(await commandLog(plant.id)).total, (await commandLog(twin.id)).total]).toEqual([1, 1]);
   });
 
-  it('by an externalPlantId that differs in case from another names nothing [C-7.1]', async () => {
+  it('only by the exact case of an externalPlantId [C-7.1]', async () => {
     const { externalPlantId, partner } = await openReader();
     const event = await eventOfAck(
       partner,
@@ -147,7 +149,7 @@ describe('how a site is named', () => {
 });
 
 describe('the copy of the registry', () => {
-  it('is read again for a site that was made after the connection', async () => {
+  it('is read again for a site that was created after the connection', async () => {
     const { organization, partner } = await openReader();
     await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));
     const plant = await createPlant(organization);
@@ -156,7 +158,7 @@ describe('the copy of the registry', () => {
     expect(event.payload).toMatchObject({ status: 'QUEUED' });
   });
 
-  it('that cannot be read is trouble, not a refusal: the publish is not confirmed (rule 7)', async () => {
+  it('that cannot be read is a failure, not a rejection: the publish is not confirmed (rule 7)', async () => {
     const { organization, partner } = await openReader();
     await eventOfAck(partner, partner.command(crypto.randomUUID(), 'device', charge()));
     const plant = await createPlant(organization);
@@ -171,10 +173,10 @@ describe('the copy of the registry', () => {
     expect((await commandLog(plant.id)).total).toBe(1);
   });
 
-  it('may list 10 000 sites with long names of their own (rule 9)', async () => {
+  it('may list 10 000 sites with long external ids (rule 9)', async () => {
     const organization = await createOrganization();
     const plant = await createPlant(organization);
-    // It looks at every plant of the organization for each that comes: here that only takes time.
+    // The vhost checks every plant of the organization for each unknown one; this only takes time here.
     await env.DB.exec('DROP TRIGGER plants_ean_insert');
     await env.DB.prepare(
       `WITH RECURSIVE counter(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counter WHERE n < 10000)

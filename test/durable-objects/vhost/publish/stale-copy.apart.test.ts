@@ -1,6 +1,7 @@
 /**
- * The organization's copy decides while it is younger than 20 minutes, and is read anew from 15 on; an older one is read
- * first (rule 7). That is the net: whoever changes something tells the vhost.
+ * The organization's copy decides while it is younger than 20 minutes. From 15 minutes on the vhost refreshes
+ * it; an older copy is refreshed before it decides (rule 7). This is only the fallback: every change notifies
+ * the vhost.
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
@@ -17,7 +18,7 @@ import { holdClock, MINUTE, setClock } from '../../../support/workerd/site-clock
 import { vhostOf } from '../../../support/workerd/world.ts';
 
 const OLD_MS = 20 * MINUTE;
-/** From here on it is read anew behind what it decides. */
+/** From this age on the vhost refreshes the copy after it decided. */
 const AGEING_MS = 15 * MINUTE;
 const YOUNG_MS = AGEING_MS - 1;
 
@@ -26,7 +27,7 @@ beforeEach(() => {
   vi.spyOn(console, 'warn').mockReturnValue(undefined);
 });
 
-/** A partner whose copy was read just now: it has published before. */
+/** A partner whose copy was just read, because it has published before. */
 async function openReader() {
   const scene = await openPartnerWithPlant();
   const { partner, plant } = scene;
@@ -37,7 +38,7 @@ async function openReader() {
   return scene;
 }
 
-/** Accepted unless the organization wants every command signed. */
+/** Accepted unless the organization requires every command to be signed. */
 function unsigned(partner: Partner, siteId: string) {
   return partner.command(siteId, 'site-setpoint', setpoint(), { signingKey: null });
 }
@@ -50,14 +51,14 @@ async function acknowledged(partner: Partner, siteId: string) {
 }
 
 describe('a copy that is 20 minutes old', () => {
-  it('does not decide: what an admin changed meanwhile is in force [C-7.2]', async () => {
+  it('does not decide: a change made meanwhile applies [C-7.2]', async () => {
     const { organization, plant, partner } = await openReader();
     await changeRegistry(organization, changeSettings({ requireSignedCommands: true }));
     setClock(Date.now() + OLD_MS);
     expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'REJECTED' });
   });
 
-  it('does not decide of a plant that is gone: there is no such site [C-7.1]', async () => {
+  it('does not decide on a deleted plant: the site is unknown [C-7.1]', async () => {
     const { organization, plant, partner } = await openReader();
     await changeRegistry(organization, removePlant(plant));
     setClock(Date.now() + OLD_MS);
@@ -68,7 +69,7 @@ describe('a copy that is 20 minutes old', () => {
     });
   });
 
-  it('and cannot be read anew is trouble: the publish is not confirmed, and nothing recorded (rule 7)', async () => {
+  it('and cannot be refreshed is a failure: the publish is neither confirmed nor recorded (rule 7)', async () => {
     const { plant, partner } = await openReader();
     const { total } = await commandLog(plant.id);
     setClock(Date.now() + OLD_MS);
@@ -79,7 +80,7 @@ describe('a copy that is 20 minutes old', () => {
     expect(await acknowledged(partner, plant.id)).not.toMatchObject({ status: 'REJECTED' });
   });
 
-  it('and is read without an answer is trouble after three seconds (rule 7)', async () => {
+  it('and whose refresh gets no answer is a failure after three seconds (rule 7)', async () => {
     const { plant, partner } = await openReader();
     const { total } = await commandLog(plant.id);
     setClock(Date.now() + OLD_MS);
@@ -89,7 +90,7 @@ describe('a copy that is 20 minutes old', () => {
     expect((await commandLog(plant.id)).total).toBe(total);
   });
 
-  it('and is read without an answer holds up no frame of another kind (rule 4)', async () => {
+  it('and whose refresh gets no answer delays no frame of another kind (rule 4)', async () => {
     const { plant, partner } = await openReader();
     setClock(Date.now() + OLD_MS);
     hangRegistry();
@@ -98,25 +99,25 @@ describe('a copy that is 20 minutes old', () => {
     expect(await partner.get('event.alarm')).toMatchObject({ kind: 'got' });
   });
 
-  it('is read once for all that wait for it (rule 9)', async () => {
+  it('is refreshed once for all publishes that wait for it (rule 9)', async () => {
     const { plant, partner } = await openReader();
     setClock(Date.now() + OLD_MS);
     const reads = watchRegistry();
     await partner.askAll(...Array.from({ length: 20 }, () => unsigned(partner, plant.id)));
-    // The vhost's, and the site's own.
+    // One read by the vhost, one by the site.
     expect(reads.count).toBe(2);
   });
 });
 
-describe('a copy that is younger', () => {
-  it('decides alone: the registry may be away (rule 7)', async () => {
+describe('a copy that is younger than 20 minutes', () => {
+  it('decides without the registry, which may be unavailable (rule 7)', async () => {
     const { plant, partner } = await openReader();
     setClock(Date.now() + OLD_MS - 1);
     failRegistry();
     expect(await partner.ask(unsigned(partner, plant.id))).toMatchObject({ kind: 'stored' });
   });
 
-  it('is not read again for 15 minutes, and then behind a publish that does not wait for it (rule 9)', async () => {
+  it('is not refreshed for 15 minutes, and then after a publish, which does not wait for it (rule 9)', async () => {
     const { organization, plant, partner } = await openReader();
     const atMs = Date.now();
     const reads = watchRegistry();
@@ -132,11 +133,11 @@ describe('a copy that is younger', () => {
     await vi.waitFor(async () =>
       expect(await acknowledged(partner, plant.id)).toMatchObject({ status: 'REJECTED' }),
     );
-    // The vhost's, and the site's own.
+    // One read by the vhost, one by the site.
     expect(ageing.count).toBe(2);
   });
 
-  it('still does after the object has slept: its age is stored (rule 7)', async () => {
+  it('still decides after the object has slept, because its age is stored (rule 7)', async () => {
     const { key, plant, partner } = await openReader();
     setClock(Date.now() + YOUNG_MS);
     await evictDurableObject(vhostOf(key.id));
@@ -144,7 +145,7 @@ describe('a copy that is younger', () => {
     expect(await partner.ask(unsigned(partner, plant.id))).toMatchObject({ kind: 'stored' });
   });
 
-  it('is as old after a sleep as it was: from 20 minutes on it is read anew (rule 7)', async () => {
+  it('keeps its age over a sleep: from 20 minutes on it is refreshed first (rule 7)', async () => {
     const { key, organization, plant, partner } = await openReader();
     setClock(Date.now() + YOUNG_MS);
     await evictDurableObject(vhostOf(key.id));

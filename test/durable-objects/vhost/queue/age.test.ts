@@ -1,4 +1,4 @@
-/** How old a message may get is looked at by the alarm, whether or not somebody consumes [C-6.4]. */
+/** The alarm enforces the maximum age of messages, whether or not the queue has consumers [C-6.4]. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { hand, numbers } from '../../../support/workerd/outbox-events.ts';
@@ -19,7 +19,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Each alarm rings at its own moment, as on the platform; nobody is connected. */
+/** Each alarm runs at its own moment, as on the platform; no client is connected. */
 async function passTime(key: Key, ms: number): Promise<void> {
   const untilMs = Date.now() + ms;
   for (let runs = 0; runs < MAX_RUNS; runs++) {
@@ -40,7 +40,7 @@ interface Left {
   dropped: number;
 }
 
-/** What is stored of messages, and what was dropped, over all queues. */
+/** The stored messages, and the counts of dropped ones, over all queues. */
 async function left(key: Key): Promise<Left | undefined> {
   const [row] = await vhostRows<{ messages: number; chunks: number; dropped: number }>(
     key,
@@ -50,20 +50,20 @@ async function left(key: Key): Promise<Left | undefined> {
   return row;
 }
 
-describe('messages that nobody consumes', () => {
+describe('in a queue without consumers', () => {
   it.each([
     ['an acknowledgement', 'ack', 7 * DAY],
     ['an alarm', 'alarm', 7 * DAY],
     ['an execution', 'execution', 7 * DAY],
     ['telemetry', 'telemetry', DAY],
-  ] as const)('%s is dropped and counted when its time is over [C-6.4]', async (_, kind, ageMs) => {
+  ] as const)('%s is dropped and counted when it is too old [C-6.4]', async (_, kind, ageMs) => {
     const { key, siteId, partner } = await openPartner();
     await hand(key, siteId, 1, 3, { kind });
     partner.link.socket.close();
     await passTime(key, ageMs - HOUR);
     const before = await left(key);
     expect((before?.messages ?? 0) + (before?.chunks ?? 0)).toBeGreaterThan(0);
-    // Telemetry is dropped by the chunk: one is no longer than an hour.
+    // Telemetry is dropped by the chunk, which covers at most an hour.
     await passTime(key, 2 * HOUR);
     expect(await left(key)).toEqual({ messages: 0, chunks: 0, dropped: 3 });
   });
@@ -78,7 +78,7 @@ describe('messages that nobody consumes', () => {
     expect(await left(key)).toMatchObject({ messages: 0 });
   });
 
-  it('are dropped in an object that slept all the time [C-6.4]', async () => {
+  it('messages are dropped in an object that slept all the time [C-6.4]', async () => {
     const { key, siteId, partner } = await openPartner();
     await hand(key, siteId, 1, 2);
     await hand(key, siteId, 3, 2, { kind: 'telemetry' });
@@ -89,7 +89,7 @@ describe('messages that nobody consumes', () => {
     expect(await left(key)).toEqual({ messages: 0, chunks: 0, dropped: 4 });
   });
 
-  it('are no more than the old: what is younger stays and is delivered [C-6.4]', async () => {
+  it('only old messages are dropped; younger ones stay and are delivered [C-6.4]', async () => {
     const { key, siteId, partner, connect } = await openPartner();
     await hand(key, siteId, 1, 2);
     partner.link.socket.close();
@@ -106,7 +106,7 @@ describe('messages that nobody consumes', () => {
 });
 
 describe('a message that a client holds', () => {
-  it('is its own as long as it stays connected, however old it gets [C-6.4]', async () => {
+  it('stays leased while the client is connected, however old it gets [C-6.4]', async () => {
     const { key, siteId, partner } = await openPartner();
     await partner.consume('event.status', { prefetch: 1 });
     await hand(key, siteId, 1, 2);
@@ -124,8 +124,8 @@ describe('a message that a client holds', () => {
   });
 });
 
-describe('the alarm for what is too old', () => {
-  it('comes to rest while a client holds more of it than one alarm drops [C-6.4]', async () => {
+describe('the alarm for old messages', () => {
+  it('stops repeating while a client holds more old messages than one alarm drops [C-6.4]', async () => {
     const { key, siteId, partner } = await openPartner();
     const held = 600;
     for (let from = 1; from <= held; from += 200) await hand(key, siteId, from, 200);
@@ -140,7 +140,7 @@ describe('the alarm for what is too old', () => {
     expect(dueMs).toBeGreaterThan(Date.now() + 1_000);
   });
 
-  it('that cannot write changes nothing, and does its work when it can [C-6.4]', async () => {
+  it('that cannot write changes nothing, and drops the messages when it can [C-6.4]', async () => {
     vi.spyOn(console, 'error').mockReturnValue(undefined);
     const { key, siteId, partner } = await openPartner();
     await hand(key, siteId, 1, 5);
@@ -152,7 +152,7 @@ describe('the alarm for what is too old', () => {
     await runDurableObjectAlarm(vhostOf(key.id));
     expect(await left(key)).toMatchObject({ messages: 5, dropped: 0 });
     await vhostRows(key, 'DROP TRIGGER broken');
-    // What is counted is what is there.
+    // The count equals the stored rows.
     const [counts] = await vhostRows<{ message_count: number }>(
       key,
       `SELECT message_count FROM queue WHERE name = 'event.status'`,

@@ -1,4 +1,6 @@
-/** Telemetry chunks in storage: lines that are appended and never changed; who holds what stands beside them, and is small. */
+/**
+ * Telemetry chunks in storage: lines are appended and never changed; the leases are in separate, small rows.
+ */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ChunkState } from '../../../../durable-objects/vhost/queue/rows.ts';
@@ -9,9 +11,9 @@ import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 const CHARS = 700;
 const EVENTS = 600;
-/** What a chunk's leases may be: its lines are up to 28 KB. */
+/** Maximum size of a chunk's leases; its lines take up to 28 KB. */
 const STATE_CHARS = 4 * 1024;
-/** What an event may cost in rows that are written whole, on average. */
+/** Maximum bytes of fully written rows for each event, on average. */
 const WRITTEN_CHARS = 16 * 1024;
 
 beforeEach(() => {
@@ -22,12 +24,12 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Until storage knows what is held: at most a second later. */
+/** Waits until storage has the leases: at most a second later. */
 async function untilHeld(key: Key, count: number): Promise<void> {
   await vi.waitFor(async () => expect(await heldOf(key)).toBe(count), 10_000);
 }
 
-/** How many events storage says are held. */
+/** The number of leased events according to storage. */
 async function heldOf(key: Key): Promise<number> {
   const states = await statesOf(key);
   const runs = states.flatMap((state) => (JSON.parse(state) as ChunkState).runs);
@@ -39,13 +41,13 @@ async function statesOf(key: Key): Promise<string[]> {
   return rows.map(({ state }) => state);
 }
 
-/** Each chunk row's text of events, in order. */
+/** The events in each chunk row, in order. */
 async function texts(key: Key): Promise<string[]> {
   const rows = await vhostRows<{ data: string }>(key, 'SELECT data FROM chunk ORDER BY position');
   return rows.map(({ data }) => data);
 }
 
-/** A key with a backlog that nobody has taken, and its client. */
+/** A key with a backlog that no client has taken, and its client. */
 async function backlog(count = EVENTS) {
   const scene = await openPartner();
   for (let from = 1; from <= count; from += 100) {
@@ -57,8 +59,8 @@ async function backlog(count = EVENTS) {
   return scene;
 }
 
-describe('telemetry events that nobody takes', () => {
-  it('stand in storage when the call that brought them returns: a crash loses none [C-6.4]', async () => {
+describe('telemetry events that no client takes', () => {
+  it('are stored when the call that brought them returns, so a crash loses none [C-6.4]', async () => {
     const { key, connect } = await backlog(250);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
     const again = await connect();
@@ -67,7 +69,7 @@ describe('telemetry events that nobody takes', () => {
     expect((await again.delivered(250)).map(numberOf)).toEqual(range(1, 250));
   });
 
-  it('are appended: what stood in a row before stands there still (rule 9)', async () => {
+  it('are appended: the earlier text of a row stays as it is (rule 9)', async () => {
     const { key, siteId } = await openPartner();
     let before: string[] = [];
     for (let from = 1; from <= 401; from += 100) {
@@ -80,8 +82,8 @@ describe('telemetry events that nobody takes', () => {
   });
 });
 
-describe('an event that nobody takes', () => {
-  it('costs a few kilobytes of writing when it comes, not its whole chunk again (rule 9)', async () => {
+describe('an event that no client takes', () => {
+  it('writes a few kilobytes when it arrives, not its whole chunk again (rule 9)', async () => {
     const { key, siteId } = await openPartner();
     await vhostRows(key, 'CREATE TABLE written (chars INTEGER NOT NULL)');
     for (const event of ['INSERT', 'UPDATE']) {
@@ -100,7 +102,7 @@ describe('an event that nobody takes', () => {
 });
 
 describe('the rows of a backlog', () => {
-  it('are not written again when their events are handed out, put back or acknowledged (rule 9)', async () => {
+  it('are not written again when their events are delivered, requeued or acknowledged (rule 9)', async () => {
     const { key, partner } = await backlog();
     const before = await texts(key);
     expect(before.join('').length).toBeGreaterThan(EVENTS * CHARS);
@@ -110,13 +112,13 @@ describe('the rows of a backlog', () => {
     partner.settle('ack', held.slice(0, 10));
     partner.settle('requeue', held.slice(20, 25));
     partner.settle('discard', held.slice(30, 31));
-    // The sixteen make room for as many: the five that came back, and eleven more.
+    // The sixteen acknowledgements make room for sixteen more: the five requeued events, and eleven new ones.
     await partner.delivered(316);
     await untilHeld(key, 300);
     expect(await texts(key)).toEqual(before);
   });
 
-  it('say nothing of leases in their lines: these stand beside them, and are small (rule 9)', async () => {
+  it('have no leases in their lines: leases are in separate, small rows (rule 9)', async () => {
     const { key, partner } = await backlog();
     await partner.consume('event.telemetry');
     await partner.delivered(EVENTS);
@@ -126,7 +128,7 @@ describe('the rows of a backlog', () => {
       expect(text).not.toContain(partner.deliveries()[0]?.lease.toString());
   });
 
-  it('go when all of their events are settled, and the leases with them (rule 9)', async () => {
+  it('are deleted with their leases once all of their events are settled (rule 9)', async () => {
     const { key, partner } = await backlog();
     await partner.consume('event.telemetry');
     const all = await partner.delivered(EVENTS);
@@ -137,7 +139,7 @@ describe('the rows of a backlog', () => {
 });
 
 describe('leases of a backlog', () => {
-  it('outlive a sleep: held is held, acknowledged is gone, put back comes again (rule 8)', async () => {
+  it('survive a sleep: leased stays leased, acknowledged is gone, requeued comes again (rule 8)', async () => {
     const { key, partner } = await backlog(20);
     await partner.consume('event.telemetry', { prefetch: 10 });
     const held = await partner.delivered(10);
@@ -156,7 +158,7 @@ describe('leases of a backlog', () => {
     expect(new Set(partner.deliveries().map(numberOf)).size).toBe(20);
   });
 
-  it('of a connection that died with the object are free: all comes again, in order, once (rule 8)', async () => {
+  it('of a connection that died with the object are released: all events come again, in order, once (rule 8)', async () => {
     const { key, partner, connect } = await backlog(50);
     await partner.consume('event.telemetry', { prefetch: 30 });
     const held = await partner.delivered(30);

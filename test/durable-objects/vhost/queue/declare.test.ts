@@ -1,4 +1,4 @@
-/** Declaring queues: ours are there and stay as they are [C-6.1], [C-6.3]. */
+/** Declaring queues: the event queues exist and cannot be changed [C-6.1], [C-6.3]. */
 import { describe, expect, it } from 'vitest';
 import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 
@@ -6,7 +6,7 @@ const TTL = [{ name: 'x-message-ttl', type: 'signedint', value: 60_000 }];
 const QUEUES = ['event.telemetry', 'event.alarm', 'event.status', 'event.execution', 'dead-letter'] as const;
 
 describe('declaring a queue', () => {
-  it.each(QUEUES)('%s exists from the start: passively, and declared equally [C-6.1]', async (name) => {
+  it.each(QUEUES)('%s succeeds from the start, passively and with equal arguments [C-6.1]', async (name) => {
     const { partner } = await openPartner();
     const queue = partner.queueName(name);
     const empty = { kind: 'ok', messageCount: 0, consumerCount: 0 };
@@ -15,7 +15,7 @@ describe('declaring a queue', () => {
   });
 
   it.each(['command', 'schedule', 'config'])(
-    '%s, which the platform reads, exists with its one consumer [C-6.1]',
+    '%s, which the platform reads, succeeds and reports its one consumer [C-6.1]',
     async (name) => {
       const { organization, partner } = await openPartner();
       const queue = `vcp.${organization.slug}.${name}`;
@@ -25,7 +25,7 @@ describe('declaring a queue', () => {
     },
   );
 
-  it('compares nothing when it is passive, as in RabbitMQ [C-6.3]', async () => {
+  it('passively compares no arguments, as in RabbitMQ [C-6.3]', async () => {
     const { partner } = await openPartner();
     const other = { durable: false, exclusive: true, autoDelete: true, arguments: TTL };
     const answer = await partner.declare(partner.queueName('event.status'), { passive: true, ...other });
@@ -49,7 +49,7 @@ describe('declaring a queue', () => {
     },
   );
 
-  it('with an argument that ours do not have is refused with 406 naming it [C-6.3]', async () => {
+  it('with an argument that event queues do not have is refused with 406 naming it [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     const queue = partner.queueName('event.telemetry');
     const answer = await partner.declare(queue, { arguments: TTL });
@@ -61,7 +61,7 @@ describe('declaring a queue', () => {
     );
   });
 
-  it('with arguments that mean nothing, or what all of ours are, is equal [C-6.3]', async () => {
+  it('with arguments that have no effect, or that all event queues have, succeeds [C-6.3]', async () => {
     const { partner } = await openPartner();
     const typed = [
       { name: 'x-mine', type: 'longstr', value: 'anything' },
@@ -71,7 +71,7 @@ describe('declaring a queue', () => {
     expect(answer).toMatchObject({ kind: 'ok' });
   });
 
-  it('for one connection alone is refused with 405: it is shared [C-6.3]', async () => {
+  it('exclusively is refused with 405, because the queue is shared [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     const queue = partner.queueName('event.status');
     expect(await partner.declare(queue, { exclusive: true, durable: false })).toMatchObject({
@@ -83,10 +83,10 @@ describe('declaring a queue', () => {
   });
 
   it.each([
-    ["another organization's", () => 'vcp.other.event.status'],
-    ['one that begins like its own', (slug: string) => `vcp.${slug}2.event.status`],
-    ['a new one among ours', (slug: string) => `vcp.${slug}.mine`],
-  ])('refuses %s with 403, passively too [C-6.2]', async (_, nameOf) => {
+    ["another organization's name", () => 'vcp.other.event.status'],
+    ['a name whose slug begins like its own', (slug: string) => `vcp.${slug}2.event.status`],
+    ['a new name under its own slug', (slug: string) => `vcp.${slug}.mine`],
+  ])('with %s is refused with 403, passively too [C-6.2]', async (_, nameOf) => {
     const { organization, key, partner } = await openPartner();
     const queue = nameOf(organization.slug);
     const refusal = {
@@ -99,7 +99,7 @@ describe('declaring a queue', () => {
     expect(await partner.declare(queue)).toMatchObject(refusal);
   });
 
-  it('answers 404 for a name that nobody declared [C-6.3]', async () => {
+  it('with an undeclared name passively is answered 404 [C-6.3]', async () => {
     const { key, partner } = await openPartner();
     expect(await partner.declare('mine', { passive: true })).toMatchObject({
       kind: 'refused',

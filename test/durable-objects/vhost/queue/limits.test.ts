@@ -1,4 +1,7 @@
-/** How much a stored queue keeps, and for how long: beyond that its oldest are dropped and counted [C-6.4]. */
+/**
+ * The limits of a stored queue in size and age: beyond them its oldest messages are dropped and counted
+ * [C-6.4].
+ */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
@@ -27,7 +30,9 @@ async function droppedCount(key: Parameters<typeof vhostRows>[0], queue: QueueNa
 
 type Commit = <Value>(work: (turn: Turn) => Value) => Value;
 
-/** Works on a queue alone, in the storage of a vhost of its own; each step in a turn, as the vhost does. */
+/**
+ * Works on a queue without its vhost, in the storage of a test object; each step is a turn, as in a vhost.
+ */
 async function onQueue<Value>(
   name: QueueName,
   work: (queue: StoredQueue, commit: Commit, rows: QueueRows) => Value,
@@ -60,22 +65,25 @@ describe('the size of a queue', () => {
   it.each([
     ['dead-letter', 16],
     ['event.alarm', 64],
-  ] as const)('%s holds %d MiB: the oldest is dropped and counted [C-6.4]', async (name, mebibytes) => {
-    const outcome = await onQueue(name, (queue, commit, rows) => {
-      // Each message counts as a little more than its body: one fewer fits.
-      for (let index = 1; index <= mebibytes + 2; index++) {
-        commit((turn) => queue.push(turn, message(MIB, `${index}`)));
-      }
-      const first = commit((turn) => queue.take(turn, owner, null));
-      return { first: markOf(first), ready: queue.readyCount, counts: rows.counts(name) };
-    });
-    expect(outcome.first).toBe('4');
-    expect(outcome.ready).toBe(mebibytes - 2);
-    expect(outcome.counts).toMatchObject({ message_count: mebibytes - 2, dropped_count: 3 });
-    expect(outcome.counts?.byte_count).toBeLessThanOrEqual(mebibytes * MIB);
-  });
+  ] as const)(
+    '%s is limited to %d MiB: the oldest message is dropped and counted [C-6.4]',
+    async (name, mebibytes) => {
+      const outcome = await onQueue(name, (queue, commit, rows) => {
+        // Each message counts as slightly more than its body, so one fewer fits.
+        for (let index = 1; index <= mebibytes + 2; index++) {
+          commit((turn) => queue.push(turn, message(MIB, `${index}`)));
+        }
+        const first = commit((turn) => queue.take(turn, owner, null));
+        return { first: markOf(first), ready: queue.readyCount, counts: rows.counts(name) };
+      });
+      expect(outcome.first).toBe('4');
+      expect(outcome.ready).toBe(mebibytes - 2);
+      expect(outcome.counts).toMatchObject({ message_count: mebibytes - 2, dropped_count: 3 });
+      expect(outcome.counts?.byte_count).toBeLessThanOrEqual(mebibytes * MIB);
+    },
+  );
 
-  it('passes over what is out with a consumer: the oldest that waits is dropped [C-6.4]', async () => {
+  it('limits the waiting messages: a leased one is skipped, and the oldest waiting one is dropped [C-6.4]', async () => {
     const outcome = await onQueue('dead-letter', (queue, commit, rows) => {
       const push = (index: number) => commit((turn) => queue.push(turn, message(MIB, `${index}`)));
       push(1);
@@ -90,10 +98,10 @@ describe('the size of a queue', () => {
     expect(outcome.counts?.dropped_count).toBe(1);
   });
 
-  it('is 100 000 messages: the oldest is dropped and counted [C-6.4]', async () => {
+  it('is limited to 100 000 messages: the oldest is dropped and counted [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 3, { kind: 'alarm' });
-    // As if 99 995 more stood in front.
+    // As if 99 995 more messages came before.
     await vhostRows(key, "UPDATE queue SET message_count = 99998 WHERE name = 'event.alarm'");
     await evictDurableObject(vhostOf(key.id));
     await hand(key, siteId, 4, 2, { kind: 'alarm' });
@@ -105,7 +113,7 @@ describe('the size of a queue', () => {
     expect(next.messageCount).toBe(99_999);
   });
 
-  it('is counted right after sleep and settling: nothing is left over', async () => {
+  it('is right after sleep and settling: nothing is left over', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.status', { prefetch: 3 });
     await hand(key, siteId, 1, 4);
@@ -120,7 +128,7 @@ describe('the size of a queue', () => {
     for (const row of rows) expect(row).toMatchObject({ message_count: 0, byte_count: 0 });
   });
 
-  it('is counted right for a body that holds NUL or characters outside the basic plane', async () => {
+  it('is right for a body that contains NUL or characters outside the basic plane', async () => {
     const { key, partner } = await openPartner();
     await partner.consume('dead-letter');
     await partner.askAll(
@@ -141,7 +149,7 @@ describe('the size of a queue', () => {
 
 describe('the age of a message', () => {
   it.each(['event.status', 'event.alarm', 'event.execution', 'dead-letter'] as const)(
-    '%s keeps it for seven days, then drops and counts it [C-6.4]',
+    '%s is limited to seven days: then it is dropped and counted [C-6.4]',
     async (queue) => {
       vi.setSystemTime(Date.now());
       const { key, partner, siteId } = await openPartner();
@@ -164,7 +172,7 @@ describe('the age of a message', () => {
     },
   );
 
-  it('does not take what a consumer holds from under it [C-6.4]', async () => {
+  it('does not drop leased messages [C-6.4]', async () => {
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 2);
     const held = await partner.get('event.status');
@@ -175,7 +183,7 @@ describe('the age of a message', () => {
     expect(await droppedCount(key, 'event.status')).toBe(1);
   });
 
-  it('starts anew in the dead-letter queue: seven days from when it came there [C-6.4]', async () => {
+  it('restarts in the dead-letter queue: seven days from its arrival there [C-6.4]', async () => {
     vi.setSystemTime(Date.now());
     const { key, partner, siteId } = await openPartner();
     await hand(key, siteId, 1, 1);

@@ -1,4 +1,4 @@
-/** What queues of the partner's own may hold, for how long, and what they cost [C-6.6], [C-6.4]. */
+/** The limits of partner queues in size and age, and their cost [C-6.6], [C-6.4]. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { VHOST_BOUNDS } from '../../../../durable-objects/vhost/bounds.ts';
@@ -21,7 +21,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A partner with queues that take all of its events. */
+/** A partner with queues that receive all of its events. */
 async function openOwn(names: readonly string[], ttlMs?: number) {
   const scene = await openPartner();
   const typed = ttlMs === undefined ? [] : [{ name: 'x-message-ttl', type: 'signedint', value: ttlMs }];
@@ -58,7 +58,7 @@ async function stored(key: Key, queue: string): Promise<Stored | undefined> {
   return row;
 }
 
-/** Rings the object's alarm as often as it is due until then. */
+/** Runs the object's alarm as often as it is due until then. */
 async function passTime(key: Key, ms: number): Promise<number> {
   const untilMs = Date.now() + ms;
   for (let rings = 0; rings < 100; rings++) {
@@ -74,7 +74,7 @@ async function passTime(key: Key, ms: number): Promise<number> {
 }
 
 describe('x-message-ttl', () => {
-  it('counts from when a message came to its queue: what is older is not handed out, and not counted', async () => {
+  it('counts from the arrival of a message in its queue: older ones are neither delivered nor counted', async () => {
     const { partner, key, siteId } = await openOwn(['mine'], 10_000);
     await hand(key, siteId, 1, 2);
     vi.setSystemTime(Date.now() + 8_000);
@@ -85,7 +85,7 @@ describe('x-message-ttl', () => {
     expect(await takeOne(partner, 'mine')).toBeUndefined();
   });
 
-  it('of no time at all brings a message to whoever is there, and to nobody else', async () => {
+  it('of zero delivers a message only to consumers that can take it at once', async () => {
     const { partner, key, siteId } = await openOwn(['mine'], 0);
     await hand(key, siteId, 1, 1);
     vi.setSystemTime(Date.now() + 1);
@@ -94,7 +94,7 @@ describe('x-message-ttl', () => {
     expect((await partner.delivered(1)).map(numberOf)).toEqual([2]);
   });
 
-  it('is looked at without anybody asking, in few alarms, in an object that slept', async () => {
+  it('is applied by few alarms, without any client, in an object that slept', async () => {
     const { partner, key, siteId } = await openOwn(['mine'], 1_000);
     await hand(key, siteId, 1, 3);
     partner.link.socket.close();
@@ -106,7 +106,7 @@ describe('x-message-ttl', () => {
   });
 });
 
-it('messages without a ttl go after seven days', async () => {
+it('messages without a ttl are dropped after seven days', async () => {
   const { partner, key, siteId } = await openOwn(['mine']);
   await hand(key, siteId, 1, 3);
   partner.link.socket.close();
@@ -117,10 +117,10 @@ it('messages without a ttl go after seven days', async () => {
   expect(await stored(key, 'mine')).toEqual({ chunks: 0, dropped: 3 });
 });
 
-describe('all of them together', () => {
+describe('all partner queues together', () => {
   const CHARS = 100_000;
 
-  it('hold 64 MiB: beyond it the largest gives up its oldest, and a wake finds what is left', async () => {
+  it('hold 64 MiB: beyond it the largest queue drops its oldest messages, and a wake finds the rest', async () => {
     const { partner, key, siteId } = await openOwn(['one', 'two']);
     const total = Math.ceil((VHOST_BOUNDS.ownBytes / CHARS / 2) * 1.2);
     for (let from = 1; from <= total; from += 10)
@@ -135,7 +135,7 @@ describe('all of them together', () => {
     expect(await takeOne(partner, 'one')).toBe(total - (counts[0] ?? 0) + 1);
   });
 
-  it('hold no more when all of it is handed out and nobody acknowledges', async () => {
+  it('hold no more than that when every message is leased and none acknowledged', async () => {
     const { partner, key, siteId } = await openOwn(['one']);
     const total = Math.ceil((VHOST_BOUNDS.ownBytes / CHARS) * 1.2);
     for (let from = 1; from <= total; from += 10) {
@@ -153,7 +153,7 @@ describe('all of them together', () => {
   });
 });
 
-it('telemetry that is taken as it comes costs no more than 0.2 rows an event', async () => {
+it('telemetry that is consumed as it arrives costs at most 0.2 rows for each event', async () => {
   const { partner, key, siteId } = await openOwn(['mine']);
   await partner.consumeFrom('mine');
   await partner.consume('event.telemetry');

@@ -1,4 +1,4 @@
-/** Queues of the partner's own: declared, bound, read, and gone again [C-6.6]. */
+/** Partner queues: declared, bound, read, and deleted [C-6.6]. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import type { VhostLinkUp } from '../../../../protocol/link/vhost.ts';
@@ -16,7 +16,7 @@ function refused(code: number, text: string) {
   return { kind: 'refused', severity: 'channel', code, text: expect.stringContaining(text) };
 }
 
-/** A partner with a queue `mine` that is bound to these patterns, its slug in the place of `$`. */
+/** A partner with a queue `mine` that is bound to these patterns; `$` stands for its slug. */
 async function openOwn(
   patterns: readonly string[] = ['$.event.#'],
   options: Parameters<Partner['declare']>[1] = {},
@@ -44,7 +44,7 @@ async function countOf(partner: Partner, queue = 'mine'): Promise<number | undef
   return answer.kind === 'ok' ? answer.messageCount : undefined;
 }
 
-/** All that waits in a queue, taken without acknowledgement. */
+/** Takes all waiting messages of a queue without acknowledging them. */
 async function drain(partner: Partner, queue = 'mine'): Promise<number[]> {
   const taken: number[] = [];
   for (;;) {
@@ -61,7 +61,7 @@ async function ownQueues(key: Key): Promise<string[]> {
 }
 
 describe('declaring', () => {
-  it('makes a queue, finds it again as long as it is equal, and after a sleep', async () => {
+  it('creates a queue, and finds it again with equal arguments, after a sleep too', async () => {
     const { partner, key } = await openOwn([], { durable: true, arguments: MAX_LENGTH(5) });
     expect(
       await partner.declare('mine', { arguments: [{ name: 'x-max-length', type: 'byte', value: 5 }] }),
@@ -73,7 +73,7 @@ describe('declaring', () => {
     expect(await ownQueues(key)).toEqual(['mine']);
   });
 
-  it('without a name gets one from the server', async () => {
+  it('without a name gets a generated one', async () => {
     const { partner, key } = await openPartner();
     const answer = await partner.declare('', { exclusive: true });
     expect(answer).toMatchObject({
@@ -105,7 +105,7 @@ describe('declaring', () => {
       `'x-max-length' for queue 'q' in vhost 'V': "expected integer, got longstr"`,
     ],
     [
-      'what is not offered',
+      'an argument that is not offered',
       declareWith('x-dead-letter-exchange', 'longstr', ''),
       406,
       "'x-dead-letter-exchange' for queue 'q' in vhost 'V': not offered",
@@ -116,14 +116,14 @@ describe('declaring', () => {
       406,
       "'x-queue-type' for queue 'q' in vhost 'V': not offered",
     ],
-  ])('with an argument that cannot be (%s) is refused', async (_title, question, code, text) => {
+  ])('with an invalid argument (%s) is refused', async (_title, question, code, text) => {
     const { partner, key } = await openPartner();
     const said = `PRECONDITION_FAILED - invalid arg ${text.replace("'V'", `'partner-${key.id}'`)}`;
     expect(await partner.ask(question)).toMatchObject(refused(code, said));
     expect(await ownQueues(key)).toEqual([]);
   });
 
-  it('goes up to 32; the next is refused, and one is free again behind a delete', async () => {
+  it('is limited to 32 queues; the next is refused until one is deleted', async () => {
     const { partner } = await openPartner();
     for (let count = 1; count <= 32; count++)
       expect(await partner.declare(`q${count}`)).toMatchObject({ kind: 'ok' });
@@ -141,7 +141,7 @@ describe('declaring', () => {
     ['exclusive', { exclusive: true }, 405, "locked queue 'mine'"],
     ['another argument', { arguments: MAX_LENGTH(6) }, 406, "received '6' but current is '5'"],
     ['no argument', { arguments: [] }, 406, "received none but current is the value '5' of type 'signedint'"],
-  ])('again with other %s is refused', async (_title, options, code, text) => {
+  ])('again with another %s is refused', async (_title, options, code, text) => {
     const { partner } = await openOwn([], { arguments: MAX_LENGTH(5) });
     expect(await partner.declare('mine', { arguments: MAX_LENGTH(5), ...options })).toMatchObject(
       refused(code, text),
@@ -170,18 +170,18 @@ describe('a binding', () => {
     ],
     [['$.event.nothing'], []],
     [[], []],
-  ])('to %j brings what it matches, each once', async (patterns, expected) => {
+  ])('to %j delivers every matching event once', async (patterns, expected) => {
     const { partner, key, siteId } = await openOwn(patterns);
     for (const [index, kind] of (['ack', 'alarm', 'execution'] as const).entries())
       await hand(key, siteId, index + 1, 1, { kind });
     await hand(key, siteId, 4, 1, { kind: 'telemetry' });
     expect(await drain(partner)).toEqual(expected);
-    // Ours have got theirs all the same.
+    // The event queues get their events all the same.
     expect(await partner.readyCount('event.status')).toBe(1);
   });
 
   it.each(['other.event.#', 'vcp', '', '#', '*.event.alarm'])(
-    'to %j, which is not its own, is refused: 403',
+    'to %j, which belongs to another key, is refused: 403',
     async (pattern) => {
       const { partner } = await openOwn([]);
       expect(await partner.ask({ kind: 'bind', queue: 'mine', pattern })).toMatchObject(
@@ -190,7 +190,7 @@ describe('a binding', () => {
     },
   );
 
-  it('is there after a sleep, until it is unbound; unbinding what is not there is no error', async () => {
+  it('survives a sleep until it is removed; removing an unknown binding is not an error', async () => {
     const { partner, key, siteId, organization } = await openOwn();
     const pattern = `${organization.slug}.event.#`;
     await evictDurableObject(vhostOf(key.id));
@@ -201,7 +201,7 @@ describe('a binding', () => {
     expect(await drain(partner)).toEqual([1]);
   });
 
-  it('is one of 64 at most', async () => {
+  it('is limited to 64 for each queue', async () => {
     const { partner, organization } = await openOwn([]);
     for (let count = 0; count < 64; count++)
       expect(
@@ -217,7 +217,7 @@ describe('a binding', () => {
     ).toMatchObject(refused(406, '64 bindings'));
   });
 
-  it('of a queue that is not there or not the partner’s own is refused', async () => {
+  it('of an unknown queue, or one that the partner does not own, is refused', async () => {
     const { partner, organization } = await openPartner();
     expect(
       await partner.ask({ kind: 'bind', queue: 'nope', pattern: `${organization.slug}.event.#` }),
@@ -228,7 +228,7 @@ describe('a binding', () => {
 });
 
 describe('messages', () => {
-  it('are handed out in order, settled, put back and redelivered as in ours', async () => {
+  it('of a partner queue are delivered in order, settled, requeued and redelivered as in event queues', async () => {
     const { partner, key, siteId } = await openOwn();
     await hand(key, siteId, 1, 3);
     await partner.consumeFrom('mine', { prefetch: 2 });
@@ -246,18 +246,18 @@ describe('messages', () => {
     ]);
   });
 
-  it('of their sites are stored with the turn that brought them: a crash loses none and doubles none', async () => {
+  it('of their sites are stored in the turn that brought them: a crash neither loses nor duplicates any', async () => {
     const { partner, key, siteId, connect } = await openOwn(['$.event.command.ack']);
     await partner.consumeFrom('mine');
     await hand(key, siteId, 1, 3);
     await partner.delivered(3);
     await evictDurableObject(vhostOf(key.id), { webSockets: 'close' });
-    // Its site did not hear that they came.
+    // Its site did not learn that they arrived.
     await hand(key, siteId, 1, 3);
     expect(await drain(await connect({ boot: 'boot-2' }))).toEqual([1, 2, 3]);
   });
 
-  it('beyond x-max-length give way, the oldest first', async () => {
+  it('beyond x-max-length are dropped, the oldest first', async () => {
     const { partner, key, siteId } = await openOwn(['$.event.#'], { arguments: MAX_LENGTH(3) });
     await hand(key, siteId, 1, 10);
     await evictDurableObject(vhostOf(key.id));
@@ -265,7 +265,7 @@ describe('messages', () => {
     expect(await drain(partner)).toEqual([8, 9, 10]);
   });
 
-  it('that are rejected go to the dead-letter queue, which says where from; purged, it is empty', async () => {
+  it('that are rejected go to the dead-letter queue with their origin; a purged queue is empty', async () => {
     const { partner, key, siteId, organization } = await openOwn(['$.event.alarm']);
     await hand(key, siteId, 1, 1, { kind: 'alarm' });
     const got = await partner.ask({ kind: 'get', queue: 'mine', channel: 1, noAck: false });
@@ -285,7 +285,7 @@ describe('messages', () => {
     expect(await partner.readyCount('dead-letter')).toBe(0);
   });
 
-  it('go to the consumer of the highest priority that may take one, in turn among equals', async () => {
+  it('go to the consumer of the highest priority with room, in turn among equals', async () => {
     const { partner, key, siteId } = await openOwn();
     await partner.consumeFrom('mine', { tag: 'low', priority: -1 });
     await partner.consumeFrom('mine', { tag: 'a', priority: 5, prefetch: 2 });
@@ -319,7 +319,7 @@ describe('an exclusive queue', () => {
     ['a delete', { kind: 'delete', queue: 'mine', ifUnused: false, ifEmpty: false }],
   ];
 
-  it.each(questions)('is locked to %s of another connection: 405', async (_title, question) => {
+  it.each(questions)('refuses %s of another connection: 405', async (_title, question) => {
     const { connect, organization } = await openOwn([], { exclusive: true });
     const other = await connect();
     const own =
@@ -331,7 +331,7 @@ describe('an exclusive queue', () => {
     );
   });
 
-  it('goes with its connection, closed or lost in a crash, and nothing of it is left', async () => {
+  it('is deleted with its connection, closed or lost in a crash, without leftovers', async () => {
     const { partner, key, siteId, connect } = await openOwn(['$.event.#'], { exclusive: true });
     await hand(key, siteId, 1, 3);
     const second = await connect({ bridge: 'bridge-2' });
@@ -339,7 +339,7 @@ describe('an exclusive queue', () => {
     partner.link.socket.close();
     await partner.link.untilClosed();
     expect(await countOf(second, 'mine')).toBeUndefined();
-    // A newer boot of its bridge: the connection is gone, and nobody said so.
+    // A newer boot of its bridge: the connection has ended without a close.
     const third = await connect({ bridge: 'bridge-2', boot: 'boot-2' });
     expect(await countOf(third, 'other')).toBeUndefined();
     expect(await ownQueues(key)).toEqual([]);
@@ -348,8 +348,8 @@ describe('an exclusive queue', () => {
   });
 });
 
-describe('a queue that deletes itself', () => {
-  it('is there until its last consumer is cancelled', async () => {
+describe('an auto-delete queue', () => {
+  it('exists until its last consumer is cancelled', async () => {
     const { partner } = await openOwn([], { autoDelete: true });
     expect(await countOf(partner)).toBe(0);
     await partner.consumeFrom('mine', { tag: 'a' });
@@ -374,10 +374,10 @@ describe('a queue that deletes itself', () => {
 });
 
 describe('deleting and purging', () => {
-  it('deletes with all that is in it, and tells whoever consumes from it', async () => {
+  it('removes a queue with its messages, and notifies its consumers', async () => {
     const { partner, connect, key, siteId } = await openOwn();
     const other = await connect({ link: 5 });
-    // Its bridge would not understand: it is not told.
+    // The older bridge would not understand the notification, so it gets none.
     await partner.consumeFrom('mine', { tag: 'mine', prefetch: 1 });
     await hand(key, siteId, 1, 5);
     await other.consumeFrom('mine', { tag: 'theirs', prefetch: 1 });
@@ -394,12 +394,12 @@ describe('deleting and purging', () => {
     await other.quiet();
     expect(await countOf(partner)).toBeUndefined();
     expect(await vhostRows(key, "SELECT 1 AS one FROM chunk WHERE queue LIKE 'own/%'")).toEqual([]);
-    // One of the same name is another queue.
+    // A new queue of the same name is a different queue.
     await partner.declare('mine');
     expect(await countOf(partner)).toBe(0);
   });
 
-  it('refuses what is in use, or not empty, where that was asked for; what is not there is deleted already', async () => {
+  it('refuses a queue that is in use or not empty when asked to; deleting an unknown queue succeeds', async () => {
     const { partner, key, siteId } = await openOwn();
     await hand(key, siteId, 1, 2);
     const wish = { kind: 'delete', queue: 'mine', ifUnused: true, ifEmpty: true } as const;
@@ -418,7 +418,7 @@ describe('deleting and purging', () => {
     );
   });
 
-  it('leaves ours alone: 403', async () => {
+  it('refuses event queues: 403', async () => {
     const { partner } = await openPartner();
     const queue = partner.queueName('event.alarm');
     const forbidden = refused(403, `access to queue '${queue}'`);
@@ -430,7 +430,7 @@ describe('deleting and purging', () => {
   });
 });
 
-it('nothing of its own queues is left of a key that was revoked', async () => {
+it('the revocation of a key removes all of its partner queues', async () => {
   const { key, siteId } = await openOwn();
   await hand(key, siteId, 1, 5);
   await vhostOf(key.id).revoke();

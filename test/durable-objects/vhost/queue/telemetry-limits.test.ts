@@ -1,4 +1,4 @@
-/** How much the telemetry queue keeps, and for how long: beyond that whole chunks are dropped [C-6.4]. */
+/** The limits of the telemetry queue in size and age: beyond them whole chunks are dropped [C-6.4]. */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
@@ -20,12 +20,14 @@ interface Bench {
   rows: QueueRows;
   runAt: RunAt;
   push(number: number, chars: number, now: number): void;
-  /** Takes and settles the next; its number. */
+  /** Takes and settles the next event, and returns its number. */
   next(now: number): number | undefined;
   flush(): void;
 }
 
-/** Works on a queue alone, in the storage of a vhost of its own; each step in a turn, as the vhost does. */
+/**
+ * Works on a queue without its vhost, in the storage of a test object; each step is a turn, as in a vhost.
+ */
 async function onQueue<Value>(work: (bench: Bench) => Value): Promise<Value> {
   const stub = vhostOf(crypto.randomUUID());
   return await runInDurableObject(stub, (_vhost, state) => {
@@ -66,7 +68,7 @@ describe('the limits of the telemetry queue', () => {
     expect(counts?.dropped_count).toBe(7);
   });
 
-  it('100 000 events: the same [C-6.4]', async () => {
+  it('100 000 events: whole chunks are dropped from the head, and their events counted [C-6.4]', async () => {
     const { first, ready, dropped } = await onQueue(({ queue, rows, push, next }) => {
       const before = queue.readyCount;
       for (let number = 1; number <= 100_001; number++) push(number, 20, 1_000);
@@ -79,7 +81,7 @@ describe('the limits of the telemetry queue', () => {
     expect(first).toBe(dropped + 1);
   });
 
-  it('24 hours: chunks that are older are dropped when something comes or is taken [C-6.4]', async () => {
+  it('24 hours: older chunks are dropped when an event arrives or is taken [C-6.4]', async () => {
     const { first, dropped } = await onQueue(({ rows, push, next }) => {
       push(1, WHOLE_CHUNK, 0);
       push(2, WHOLE_CHUNK, HOUR_MS);
@@ -92,7 +94,7 @@ describe('the limits of the telemetry queue', () => {
     expect(dropped).toBe(1);
   });
 
-  it('24 hours: an event that is older is not delivered, be it the only one [C-6.4]', async () => {
+  it('24 hours: an older event is not delivered, even when it is the only one [C-6.4]', async () => {
     const taken = await onQueue(({ push, next }) => {
       push(1, 500, 0);
       return next(25 * HOUR_MS);
@@ -100,9 +102,9 @@ describe('the limits of the telemetry queue', () => {
     expect(taken).toBeUndefined();
   });
 
-  it('24 hours: an event of the last minutes stays, however old its chunk is [C-6.4]', async () => {
+  it('24 hours: a recent event stays, however old its chunk is [C-6.4]', async () => {
     const fresh = await onQueue(({ push, next, flush }) => {
-      // One event in ten minutes, two days long, nobody listening.
+      // One event in ten minutes, for two days, without a consumer.
       const count = 2 * 24 * 6;
       const fresh: (number | undefined)[] = [];
       for (let number = 1; number <= count; number++) {
@@ -119,7 +121,7 @@ describe('the limits of the telemetry queue', () => {
     expect(fresh.slice(-100)).toEqual(Array.from({ length: 100 }, (_, index) => 189 + index));
   });
 
-  it('64 MiB: hold while a client keeps one of the oldest for itself [C-6.4]', async () => {
+  it('64 MiB: the limit holds while a client keeps one of the oldest events leased [C-6.4]', async () => {
     const bytes = await onQueue(({ queue, rows, runAt, push, flush }) => {
       push(1, 500, 1_000);
       runAt(1_000, (turn) => queue.take(turn, owner, 1));

@@ -1,4 +1,4 @@
-/** Telemetry events in memory and in chunks: what they cost in rows, and what outlives a sleep or a crash. */
+/** Telemetry events in memory and in chunks: their cost in rows, and what survives a sleep or a crash. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
@@ -8,11 +8,11 @@ import { vhostRows } from '../../../support/workerd/partner.ts';
 import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
-/** About what a site with a few assets tells at once. */
+/** Approximately the events that a site with a few assets reports at once. */
 const PAYLOAD_CHARS = 700;
 
 beforeEach(() => {
-  // The flush is a timer: the clock stands until a test moves it.
+  // The flush is a timer, so the clock stops until a test moves it.
   vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
 });
 
@@ -21,7 +21,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Hands over events as a Site does that may lose them. */
+/** Hands over events like a Site that does not keep them. */
 async function pass(
   key: Key,
   siteId: string,
@@ -35,7 +35,7 @@ async function pass(
   expect(await vhostOf(key.id).receivePassing(siteId, events)).toBe('taken');
 }
 
-/** Lets time pass inside the vhost, so that its own timers run there. */
+/** Lets time pass inside the vhost, so that its own timers run. */
 async function advance(key: Key, ms: number): Promise<void> {
   await runInDurableObject(vhostOf(key.id), () => vi.advanceTimersByTimeAsync(ms));
 }
@@ -47,7 +47,7 @@ async function chunks(key: Key) {
   );
 }
 
-/** The rows that a vhost writes from here on, by its own count. */
+/** The rows that a vhost writes from here on, according to its own counter. */
 async function watchRows(key: Key): Promise<() => number> {
   let turns: Turns | undefined;
   const { run } = Turns.prototype;
@@ -60,7 +60,7 @@ async function watchRows(key: Key): Promise<() => number> {
   return () => (turns?.rowsWritten ?? 0) - before;
 }
 
-describe('telemetry events that are taken', () => {
+describe('telemetry events that a client takes', () => {
   it('and acknowledged within a minute are never written', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry');
@@ -78,7 +78,7 @@ describe('telemetry events that are taken', () => {
     expect(rows()).toBe(0);
   });
 
-  it('without acknowledging are never written', async () => {
+  it('with noAck are never written', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry', { noAck: true });
     const rows = await watchRows(key);
@@ -88,14 +88,14 @@ describe('telemetry events that are taken', () => {
     expect(rows()).toBe(0);
   });
 
-  it('at the pace of a plant cost at most 0.2 rows each, over 1000 of them', async () => {
+  it('at the pace of a plant cost at most 0.2 rows each, over 1000 events', async () => {
     const { key, partner, siteId } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 50 });
     const rows = await watchRows(key);
     let acknowledged = 0;
     for (let round = 0; round < 100; round++) {
       await pass(key, siteId, 1 + round * 10, 10);
-      // The client is always five behind.
+      // The client is always five events behind.
       const all = await partner.delivered(round * 10 + 10);
       partner.settle('ack', all.slice(acknowledged, all.length - 5));
       acknowledged = all.length - 5;
@@ -106,8 +106,8 @@ describe('telemetry events that are taken', () => {
   });
 });
 
-describe('telemetry events that nobody takes', () => {
-  it('are written in the turn that brings them, and outlive the object [C-6.4]', async () => {
+describe('telemetry events that no client takes', () => {
+  it('are written in the turn that brings them, and survive the object [C-6.4]', async () => {
     const { key, siteId, connect } = await openPartner();
     await pass(key, siteId, 1, 20);
     expect(await chunks(key)).toMatchObject([{ message_count: 20 }]);
@@ -119,7 +119,7 @@ describe('telemetry events that nobody takes', () => {
     expect(again.deliveries().some(({ redelivered }) => redelivered)).toBe(false);
   });
 
-  it('cost at most 0.2 rows each, over 1000 of them', async () => {
+  it('cost at most 0.2 rows each, over 1000 events', async () => {
     const { key, siteId } = await openPartner();
     const rows = await watchRows(key);
     for (let round = 0; round < 50; round++) {
@@ -132,7 +132,7 @@ describe('telemetry events that nobody takes', () => {
     expect(stored.reduce((sum, chunk) => sum + chunk.message_count, 0)).toBe(1_000);
   });
 
-  it('come in order, over chunks, sleeps and new ones, each once [C-6.4]', async () => {
+  it('come in order, over chunks, sleeps and new events, each once [C-6.4]', async () => {
     const { key, siteId, partner } = await openPartner();
     await pass(key, siteId, 1, 500);
     await advance(key, 60_000);
@@ -147,7 +147,7 @@ describe('telemetry events that nobody takes', () => {
     expect(partner.deliveries().map(numberOf)).toEqual(range(1, 1_000));
   });
 
-  it('that are large lie in rows of at most 256 KB and one event (rule 9)', async () => {
+  it('of large size are in rows of at most 256 KB plus one event (rule 9)', async () => {
     const { key, siteId } = await openPartner();
     await pass(key, siteId, 1, 8, 100_000);
     await advance(key, 60_000);
@@ -159,7 +159,7 @@ describe('telemetry events that nobody takes', () => {
   it.each([
     ['of the usual size', PAYLOAD_CHARS, 1_000],
     ['small', 10, 2_000],
-  ])('that are %s lie in rows of at most 256 KB and one event too (rule 9)', async (_, chars, count) => {
+  ])('that are %s are in rows of at most 256 KB plus one event, too (rule 9)', async (_, chars, count) => {
     const { key, siteId } = await openPartner();
     await pass(key, siteId, 1, count, chars);
     await advance(key, 60_000);
@@ -190,7 +190,7 @@ describe('telemetry events that a client holds', () => {
     expect(await chunks(key)).toEqual([]);
   });
 
-  it('are out again, redelivered, when its connection died with the object (rule 8)', async () => {
+  it('are delivered again as redelivered when their connection died with the object (rule 8)', async () => {
     const { key, partner, siteId, connect } = await openPartner();
     await partner.consume('event.telemetry', { prefetch: 3 });
     await pass(key, siteId, 1, 5);
@@ -212,7 +212,7 @@ describe('telemetry events that a client holds', () => {
     ]);
   });
 
-  it('as much as a crash may cost is a minute: what was written before it is there [C-6.4]', async () => {
+  it('survive a crash when they were written more than a minute before it [C-6.4]', async () => {
     const { key, siteId, connect } = await openPartner();
     await pass(key, siteId, 1, 5);
     await advance(key, 60_000);
