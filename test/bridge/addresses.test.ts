@@ -84,7 +84,7 @@ function namesUpTo(count: number): string[] {
 }
 
 describe('a bridge that stops', () => {
-  it('a stopped bridge dials no more and rejects the waiting dials [rule 7]', async ({ dials }) => {
+  it('a stopped bridge fails all waiting and new dials [rule 7]', async ({ dials }) => {
     const all = dials.startMany(AT_ONCE + 2);
     await turns(1);
     dials.stop();

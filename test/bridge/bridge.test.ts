@@ -44,7 +44,7 @@ describe('a bridge', () => {
     await Promise.all([vhost.untilClosed(), site.untilClosed()]);
   });
 
-  it('a bridge counts its work', async ({ edge, bridge, connectPartner, connectDevice }) => {
+  it('connections, publishes and dials count', async ({ edge, bridge, connectPartner, connectDevice }) => {
     const partner = await connectPartner();
     const link = await edge.vhostLink();
     const channel = await partner.createConfirmChannel();

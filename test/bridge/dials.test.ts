@@ -1,4 +1,4 @@
-/** Dials of one address on a whole bridge: a limited number runs, and the others wait without delaying other addresses. */
+/** Dials of one address on a whole bridge: some run, the others wait and do not delay other addresses. */
 import { describe, expect, vi } from 'vitest';
 import { VHOST_HEADER } from '../../protocol/link/proof.ts';
 import { type Answer, VHOST } from '../support/bridge-edge.ts';
@@ -8,7 +8,7 @@ import { ADDRESS, bridgeTest, OTHER_ADDRESS } from '../support/bridge-whole.ts';
 const RUNNING = 8;
 const ACCEPTED: Answer = { accept: { [VHOST_HEADER]: VHOST } };
 
-/** `unanswered` has the dials that the edge has not answered, oldest first: at the beginning all that may run. */
+/** `unanswered` has the dials without an answer, oldest first: at the beginning all that may run at once. */
 const it = bridgeTest.extend('unanswered', async ({ edge, bridge }, { onCleanup }) => {
   const unanswered: (() => void)[] = [];
   onCleanup(() => {

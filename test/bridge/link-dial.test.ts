@@ -7,7 +7,7 @@ import { type ApiErrorCode, ERROR_STATUS } from '../../protocol/errors.ts';
 import { PROOF_HEADER, parseProof, proofSigningString } from '../../protocol/link/proof.ts';
 import { freePort } from '../../tools/ports.ts';
 import { type Answer, envelope, SECRET } from '../support/bridge-edge.ts';
-import { CREDENTIAL, dialDevice, Heard } from '../support/bridge-link.ts';
+import { CREDENTIAL, dialDevice, LinkOwner } from '../support/bridge-link.ts';
 import { turns } from '../support/bridge-signal.ts';
 import { edgeTest } from '../support/bridge-test.ts';
 
@@ -31,12 +31,12 @@ const it = edgeTest
     edge.answer = () => answer;
     return dialUrl(edge.url);
   })
-  // Dials a server that answers every request with these bytes.
-  .extend('dialBytes', ({ serve, dialUrl }) => async (bytes: string, thenDo: ThenDo = () => {}) => {
+  // The URL of a server that answers every request with these bytes.
+  .extend('answering', ({ serve }) => async (bytes: string, thenDo: ThenDo = () => {}) => {
     const server = createNetServer((socket) => {
       socket.once('data', () => socket.write(bytes, () => thenDo(socket)));
     });
-    return dialUrl(`http://127.0.0.1:${await serve(server)}`);
+    return `http://127.0.0.1:${await serve(server)}`;
   });
 
 afterEach(() => void vi.restoreAllMocks());
@@ -82,9 +82,9 @@ describe('an upgrade', () => {
   it('a link that is accepted and closed at once reports its close', async ({ edge, dialFor }) => {
     const [dialed, object] = await Promise.all([dialFor({ accept: {} }), edge.deviceLink()]);
     object.close(4003, 'revoked');
-    const heard = new Heard();
-    if (dialed.outcome === 'accepted') heard.attachTo(dialed.link);
-    expect((await heard.untilClosed()).code).toBe(4003);
+    const owner = new LinkOwner();
+    if (dialed.outcome === 'accepted') owner.attachTo(dialed.link);
+    expect((await owner.untilClosed()).code).toBe(4003);
   });
 });
 
@@ -142,16 +142,16 @@ describe('a failure', () => {
     ['AMQP', 'AMQP\x00\x00\x09\x01\r\n\r\n'],
     ['an upgrade with a wrong key', `${SWITCHING}Upgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n`],
     ['an upgrade to something else', `${SWITCHING}Upgrade: h2c\r\n\r\n`],
-  ] as const)('%s is a failure', async ([_, bytes], { dialBytes }) => {
-    expect((await dialBytes(bytes)).outcome).toBe('trouble');
+  ] as const)('%s is a failure', async ([_, bytes], { dialUrl, answering }) => {
+    expect((await dialUrl(await answering(bytes))).outcome).toBe('trouble');
   });
 
   it.for([
     ['before the headers', ''],
     ['in the headers', 'HTTP/1.1 401 Unauthorized\r\ncontent-le'],
     ['in the body', HALF_BODY],
-  ] as const)('an answer that breaks off %s is a failure', async ([_, bytes], { dialBytes }) => {
-    expect((await dialBytes(bytes, (socket) => socket.destroy())).outcome).toBe('trouble');
+  ] as const)('an answer that breaks off %s is a failure', async ([_, bytes], { dialUrl, answering }) => {
+    expect((await dialUrl(await answering(bytes, (socket) => socket.destroy()))).outcome).toBe('trouble');
   });
 
   it('no answer in 8 s is a failure', async ({ edge, dialUrl }) => {
@@ -166,13 +166,13 @@ describe('a failure', () => {
     expect((await dialing).outcome).toBe('trouble');
   });
 
-  it('an answer that stops in its body for 8 s is a failure', async ({ dialBytes }) => {
+  it('an answer that stops in its body for 8 s is a failure', async ({ dialUrl, answering }) => {
     const request = vi.spyOn(http, 'request');
+    const url = await answering(HALF_BODY);
     let isAnswered = false;
-    const dialing = dialBytes(HALF_BODY).finally(() => {
+    const dialing = dialUrl(url).finally(() => {
       isAnswered = true;
     });
-    await vi.waitUntil(() => request.mock.results.length > 0);
     const sent = request.mock.results[0]?.value as http.ClientRequest;
     await new Promise((resolve) => sent.once('response', resolve));
     await turns();
@@ -181,11 +181,11 @@ describe('a failure', () => {
     expect((await dialing).outcome).toBe('trouble');
   });
 
-  it('an answer with an endless body is a failure', async ({ dialBytes }) => {
+  it('an answer with an endless body is a failure', async ({ dialUrl, answering }) => {
     let sentBytes = 0;
     let outcome: string | undefined;
     const head = 'HTTP/1.1 403 Forbidden\r\ntransfer-encoding: chunked\r\n\r\n';
-    const dialing = dialBytes(head, (socket) => {
+    const url = await answering(head, (socket) => {
       const more = () => {
         if (socket.destroyed) return;
         sentBytes += 1_000;
@@ -193,7 +193,7 @@ describe('a failure', () => {
       };
       more();
     });
-    void dialing.then((dialed) => {
+    void dialUrl(url).then((dialed) => {
       outcome = dialed.outcome;
     });
     while (outcome === undefined && sentBytes < 1_000_000) await turns(1);

@@ -11,26 +11,26 @@ describe('a link', () => {
     expect(edge.dialed.map(({ link: version }) => version)).toEqual([String(LINK_VERSION)]);
   });
 
-  it('a goodbye is reported once to the owner and drops the socket', async ({ clock, object, heard }) => {
+  it('a goodbye is reported once to the owner and drops the socket', async ({ clock, object, owner }) => {
     object.sayGoodbye(4001, 'taken over');
-    expect(await heard.untilClosed()).toEqual({ code: 4001, reason: 'taken over' });
+    expect(await owner.untilClosed()).toEqual({ code: 4001, reason: 'taken over' });
     expect(await object.closeCode()).toBe(1006);
     await clock.pass(120_000);
-    expect(heard.closedTimes).toBe(1);
+    expect(owner.closedTimes).toBe(1);
     expect(object.pings).toBe(0);
   });
 
-  it('frames before a goodbye are delivered, frames after it are not', async ({ object, heard }) => {
+  it('frames before a goodbye are delivered, frames after it are not', async ({ object, owner }) => {
     object.send({ kind: 'command', payload: '1' }, GOODBYE);
     object.send({ kind: 'command', payload: '2' });
-    await heard.untilClosed();
+    await owner.untilClosed();
     await turns();
-    expect(heard.frames).toEqual([{ kind: 'command', payload: '1' }]);
+    expect(owner.frames).toEqual([{ kind: 'command', payload: '1' }]);
   });
 
-  it('a link sends nothing after a goodbye', async ({ link, object, heard }) => {
+  it('a link sends nothing after a goodbye', async ({ link, object, owner }) => {
     object.send(GOODBYE);
-    await heard.untilClosed();
+    await owner.untilClosed();
     link.send({ kind: 'publish', seq: link.nextSeq(), topic: 'telemetry', payload: 'late' });
     link.close();
     await object.untilClosed();

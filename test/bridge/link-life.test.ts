@@ -2,41 +2,41 @@
 import { describe, expect } from 'vitest';
 import { MAX_MESSAGE_CHARS } from '../../protocol/link/batch.ts';
 import { PONG } from '../../protocol/link/live.ts';
-import { dialDevice, Heard, seqsOf } from '../support/bridge-link.ts';
+import { dialDevice, LinkOwner, seqsOf } from '../support/bridge-link.ts';
 import { turns } from '../support/bridge-signal.ts';
 import { linkTest as it } from '../support/bridge-test.ts';
 
 describe('signs of life', () => {
-  it('a link sends a ping every 20 s', async ({ clock, object, heard }) => {
+  it('a link sends a ping every 20 s', async ({ clock, object, owner }) => {
     for (const count of [1, 2, 3, 4, 5]) {
       await clock.pass(20_000);
       await object.untilPings(count);
       await turns();
     }
     expect(object.pings).toBe(5);
-    expect(heard.closedWith).toBeUndefined();
+    expect(owner.closedWith).toBeUndefined();
   });
 
-  it('a link without a sign of life for 60 s ends', async ({ clock, object, heard }) => {
+  it('a link without a sign of life for 60 s ends', async ({ clock, object, owner }) => {
     object.alive = false;
     await clock.pass(60_000);
-    expect(heard.closedWith).toBeUndefined();
+    expect(owner.closedWith).toBeUndefined();
     await clock.pass(1_000);
-    expect(await heard.untilClosed()).toEqual({ code: 1006, reason: 'no sign of life' });
+    expect(await owner.untilClosed()).toEqual({ code: 1006, reason: 'no sign of life' });
     expect((await object.untilClosed()).code).toBe(1006);
   });
 
-  it('frames are signs of life like pongs', async ({ clock, object, heard }) => {
+  it('frames are signs of life like pongs', async ({ clock, object, owner }) => {
     object.alive = false;
     for (let count = 1; count <= 3; count++) {
       await clock.pass(40_000);
       object.send({ kind: 'command', payload: '{}' });
-      await heard.untilFrames(count);
+      await owner.untilFrames(count);
     }
-    expect(heard.closedWith).toBeUndefined();
+    expect(owner.closedWith).toBeUndefined();
     object.socket.send(PONG);
     await turns();
-    expect(heard.frames.length).toBe(3);
+    expect(owner.frames.length).toBe(3);
   });
 });
 
@@ -48,10 +48,10 @@ describe('a link', () => {
     object.send({ kind: 'command', payload: '3' });
     object.close(4001, 'taken over');
     await object.untilClosed();
-    const heard = new Heard();
-    heard.attachTo(dialed.link);
-    expect(await heard.untilClosed()).toEqual({ code: 4001, reason: 'taken over' });
-    expect(heard.frames.map((one) => one.kind === 'command' && one.payload)).toEqual(['1', '2', '3']);
+    const owner = new LinkOwner();
+    owner.attachTo(dialed.link);
+    expect(await owner.untilClosed()).toEqual({ code: 4001, reason: 'taken over' });
+    expect(owner.frames.map((one) => one.kind === 'command' && one.payload)).toEqual(['1', '2', '3']);
   });
 
   it.for([
@@ -64,20 +64,20 @@ describe('a link', () => {
     ['a message that is too long', `[${' '.repeat(MAX_MESSAGE_CHARS)}]`],
   ] as const)(
     '%s closes the link with 4400, unread by its owner (rule 1)',
-    async ([_, message], { object, heard }) => {
+    async ([_, message], { object, owner }) => {
       object.socket.send(message);
       expect((await object.untilClosed()).code).toBe(4400);
-      await heard.untilClosed();
-      expect(heard.frames).toEqual([]);
+      await owner.untilClosed();
+      expect(owner.frames).toEqual([]);
     },
   );
 
-  it('a message above every limit closes the link before it is read', async ({ object, heard }) => {
+  it('a message above every limit closes the link before it is read', async ({ object, owner }) => {
     object.socket.on('error', () => {});
     object.socket.send('x'.repeat(4 * 1024 * 1024));
     expect((await object.untilClosed()).code).toBe(1009);
-    await heard.untilClosed();
-    expect(heard.frames).toEqual([]);
+    await owner.untilClosed();
+    expect(owner.frames).toEqual([]);
   });
 
   it('a closing link sends its waiting frames, and nothing after', async ({ clock, open }) => {
@@ -89,15 +89,15 @@ describe('a link', () => {
     open.link.close();
     expect((await open.object.untilClosed()).code).toBe(1000);
     expect(seqsOf(open.object.batches)).toEqual([[1], [2]]);
-    await open.heard.untilClosed();
+    await open.owner.untilClosed();
     await clock.pass(120_000);
     expect(open.object.pings).toBe(0);
   });
 
-  it('the object’s close is reported once to the owner', async ({ clock, object, heard }) => {
+  it('the object’s close is reported once to the owner', async ({ clock, object, owner }) => {
     object.close(4003, 'revoked');
-    expect(await heard.untilClosed()).toEqual({ code: 4003, reason: 'revoked' });
+    expect(await owner.untilClosed()).toEqual({ code: 4003, reason: 'revoked' });
     await clock.pass(120_000);
-    expect(heard.closedTimes).toBe(1);
+    expect(owner.closedTimes).toBe(1);
   });
 });

@@ -69,7 +69,7 @@ describe('answers', () => {
     for (let count = 0; count < 3; count++) open.publish();
     await open.object.untilBatches(1);
     open.object.send({ kind: 'stored', seqs: [3, 2] });
-    await open.heard.untilFrames(1);
+    await open.owner.untilFrames(1);
     open.publish();
     await turns();
     expect(open.object.batches.length).toBe(1);
@@ -83,11 +83,11 @@ describe('answers', () => {
     await clock.pass(5_000);
     open.publish();
     open.object.send({ kind: 'stored', seqs: [2] }, { kind: 'command', payload: '{}' });
-    await open.heard.untilFrames(2);
+    await open.owner.untilFrames(2);
     await clock.pass(5_000);
-    expect(open.heard.closedWith).toBeUndefined();
+    expect(open.owner.closedWith).toBeUndefined();
     await clock.pass(1_000);
-    expect(await open.heard.untilClosed()).toEqual({ code: 1006, reason: 'no answer' });
+    expect(await open.owner.untilClosed()).toEqual({ code: 1006, reason: 'no answer' });
     expect((await open.object.untilClosed()).code).toBe(1006);
   });
 
@@ -97,9 +97,9 @@ describe('answers', () => {
       await open.object.take('publish');
       await clock.pass(9_000);
       open.object.send({ kind: 'stored', seqs: [seq] });
-      await open.heard.untilFrames(round + 1);
+      await open.owner.untilFrames(round + 1);
     }
-    expect(open.heard.closedWith).toBeUndefined();
+    expect(open.owner.closedWith).toBeUndefined();
   });
 
   it('sequences count from one', async ({ link }) => {

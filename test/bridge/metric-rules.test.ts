@@ -1,4 +1,4 @@
-/** The rules of `promtool check metrics`, checked on a running bridge; and every series exists from the start. */
+/** The rules of `promtool check metrics` on a running bridge; and every series exists from the start. */
 import { describe, expect } from 'vitest';
 import { END_REASONS, REFUSAL_REASONS } from '../../bridge/reasons.ts';
 import { takeSeqs } from '../support/bridge-amqp.ts';

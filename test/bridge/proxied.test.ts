@@ -18,8 +18,8 @@ const HEADER = binaryHeader(CLIENT, { additions: addition(4, 40) });
 
 /** A listener that echoes each client's line, with proxies in these ranges. */
 class EchoListener {
-  /** The clients and their lines. */
-  readonly heard: { address: string; text: string }[] = [];
+  /** The lines of all clients. */
+  readonly messages: { address: string; text: string }[] = [];
   /** The rejected proxies and the reasons. */
   readonly rejections: [proxy: string, why: string][] = [];
   readonly signal = new Signal();
@@ -40,7 +40,7 @@ class EchoListener {
       socket.on('data', (chunk) => {
         text += chunk;
         if (!text.endsWith('\n')) return;
-        this.heard.push({ address, text: text.trim() });
+        this.messages.push({ address, text: text.trim() });
         socket.end(text);
       });
     };
@@ -122,7 +122,7 @@ describe('a connection of a proxy', () => {
     ['of the proxy itself', binaryHeader('', { command: 0x20, family: 0 }), ADDRESS],
   ] as const)('a header %s names the client', async ([_, header, address], { listener }) => {
     expect(await listener.say('hello', header)).toBe('hello');
-    expect(listener.heard).toEqual([{ address, text: 'hello' }]);
+    expect(listener.messages).toEqual([{ address, text: 'hello' }]);
     expect(listener.rejections).toEqual([]);
   });
 
@@ -140,14 +140,14 @@ describe('a connection of a proxy', () => {
     ];
     const text = 'x'.repeat(100_000);
     for (const pieces of cuts) expect(await listener.say(text, HEADER, { pieces })).toBe(text);
-    expect(listener.heard.map(({ address }) => address)).toEqual(cuts.map(() => CLIENT));
+    expect(listener.messages.map(({ address }) => address)).toEqual(cuts.map(() => CLIENT));
   });
 
   it('clients of one proxy keep their own addresses', async ({ listener }) => {
     const clients = Array.from({ length: 20 }, (_, index) => `192.0.2.${index + 1}`);
     const answers = await Promise.all(clients.map((client) => listener.say(client, lineHeader(client))));
     expect(answers).toEqual(clients);
-    for (const { address, text } of listener.heard) expect(address).toBe(text);
+    for (const { address, text } of listener.messages) expect(address).toBe(text);
   });
 
   it.for([
@@ -189,14 +189,14 @@ describe('a connection of a proxy', () => {
     const socket = await listener.dial();
     socket.write(Buffer.concat([HEADER, lineHeader('198.51.100.9')]));
     await untilClosed(socket);
-    expect([listener.heard, listener.rejections]).toEqual([[], []]);
+    expect([listener.messages, listener.rejections]).toEqual([[], []]);
   });
 });
 
 describe('a connection of another host', () => {
   it('a connection of another host has its own address and starts with TLS', async ({ listener }) => {
     expect(await listener.say('hello', Buffer.alloc(0), { from: OTHER_ADDRESS })).toBe('hello');
-    expect(listener.heard).toEqual([{ address: OTHER_ADDRESS, text: 'hello' }]);
+    expect(listener.messages).toEqual([{ address: OTHER_ADDRESS, text: 'hello' }]);
   });
 
   it.for([lineHeader(CLIENT), HEADER])(
@@ -211,7 +211,7 @@ describe('a connection of another host', () => {
         }),
       );
       expect(first).toBe(second);
-      expect([listener.heard, listener.rejections]).toEqual([[], []]);
+      expect([listener.messages, listener.rejections]).toEqual([[], []]);
     },
   );
 });
@@ -224,13 +224,13 @@ describe('the configured proxies', () => {
     }
     await listener.start([ADDRESS], '::ffff:127.0.0.1');
     expect(await listener.say('hello', HEADER)).toBe('hello');
-    expect(listener.heard.map(({ address }) => address)).toEqual([CLIENT, CLIENT, CLIENT]);
+    expect(listener.messages.map(({ address }) => address)).toEqual([CLIENT, CLIENT, CLIENT]);
   });
 
   it('without proxies a header is not TLS', async ({ listener }) => {
     await listener.start([]);
     expect(await listener.say('hello', HEADER)).toBe('');
     expect(await listener.say('hello', Buffer.alloc(0))).toBe('hello');
-    expect(listener.heard).toEqual([{ address: ADDRESS, text: 'hello' }]);
+    expect(listener.messages).toEqual([{ address: ADDRESS, text: 'hello' }]);
   });
 });

@@ -80,8 +80,8 @@ describe('a header of version 2', () => {
     ['with additions', binaryHeader('192.0.2.7', { additions: addition(0xea, 24) }), '192.0.2.7'],
     ['with all that may be added', binaryHeader('192.0.2.7', { additions: addition(4, 4_081) }), '192.0.2.7'],
     ['of the proxy itself', binaryHeader('192.0.2.7', { command: 0x20 }), undefined],
-    ['of the proxy itself, without more', binaryHeader('', { command: 0x20, family: 0 }), undefined],
-    ['of nobody that it names', binaryHeader('', { family: 0, additions: addition(1, 9) }), undefined],
+    ['of the proxy itself, without addresses', binaryHeader('', { command: 0x20, family: 0 }), undefined],
+    ['of no client', binaryHeader('', { family: 0, additions: addition(1, 9) }), undefined],
   ])('a header %s is read to its end', (_title, bytes, address) => {
     expect(readProxyHeader(bytes)).toEqual(whole(bytes, address));
     expect(readProxyHeader(Buffer.concat([bytes, CLIENT_HELLO]))).toEqual(whole(bytes, address));

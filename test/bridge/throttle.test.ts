@@ -1,6 +1,6 @@
 /**
- * Rejected logins of one address. Above thirty a minute the bridge rejects a partner without a dial. After three rejected
- * devices the rejections of further devices count against no device.
+ * Rejected logins of one address. Above thirty a minute the bridge rejects a partner without a dial. After
+ * three rejected devices the rejections of further devices count against no device.
  */
 import { describe, expect } from 'vitest';
 import { LOGIN_REFUSED } from '../support/bridge-amqp-peer.ts';

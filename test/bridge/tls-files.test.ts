@@ -1,4 +1,4 @@
-/** Certificates that are renewed while a bridge runs: new handshakes use the new files; invalid files are not used. */
+/** Certificates that are renewed while a bridge runs: new handshakes use valid new files. */
 import { fork } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
@@ -104,7 +104,7 @@ describe('TLS files that change under a bridge', () => {
     expect(link.closedWith).toBeUndefined();
   });
 
-  it('metrics show expiry and reloads', async ({ clock, lines, bridge, renewal }) => {
+  it('metrics show the expiry and the reloads', async ({ clock, lines, bridge, renewal }) => {
     const { folder, first, second } = renewal;
     const expiry = (certificate: string) =>
       bridge.metric(`certificate_expiry_timestamp_seconds{certificate="${certificate}"}`);
@@ -160,7 +160,7 @@ describe('TLS files that change under a bridge', () => {
         writeFileSync(join(folder, 'tls.crt'), readFileSync(second.certificate).subarray(0, 300)),
       /no certificate/,
     ],
-    ['no authority', ({ folder }) => writeFileSync(join(folder, 'ca.crt'), 'none\n'), /device authority/],
+    ['no authority', ({ folder }) => writeFileSync(join(folder, 'ca.crt'), 'none\n'), /device CA file/],
     ['a missing file', ({ folder }) => rmSync(join(folder, 'tls.key')), /ENOENT/],
   ])('%s keeps the previous files in use', async ([_, spoil, why], { clock, lines, bridge, renewal }) => {
     const { folder, first, second } = renewal;

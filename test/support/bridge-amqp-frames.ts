@@ -1,6 +1,7 @@
 /** AMQP frames, valid or not, encoded by amqplib's tables. */
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { AmqpError } from '../../bridge/amqp/wire/amqp-error.ts';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 
 export type Fields = Record<string, unknown>;
@@ -101,4 +102,15 @@ export function deepTable(depth: number): Buffer {
     levels.push(length, Buffer.from('\x01tF'));
   }
   return Buffer.concat([...levels, tableBytes()]);
+}
+
+/** The AMQP error that `act` throws; undefined if it throws none. Rethrows other errors. */
+export function amqpErrorOf(act: () => unknown): AmqpError | undefined {
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    if (error instanceof AmqpError) return error;
+    throw error;
+  }
 }

@@ -1,6 +1,6 @@
 /**
- * A test's AMQP client: it sends any frames, valid or not, and keeps those that it receives. It has its own frame reader
- * and uses amqplib's tables, so that it shares no code with the bridge's codec.
+ * A test's AMQP client: it sends any frames, valid or not, and keeps those that it receives. It has its own
+ * frame reader and uses amqplib's tables, so that it shares no code with the bridge's codec.
  */
 import type { Duplex } from 'node:stream';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';

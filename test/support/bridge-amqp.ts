@@ -131,8 +131,8 @@ export class AmqpClients {
   }
 
   /**
-   * The connection close that these bytes cause on an open connection. Throws if they also reach the object, or if the
-   * bridge does not wait for close-ok.
+   * The connection close that these bytes cause on an open connection. Throws if they also reach the object,
+   * or if the bridge does not wait for close-ok.
    */
   async closeAfter(...bytes: Buffer[]): Promise<string> {
     const { peer, link } = await this.open();
@@ -156,8 +156,8 @@ export async function selectConfirms(peer: AmqpPeer): Promise<void> {
 }
 
 /**
- * `client` has an open connection with channel 1; `peer` and `link` are its two ends. `publisher` has confirms on channel
- * 1, `consumer` the consumer 'ct' on channel 1.
+ * `client` has an open connection with channel 1; `peer` and `link` are its two ends. `publisher` has
+ * confirms on channel 1, `consumer` the consumer 'ct' on channel 1.
  */
 export const amqpTest = edgeTest
   .extend('amqp', ({ edge }, { onCleanup }) => {
@@ -221,8 +221,8 @@ export async function consume({ peer, link }: Ends, fields: Fields = {}, channel
 }
 
 /**
- * A round trip to the object on a channel of its own. Afterwards the client has received everything that the object sent
- * before; the round trip fails if that was anything else than its own answers.
+ * A round trip to the object on a channel of its own. Afterwards the client has received everything that the
+ * object sent before; the round trip fails if that was anything else than its own answers.
  */
 export async function throughLink({ peer, link }: Ends, channel = 16): Promise<void> {
   await peer.openChannel(channel);

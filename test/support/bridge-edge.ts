@@ -1,6 +1,6 @@
 /**
- * A test's edge: a real HTTP and WebSocket server on 127.0.0.1 in place of the Worker and its objects. It checks the
- * bridge's proof as the Worker does, and validates every frame with the link's schema.
+ * A test's edge: a real HTTP and WebSocket server on 127.0.0.1 in place of the Worker and its objects. It
+ * checks the bridge's proof as the Worker does, and validates every frame with the link's schema.
  */
 import { createHmac } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';

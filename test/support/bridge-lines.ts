@@ -1,4 +1,4 @@
-/** The log of a bridge in a test. A line with a field that is not in the bridge's list of lines fails the test. */
+/** The log of a bridge in a test. A field that is not in the bridge's list of lines fails the test. */
 import { type Logger, pino } from 'pino';
 import { LINES, type Message } from '../../bridge/log.ts';
 import { Signal } from './bridge-signal.ts';

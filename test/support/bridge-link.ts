@@ -14,7 +14,7 @@ export function dialDevice(url: string, edge: TestEdge['forBridge']): Promise<De
 }
 
 /** The owner of a link: keeps the frames and the end that the link reports. */
-export class Heard {
+export class LinkOwner {
   readonly frames: DeviceLinkDown[] = [];
   closedWith: { code: number; reason: string } | undefined;
   closedTimes = 0;
@@ -47,7 +47,7 @@ export class Heard {
 export interface OpenLink {
   link: Link<DeviceLinkUp, DeviceLinkDown>;
   object: DeviceEdgeLink;
-  heard: Heard;
+  owner: LinkOwner;
   /** Sends a frame that expects an answer. Returns its sequence. */
   publish(payload?: string): number;
 }
@@ -61,12 +61,12 @@ export async function openLink(edge: TestEdge): Promise<OpenLink> {
   const [dialed, object] = await Promise.all([dialDevice(edge.url, edge.forBridge), edge.deviceLink()]);
   if (dialed.outcome !== 'accepted') throw new Error(`not accepted: ${dialed.outcome}`);
   const { link } = dialed;
-  const heard = new Heard();
-  heard.attachTo(link);
+  const owner = new LinkOwner();
+  owner.attachTo(link);
   const publish = (payload = 'x') => {
     const seq = link.nextSeq();
     link.send({ kind: 'publish', seq, topic: 'telemetry', payload }, seq);
     return seq;
   };
-  return { link, object, heard, publish };
+  return { link, object, owner, publish };
 }

@@ -15,7 +15,7 @@ export class Signal {
     for (const listener of [...this.#listeners]) listener();
   }
 
-  /** Resolves with the first defined value of `look`, now or after a change; rejects with the error that it throws. */
+  /** Resolves with the first defined value of `look`, now or after a change; rejects with its error. */
   until<Value>(look: () => Value | undefined): Promise<Value> {
     return new Promise((resolve, reject) => {
       const listener = () => {

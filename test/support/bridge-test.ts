@@ -1,6 +1,7 @@
 /**
- * Fixtures of the bridge's tests. A fixture is created when a test that names it begins, and closed when that test ends.
- * Fixtures are created in the order of this chain: with `clock`, everything else runs on the test's clock.
+ * Fixtures of the bridge's tests. A fixture is created when a test that names it begins, and closed when that
+ * test ends. Fixtures are created in the order of this chain: with `clock`, everything else runs on the
+ * test's clock.
  */
 import type { Server, Socket } from 'node:net';
 import { test } from 'vitest';
@@ -39,7 +40,7 @@ export const edgeTest = test
     return serve;
   });
 
-/** A device's link on the test's clock: `link` is the bridge's end, `object` the edge's, `heard` its owner. */
+/** A device's link on the test's clock: `link` is the bridge's end, `object` the edge's end. */
 export const linkTest = edgeTest
   .extend('open', async ({ clock: _clock, edge }, { onCleanup }) => {
     const stopPulse = startPulse();
@@ -52,4 +53,4 @@ export const linkTest = edgeTest
   })
   .extend('link', ({ open }) => open.link)
   .extend('object', ({ open }) => open.object)
-  .extend('heard', ({ open }) => open.heard);
+  .extend('owner', ({ open }) => open.owner);

@@ -1,4 +1,4 @@
-/** A whole bridge on ports of 127.0.0.1, and a test's clients, which connect by TLS from any loopback address. */
+/** A whole bridge on ports of 127.0.0.1, and TLS clients at any loopback address. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Publisher confirms: told once each, coalesced, never for what is still open. */
+/** Publisher confirms: each outcome is sent once and coalesced, never for an open publish. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Confirmation, Confirms } from '../../../bridge/amqp/confirms.ts';
@@ -82,17 +82,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { arbitrary: fc.constant({ do: 'take' as const }), weight: 1 },
 );
 
-/** A publisher that keeps every publish on a list and strikes out what it is told. */
+/** A publisher that keeps a list of its publishes and removes the confirmed ones. */
 class NaivePublisher {
   readonly waiting = new Set<number>();
-  readonly told = new Map<number, Outcome>();
+  readonly confirmed = new Map<number, Outcome>();
 
   hear({ kind, tag, multiple }: Confirmation): void {
     expect(this.waiting.has(tag)).toBe(true);
     const covered = multiple ? [...this.waiting].filter((one) => one <= tag) : [tag];
     for (const one of covered) {
       this.waiting.delete(one);
-      this.told.set(one, kind);
+      this.confirmed.set(one, kind);
     }
   }
 }
@@ -107,7 +107,7 @@ describe('confirms in any order', () => {
         const outcomes = new Map<number, Outcome>();
         const take = () => {
           for (const confirmation of confirms.take()) publisher.hear(confirmation);
-          expect(new Map([...publisher.told].sort(([left], [right]) => left - right))).toEqual(
+          expect(new Map([...publisher.confirmed].sort(([left], [right]) => left - right))).toEqual(
             new Map([...outcomes].sort(([left], [right]) => left - right)),
           );
         };

@@ -1,11 +1,11 @@
-/** A publish being put together: what follows what, how much is taken, and nothing changed on the way. */
+/** The assembly of a publish from its frames: their order, the size limits, and an unchanged result. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ContentAssembly, checkProperties, readPublish } from '../../../bridge/amqp/content.ts';
-import { AmqpError } from '../../../bridge/amqp/wire/amqp-error.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import {
+  amqpErrorOf,
   deepTable,
   headerFrame,
   methodFrame,
@@ -33,14 +33,8 @@ function rawHeader(size: bigint, flagsAndFields: Buffer, classId = 60): Buffer {
 }
 
 function errorOf(act: () => unknown): string {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof AmqpError)
-      return `${error.severity} ${error.text} [${error.classId}/${error.methodId}]`;
-    throw error;
-  }
-  throw new Error('nothing was thrown');
+  const { severity, text, classId, methodId } = amqpErrorOf(act) ?? {};
+  return `${severity} ${text} [${classId}/${methodId}]`;
 }
 
 const codeOf = (act: () => unknown) => /^(\w+) (\w+)/.exec(errorOf(act))?.slice(1).join(' ');
@@ -74,7 +68,7 @@ describe('a content', () => {
     const body = fc.uint8Array({ minLength: 1, maxLength: 500 }).map((array) => Buffer.from(array));
     fc.assert(
       fc.property(body, fc.array(fc.nat(200), { maxLength: 8 }), properties, (bytes, cuts, own) => {
-        // What the broker answers for is tried by itself; everything else is passed on unread.
+        // The broker checks these two properties and forwards all others unread.
         const sent = { ...own, userId: undefined, expiration: undefined };
         const content = new ContentAssembly(PUBLISH);
         const head = header(bytes.length, sent);
@@ -119,7 +113,7 @@ describe('a content', () => {
   });
 });
 
-/** The properties of a content of one byte, tried. */
+/** Checks the properties of a content of one byte. */
 function checkContent(head: Buffer): void {
   const content = new ContentAssembly(PUBLISH);
   content.takeHeader(head);

@@ -1,4 +1,4 @@
-/** Declares of existing queues and exchanges, and the rejection of everything that would change them [C-6.2]. */
+/** Declares of existing queues and exchanges; any change of them is rejected [C-6.2]. */
 import { describe, expect } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { accept, amqpTest as it, QUEUE, reject, throughLink } from '../../support/bridge-amqp.ts';

@@ -8,7 +8,7 @@ import { takeAtRate } from '../../support/bridge-rated.ts';
 
 const FLOOD = 1_500;
 
-/** Takes confirms until all tags up to `last` are acknowledged. Throws if a tag is confirmed twice or gets a nack. */
+/** Takes confirms until all tags up to `last` have one. Throws for a nack or a second confirm. */
 async function takeConfirms(peer: AmqpPeer, last: number): Promise<void> {
   const open = new Set(Array.from({ length: last }, (_, index) => index + 1));
   while (open.size > 0) {

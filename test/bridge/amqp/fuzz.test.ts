@@ -1,4 +1,4 @@
-/** Clients by chance, a little of what `npm run fuzz` does for hours: other ones in each run, its seed in a failure. */
+/** Random clients, a short `npm run fuzz`: new ones in each run; a failure names its seed. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AmqpError } from '../../../bridge/amqp/wire/amqp-error.ts';
@@ -7,7 +7,7 @@ import { fuzz } from '../../../tools/fuzz/batch.ts';
 import { Chance } from '../../../tools/fuzz/chance.ts';
 import { properties } from '../../../tools/fuzz/frames.ts';
 import { table } from '../../../tools/fuzz/table.ts';
-import { definitions } from '../../support/bridge-amqp-frames.ts';
+import { definitions, headerFrame } from '../../support/bridge-amqp-frames.ts';
 import { properties as goodProperties } from '../../support/bridge-amqp-values.ts';
 
 const FRAMES = 40_000;
@@ -21,7 +21,7 @@ describe('properties', () => {
   it('properties of amqplib decode as amqplib decodes them', () => {
     fc.assert(
       fc.property(goodProperties, (fields) => {
-        const bytes = definitions.encodeProperties(60, 1, 0, fields).subarray(19, -1);
+        const bytes = headerFrame(0, fields).subarray(19, -1);
         expect(decodeProperties(bytes)).toEqual(definitions.decode(60, bytes));
       }),
     );
@@ -30,7 +30,7 @@ describe('properties', () => {
   it('properties of amqplib without their last byte are rejected', () => {
     fc.assert(
       fc.property(goodProperties, (fields) => {
-        const bytes = definitions.encodeProperties(60, 1, 0, fields).subarray(19, -1);
+        const bytes = headerFrame(0, fields).subarray(19, -1);
         expect(isRead(() => decodeProperties(bytes.subarray(0, -1)))).toBe(false);
       }),
     );
@@ -56,7 +56,7 @@ it('random tables decode or are rejected with 501 or 502', () => {
   );
 });
 
-/** Whether it decodes. Throws what is not the client's fault. */
+/** Whether it decodes. Rethrows errors other than 501 and 502. */
 function isRead(decode: () => unknown): boolean {
   try {
     decode();

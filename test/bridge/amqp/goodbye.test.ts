@@ -1,6 +1,7 @@
 /**
- * An object that ends a link sends a goodbye first. The bridge then closes the client, idle or busy, and drops the link's
- * socket. In these tests the object has stopped reading, so its close of the WebSocket never arrives.
+ * An object that ends a link sends a goodbye first. The bridge then closes the client, idle or busy, and
+ * drops the link's socket. In these tests the object has stopped reading, so its close of the WebSocket never
+ * arrives.
  */
 import { describe, expect } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';

@@ -1,4 +1,4 @@
-/** Publishes over the rate: held and sent again in order after the delay, except that emergencies overtake [C-6.5]. */
+/** Publishes over the rate: held and sent again in order after a delay; emergencies overtake them [C-6.5]. */
 import { describe, expect } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { startPulse } from '../../../bridge/link.ts';

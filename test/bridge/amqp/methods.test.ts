@@ -88,13 +88,13 @@ describe('a method', () => {
   });
 
   it('a rejection with a very long name throws nothing', async ({ client: { peer, stream, link } }) => {
-    // 120 characters, 240 bytes: as long as the name itself may be, longer than a reply text with words around it.
+    // 120 characters in 240 bytes: valid as a name, but too long for a reply text that contains it.
     const consumerTag = 'č'.repeat(120);
     peer.send(METHOD.basicConsume, { queue: QUEUE, consumerTag, arguments: {} }, 1);
     await accept(link, 'consume');
     await peer.takeMethod(METHOD.basicConsumeOk);
     const again = methodFrame(METHOD.basicConsume, { queue: 'q', consumerTag, arguments: {} }, 1);
-    // As the socket would hand it over: what is thrown here would end the process.
+    // An error in this handler of the socket would end the process.
     expect(() => stream.emit('data', again)).not.toThrow();
     expect(await peer.takeConnectionClose()).toMatch(/^530 NOT_ALLOWED/);
   });

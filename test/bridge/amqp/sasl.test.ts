@@ -1,15 +1,8 @@
-/** Credentials out of a SASL response: PLAIN and AMQPLAIN, nothing else, nothing malformed [C-6.3]. */
+/** The credentials of a SASL response: only PLAIN and AMQPLAIN, and only well-formed [C-6.3]. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MECHANISMS, readSasl } from '../../../bridge/amqp/sasl.ts';
-import { tableBytes, tableEntry } from '../../support/bridge-amqp-frames.ts';
-
-function longString(text: string): Buffer {
-  const bytes = Buffer.from(text);
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(bytes.length);
-  return Buffer.concat([length, bytes]);
-}
+import { longString, tableBytes, tableEntry } from '../../support/bridge-amqp-frames.ts';
 
 /** A table without its length, as clients send it. */
 function amqplain(...entries: Buffer[]): Buffer {
@@ -61,7 +54,7 @@ describe('a SASL response', () => {
     ['a PLAIN response', Buffer.from('\0acme\0key')],
     ['names in lower case', amqplain(tableEntry('login', 'S', longString('acme')), password('key'))],
     [
-      'a login behind __proto__',
+      'a login in __proto__',
       amqplain(tableEntry('__proto__', 'F', tableBytes(login('acme'), password('key')))),
     ],
   ])('AMQPLAIN with %s is invalid', (_title, response) => {

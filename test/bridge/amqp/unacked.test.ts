@@ -1,4 +1,4 @@
-/** Delivery tags of a channel and the leases behind them. */
+/** Delivery tags of a channel and their leases. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Unacked } from '../../../bridge/amqp/unacked.ts';
@@ -71,7 +71,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('all' as const) }),
 );
 
-/** A list of what is out, nothing cleverer. */
+/** A plain list of unsettled deliveries. */
 class NaiveUnacked {
   lastTag = 0;
   out: { tag: number; lease: number }[] = [];
@@ -100,7 +100,7 @@ describe('random deliveries and settlements', () => {
               expect(unacked.take(one.tag, false)).toEqual(naive.take((tag) => tag === one.tag));
               break;
             case 'multiple': {
-              // What an ack of many means whose own tag was settled before is nobody's promise.
+              // An ack of many whose own tag was already settled is not defined.
               const isOut = naive.out.some(({ tag }) => tag === one.tag);
               if (one.tag === 0) expect(unacked.take(0, true)).toEqual(naive.take(() => true) ?? []);
               else if (isOut)

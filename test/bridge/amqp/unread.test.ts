@@ -1,4 +1,4 @@
-/** A client that does not read: the bridge reads on up to a limit, and closes it after three heartbeats (rule 9). */
+/** A client that does not read: it is read up to a limit, and closed after three heartbeats (rule 9). */
 import { describe, expect } from 'vitest';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -126,7 +126,7 @@ describe('a client that reads slowly', () => {
 });
 
 describe('a client that the bridge did not read', () => {
-  /** A client with so many open publishes that the bridge does not read it, for 20 s; then they are stored. */
+  /** A client that the bridge does not read for 20 s because of its open publishes; then they are stored. */
   async function resumedClient(clock: TestClock, amqp: AmqpClients): Promise<OpenAmqpClient> {
     const client = await amqp.openConsumer({}, { tune: { heartbeat: 2 } });
     client.peer.write(...Array(LIMIT.openPublishes).fill(publishFrames('x')));

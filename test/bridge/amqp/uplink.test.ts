@@ -1,4 +1,4 @@
-/** What a connection sends up of what gathers: acknowledgements of a whole backlog at once, in frames that a link holds. */
+/** The uplink of a connection: acknowledgements of a whole backlog are split into frames that fit a link. */
 import { expect, it } from 'vitest';
 import { Uplink } from '../../../bridge/amqp/uplink.ts';
 import type { VhostLinkUp } from '../../../protocol/link/vhost.ts';

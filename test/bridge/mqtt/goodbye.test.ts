@@ -1,6 +1,6 @@
 /**
- * A Site that ends a session sends a goodbye first. The bridge then closes the device's connection, idle or busy, and drops
- * the link's socket. In these tests the object's close of the WebSocket never arrives.
+ * A Site that ends a session sends a goodbye first. The bridge then closes the device's connection, idle or
+ * busy, and drops the link's socket. In these tests the object's close of the WebSocket never arrives.
  */
 import { describe, expect } from 'vitest';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';

@@ -1,4 +1,4 @@
-/** A device over its rate: its messages are held and sent again after the delay, and it is not read meanwhile [C-3.8]. */
+/** A device over its rate: its messages are held and sent again later, and it is not read meanwhile [C-3.8]. */
 import { describe, expect } from 'vitest';
 import { mqttTest, type OpenMqttClient, TELEMETRY } from '../../support/bridge-mqtt.ts';
 import { PACKET, PINGREQ, publishPacket } from '../../support/bridge-mqtt-peer.ts';

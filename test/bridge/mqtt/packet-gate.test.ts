@@ -21,7 +21,7 @@ function announce(type: number, length: number): Buffer {
   return Buffer.concat([Buffer.from([type << 4]), lengthBytes(length)]);
 }
 
-/** A gate that has let a CONNECT through. */
+/** A gate after a CONNECT. */
 function opened(): PacketGate {
   const gate = new PacketGate();
   expect(gate.take(CONNECT)).toEqual({ ok: true });
@@ -69,7 +69,7 @@ describe('a packet gate', () => {
     expect(gate.connectDone).toBe(true);
   });
 
-  it('the gate passes a CONNECT of 16 KiB and a packet of 128 KiB, no more', () => {
+  it('the gate passes a CONNECT of 16 KiB and a packet of 128 KiB at most', () => {
     expect(new PacketGate().take(announce(PACKET.connect, LIMIT.mqttConnectBytes))).toEqual({ ok: true });
     expect(new PacketGate().take(announce(PACKET.connect, LIMIT.mqttConnectBytes + 1))).toMatchObject(
       REFUSED,

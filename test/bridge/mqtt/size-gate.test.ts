@@ -11,7 +11,7 @@ const CONNECT = connectPacket({ username: 'u', password: 'p' });
 
 /** `gated` is a gate between a socket and the broker. */
 const it = edgeTest.extend('gated', ({ clock: _clock }, { onCleanup }) => {
-  // `stream` is the socket under the gate, `client` its other end; `read` has all that came through to the broker.
+  // `stream` is the socket under the gate, `client` its other end; `read` has the broker's bytes.
   const [stream, client] = duplexPair({ allowHalfOpen: false });
   const refused: string[] = [];
   const errors: Error[] = [];

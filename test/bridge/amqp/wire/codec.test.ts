@@ -1,7 +1,6 @@
-/** The wrapped codec: every method both ways, and nothing that a peer sends throws anything but an AMQP error. */
+/** The codec: every method in both directions; a peer's bytes throw no other error than an AMQP error. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AmqpError } from '../../../../bridge/amqp/wire/amqp-error.ts';
 import {
   decodeMethod,
   decodeProperties,
@@ -10,7 +9,13 @@ import {
   isKnownMethod,
   METHOD,
 } from '../../../../bridge/amqp/wire/codec.ts';
-import { deepTable, definitions, tableBytes, tableEntry } from '../../../support/bridge-amqp-frames.ts';
+import {
+  amqpErrorOf,
+  deepTable,
+  definitions,
+  tableBytes,
+  tableEntry,
+} from '../../../support/bridge-amqp-frames.ts';
 import { argumentsOf, fieldTable, METHODS, properties } from '../../../support/bridge-amqp-values.ts';
 
 const HEADER_BYTES = 7;
@@ -22,17 +27,6 @@ function argumentBytes(frame: Buffer): Buffer {
 
 function withoutUndefined(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-}
-
-/** What decoding throws, as `code`; undefined when it throws nothing. */
-function errorOf(decode: () => unknown): AmqpError | undefined {
-  try {
-    decode();
-    return undefined;
-  } catch (error) {
-    if (error instanceof AmqpError) return error;
-    throw error;
-  }
 }
 
 describe('methods', () => {
@@ -71,7 +65,7 @@ describe('methods', () => {
         fc.constantFrom(...METHODS),
         fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array)),
         ({ id }, bytes) => {
-          const error = errorOf(() => decodeMethod(id, bytes));
+          const error = amqpErrorOf(() => decodeMethod(id, bytes));
           if (!error) return;
           expect(error.severity).toBe('connection');
           expect([501, 502]).toContain(error.code);
@@ -87,7 +81,7 @@ describe('methods', () => {
       const [fields = {}] = fc.sample(argumentsOf(method), { numRuns: 1, seed: method.id });
       const bytes = argumentBytes(encodeMethod(method.id, 1, fields));
       for (let length = 0; length < bytes.length; length++) {
-        const error = errorOf(() => decodeMethod(method.id, bytes.subarray(0, length)));
+        const error = amqpErrorOf(() => decodeMethod(method.id, bytes.subarray(0, length)));
         if (error) expect(error.code).toBe(501);
       }
     }
@@ -118,7 +112,7 @@ describe('properties', () => {
   it('any bytes decode as properties or throw an AMQP error that names basic.publish', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (array) => {
-        const error = errorOf(() => decodeProperties(Buffer.from(array)));
+        const error = amqpErrorOf(() => decodeProperties(Buffer.from(array)));
         if (error) expect([error.classId, error.methodId]).toEqual([60, 40]);
       }),
       { numRuns: 1_000 },
@@ -142,11 +136,13 @@ describe('field tables', () => {
   });
 
   it.each([1, 2, 31, 32])('a table of %d levels decodes', (depth) => {
-    expect(errorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(deepTable(depth))))).toBeUndefined();
+    expect(
+      amqpErrorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(deepTable(depth)))),
+    ).toBeUndefined();
   });
 
   it.each([33, 1_000, 5_000, 18_000])('a table of %d levels throws a 502', (depth) => {
-    const error = errorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(deepTable(depth))));
+    const error = amqpErrorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(deepTable(depth))));
     expect(error?.code).toBe(502);
     expect(error?.text).toMatch(/^SYNTAX_ERROR - field table deeper than/);
   });
@@ -155,7 +151,7 @@ describe('field tables', () => {
     let array = Buffer.from('V');
     for (let level = 0; level < 2_000; level++) array = Buffer.concat([Buffer.from('A'), tableBytes(array)]);
     const table = tableBytes(tableEntry('a', '', array));
-    expect(errorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(table)))?.code).toBe(502);
+    expect(amqpErrorOf(() => decodeMethod(METHOD.basicConsume, consumeWith(table)))?.code).toBe(502);
   });
 
   it('a key __proto__ does not change a prototype', () => {

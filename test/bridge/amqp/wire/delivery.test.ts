@@ -1,4 +1,4 @@
-/** Deliveries as bytes: cut by the tuned frame size, properties kept as the publisher sent them. */
+/** Deliveries as bytes: split by the tuned frame size, with the publisher's properties unchanged. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeMethod, encodeProperties, METHOD } from '../../../../bridge/amqp/wire/codec.ts';
@@ -43,7 +43,7 @@ function raw(fields: Fields): string {
   return encodeProperties(1, 0, fields).subarray(19, -1).toString('base64');
 }
 
-/** Flags that say "headers", and a table. */
+/** Property flags for headers, and a table. */
 function rawHeaders(...entries: Buffer[]): string {
   return Buffer.concat([Buffer.from([0x20, 0]), tableBytes(...entries)]).toString('base64');
 }
@@ -126,7 +126,7 @@ describe('a delivery', () => {
     const text = 'a'.repeat(size);
     const bodies = encode(delivery({ body: text }), frameMax).slice(2);
     expect(bodies.length).toBe(count);
-    // A frame is its payload and eight bytes around it.
+    // A frame has eight bytes besides its payload.
     for (const { payload } of bodies) expect(payload.length + 8).toBeLessThanOrEqual(frameMax);
     expect(Buffer.concat(bodies.map(({ payload }) => payload)).toString()).toBe(text);
   });
@@ -199,10 +199,10 @@ describe('properties of a delivery', () => {
   });
 
   it.each([
-    ['no base64', '!!!'],
+    ['invalid base64', '!!!'],
     ['nothing', ''],
     ['a table cut short', Buffer.from([0x20, 0, 0, 0, 0, 9, 1]).toString('base64')],
-    ['a tag that is none', rawHeaders(tableEntry('k', 'Z', long))],
+    ['an unknown tag', rawHeaders(tableEntry('k', 'Z', long))],
   ])('properties that do not decode (%s) are left out; headers and body arrive', (_title, bytes) => {
     const message = delivery({ body: 'body', properties: { raw: bytes, headers: { reason: 'r' } } });
     expect(propertiesOf(message)).toEqual({ headers: { reason: 'r' } });
@@ -217,7 +217,7 @@ describe('properties of a delivery', () => {
     expect('polluted' in {}).toBe(false);
   });
 
-  /** What decodes need not encode: a message that throws here could never be read from the dead-letter queue. */
+  /** Properties that decode but do not encode: the dead-letter queue must still deliver such a message. */
   const UNENCODABLE: [string, string, Partial<Delivery>?][] = [
     [
       'a table that looks like a type of the codec',
@@ -236,7 +236,7 @@ describe('properties of a delivery', () => {
   });
 
   it('a message with a binary routing key arrives [C-7.1]', () => {
-    // 100 such bytes are 100 replacement characters, three bytes each.
+    // 100 invalid bytes became 100 replacement characters of three bytes each.
     const routingKey = `acme.command.device.${'\ufffd'.repeat(100)}`;
     const fields = { ...FIELDS, routingKey };
     encodeDelivery(9, { id: METHOD.basicDeliver, fields }, delivery({ routingKey }), 131_072);

@@ -1,13 +1,13 @@
-/** Frames out of a byte stream: whole, split anywhere, many at once, bogus and generated. */
+/** Frames from a byte stream: whole, split anywhere, many at once, invalid and generated. */
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { AmqpError } from '../../../../bridge/amqp/wire/amqp-error.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
-import { frame } from '../../../support/bridge-amqp-frames.ts';
+import { amqpErrorOf, frame } from '../../../support/bridge-amqp-frames.ts';
 
 const TYPES = [1, 2, 3, 8];
 
-/** What a payload of that type has at least, and a heartbeat has none. */
+/** The least payload bytes of each type; a heartbeat has none. */
 const LEAST: Readonly<Record<number, number>> = { 1: 4, 2: 12, 3: 0 };
 
 function payloadOf(type: number): fc.Arbitrary<Buffer> {
@@ -25,7 +25,7 @@ const frames = fc.array(
 );
 
 function read(reader: FrameReader, ...chunks: Buffer[]): Frame[] {
-  // Payloads are slices of what was read.
+  // Payloads share memory with their chunk.
   return chunks.flatMap((chunk) =>
     [...reader.push(chunk)].map((one) => ({ ...one, payload: Buffer.from(one.payload) })),
   );
@@ -35,7 +35,7 @@ function bytesOf(list: readonly Frame[]): Buffer {
   return Buffer.concat(list.map(({ type, channel, payload }) => frame(type, channel, payload)));
 }
 
-/** The header alone, which announces a payload of `size`. */
+/** Only the header of a frame with a payload of `size`. */
 function announce(type: number, size: number): Buffer {
   const header = frame(type, 1, Buffer.alloc(0)).subarray(0, 7);
   header.writeUInt32BE(size, 3);
@@ -43,18 +43,12 @@ function announce(type: number, size: number): Buffer {
 }
 
 function errorOf(act: () => unknown): AmqpError {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof AmqpError) return error;
-    throw error;
-  }
-  throw new Error('nothing was thrown');
+  const error = amqpErrorOf(act);
+  if (!error) throw new Error('nothing was thrown');
+  return error;
 }
 
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+afterEach(() => void vi.restoreAllMocks());
 
 describe('a frame reader', () => {
   it('a reader returns the frames of one chunk', () => {

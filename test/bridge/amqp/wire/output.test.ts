@@ -1,11 +1,11 @@
-/** One write per turn, and word of when the socket took it. */
+/** One write per turn, and the report that the socket has taken it. */
 
 import { Duplex } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { Output } from '../../../../bridge/amqp/wire/output.ts';
 import { turns } from '../../../support/bridge-signal.ts';
 
-/** A socket that takes a write when it is told to. */
+/** A socket that takes a write when the test accepts it. */
 class SlowSocket extends Duplex {
   readonly writes: string[] = [];
   #taken: (() => void) | undefined;

@@ -1,4 +1,4 @@
-/** Field tables as bytes: what is added to a publisher's headers leaves them as they are. */
+/** Field tables as bytes: added headers leave those of a publisher unchanged. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeProperties } from '../../../../bridge/amqp/wire/codec.ts';
