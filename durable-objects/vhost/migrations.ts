@@ -1,11 +1,13 @@
-/** The numbered migrations of a vhost's tables. Instants are epoch milliseconds. */
+/**
+ * The numbered migrations of a vhost's tables: append-only once released. Instants are epoch milliseconds.
+ */
 import type { Migration } from '../object/migrate.ts';
 
 export const VHOST_MIGRATIONS: readonly Migration[] = [
   {
     lowest: 1,
     sql: `
-    -- Named JSON facts: key, directory.
+    -- Named JSON values, see VhostFact.
     CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
     -- Live connections of the key's clients.
@@ -26,6 +28,7 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
       no_ack INTEGER NOT NULL,
       exclusive INTEGER NOT NULL,
       prefetch INTEGER NOT NULL,
+      priority INTEGER NOT NULL DEFAULT 0,
       PRIMARY KEY (connection_id, channel, tag)
     ) WITHOUT ROWID;
 
@@ -37,14 +40,19 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
       PRIMARY KEY (connection_id, channel)
     ) WITHOUT ROWID;
 
+    -- What a queue holds, and how many messages it dropped, by reason.
     CREATE TABLE queue (
       name TEXT PRIMARY KEY,
       message_count INTEGER NOT NULL DEFAULT 0,
       byte_count INTEGER NOT NULL DEFAULT 0,
-      dropped_count INTEGER NOT NULL DEFAULT 0
+      -- For its limits or its age; the age is also counted on its own.
+      dropped_count INTEGER NOT NULL DEFAULT 0,
+      aged_count INTEGER NOT NULL DEFAULT 0,
+      undelivered_count INTEGER NOT NULL DEFAULT 0,
+      rejected_count INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
 
-    -- Messages in order. deliveries > 0 means that it was out at least once; those come before all that never were.
+    -- Messages in order. Those that were delivered at least once (deliveries > 0) come before the others.
     CREATE TABLE message (
       queue TEXT NOT NULL,
       position INTEGER NOT NULL,
@@ -52,10 +60,12 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
       properties TEXT NOT NULL,
       body TEXT NOT NULL,
       encoding TEXT NOT NULL,
-      -- What it counts as: SQLite's length() stops at NUL.
+      -- Its size in limits: SQLite's length() stops at NUL.
       bytes INTEGER NOT NULL,
       created_at_ms INTEGER NOT NULL,
       deliveries INTEGER NOT NULL DEFAULT 0,
+      -- How often its client requeued it: only this counts toward the delivery limit.
+      requeues INTEGER NOT NULL DEFAULT 0,
       lease INTEGER,
       connection_id TEXT,
       channel INTEGER,
@@ -63,67 +73,26 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
       PRIMARY KEY (queue, position)
     ) WITHOUT ROWID;
 
-    -- Telemetry, many events to a row; data is what was unsettled when the row was written.
+    -- Many events in a row: their lines are appended, and the state of each event is stored beside them.
     CREATE TABLE chunk (
       position INTEGER PRIMARY KEY,
-      message_count INTEGER NOT NULL,
-      byte_count INTEGER NOT NULL,
-      leased_count INTEGER NOT NULL,
-      created_at_ms INTEGER NOT NULL,
-      data TEXT NOT NULL
-    );
-
-    -- How far each site's outbox has been stored: what comes again is dropped.
-    CREATE TABLE received (site_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
-    `,
-  },
-  {
-    // The copy of D1 goes by one name in both objects. Older code reads it anew.
-    lowest: 1,
-    sql: `
-    UPDATE fact SET name = 'registry' WHERE name = 'directory';
-    `,
-  },
-  {
-    // What a client requeued counts toward the delivery limit, not what sat in its buffer. Lines of telemetry are
-    // appended; what became of the events is small and stands beside them.
-    lowest: 3,
-    sql: `
-    ALTER TABLE message ADD COLUMN requeues INTEGER NOT NULL DEFAULT 0;
-    CREATE TABLE telemetry_chunk (
-      position INTEGER PRIMARY KEY,
+      queue TEXT NOT NULL,
       created_at_ms INTEGER NOT NULL,
       event_count INTEGER NOT NULL,
       byte_count INTEGER NOT NULL,
-      -- What became of its events: see ChunkState. Null while all of them wait.
+      -- See ChunkState. Null while all events wait.
       state TEXT,
       data TEXT NOT NULL
     );
-    INSERT INTO telemetry_chunk (position, created_at_ms, event_count, byte_count, state, data)
-      SELECT position, created_at_ms, message_count, byte_count,
-        json_object('owners', json('[]'), 'runs',
-          (SELECT json_group_array(json_array(1, 0, -1, min(1, json_extract(value, '$.deliveries')), 0))
-           FROM json_each(chunk.data))),
-        (SELECT group_concat(json_extract(value, '$.message'), char(10)) FROM json_each(chunk.data)) || char(10)
-      FROM chunk WHERE message_count > 0;
-    DROP TABLE chunk;
-    `,
-  },
-  {
-    // Queues of the partner's own [C-6.6]: chunks of all queues in one table, told apart by their queue.
-    lowest: 4,
-    sql: `
-    ALTER TABLE telemetry_chunk RENAME TO chunk;
-    ALTER TABLE chunk ADD COLUMN queue TEXT NOT NULL DEFAULT 'event.telemetry';
-    ALTER TABLE consumer ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
 
+    -- Queues that the partner declared [C-6.6].
     CREATE TABLE own_queue (
       name TEXT PRIMARY KEY,
       durable INTEGER NOT NULL,
       auto_delete INTEGER NOT NULL,
-      -- Of the connection that it is exclusive to, and goes with; null for all others.
+      -- The connection that the queue is exclusive to, and is deleted with; null for all others.
       owner_id TEXT,
-      -- As they were declared: a JSON list of name, type and value.
+      -- As declared: a JSON list of name, type and value.
       arguments TEXT NOT NULL
     ) WITHOUT ROWID;
     CREATE TABLE binding (
@@ -131,15 +100,9 @@ export const VHOST_MIGRATIONS: readonly Migration[] = [
       pattern TEXT NOT NULL,
       PRIMARY KEY (queue, pattern)
     ) WITHOUT ROWID;
-    `,
-  },
-  {
-    // Drops by reason, for the figures; those from before count as for a limit. Older code begins to count anew.
-    lowest: 4,
-    sql: `
-    ALTER TABLE queue ADD COLUMN aged_count INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE queue ADD COLUMN undelivered_count INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE queue ADD COLUMN rejected_count INTEGER NOT NULL DEFAULT 0;
+
+    -- How far each site's outbox is stored here: repeats are dropped.
+    CREATE TABLE received (site_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
     `,
   },
 ];

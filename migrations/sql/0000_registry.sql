@@ -1,3 +1,53 @@
+CREATE TABLE `alert_rules` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`plant_id` text,
+	`device_id` text,
+	`name` text NOT NULL,
+	`severity` text NOT NULL,
+	`metric` text NOT NULL,
+	`operator` text NOT NULL,
+	`threshold` real,
+	`for_seconds` integer NOT NULL,
+	`cooldown_seconds` integer NOT NULL,
+	`enabled` integer NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`updated_at_ms` integer NOT NULL,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "alert_rules_severity" CHECK("severity" IN ('INFO', 'WARNING', 'CRITICAL')),
+	CONSTRAINT "alert_rules_operator" CHECK("operator" IN ('GT', 'GTE', 'LT', 'LTE', 'EQ', 'NE', 'ABSENT')),
+	CONSTRAINT "alert_rules_target" CHECK("plant_id" IS NULL OR "device_id" IS NULL)
+);
+--> statement-breakpoint
+CREATE INDEX `alert_rules_organization` ON `alert_rules` (`organization_id`,`created_at_ms`);--> statement-breakpoint
+CREATE TABLE `alerts` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`rule_id` text,
+	`plant_id` text,
+	`device_id` text,
+	`type` text NOT NULL,
+	`severity` text NOT NULL,
+	`status` text NOT NULL,
+	`message` text NOT NULL,
+	`value` real,
+	`threshold` real,
+	`first_seen_at_ms` integer NOT NULL,
+	`last_seen_at_ms` integer NOT NULL,
+	`count` integer NOT NULL,
+	`note` text,
+	`acknowledged_by` text,
+	`acknowledged_at_ms` integer,
+	`resolved_by` text,
+	`resolved_at_ms` integer,
+	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "alerts_type" CHECK("type" IN ('THRESHOLD', 'ABSENT')),
+	CONSTRAINT "alerts_severity" CHECK("severity" IN ('INFO', 'WARNING', 'CRITICAL')),
+	CONSTRAINT "alerts_status" CHECK("status" IN ('ACTIVE', 'ACKNOWLEDGED', 'RESOLVED'))
+);
+--> statement-breakpoint
+CREATE INDEX `alerts_organization` ON `alerts` (`organization_id`,`first_seen_at_ms`);--> statement-breakpoint
+CREATE INDEX `alerts_resolved` ON `alerts` (`resolved_at_ms`) WHERE "resolved_at_ms" IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `api_keys` (
 	`id` text PRIMARY KEY NOT NULL,
 	`organization_id` text NOT NULL,
@@ -15,6 +65,9 @@ CREATE TABLE `api_keys` (
 	`created_by` text NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`updated_at_ms` integer NOT NULL,
+	`state` text DEFAULT 'active' NOT NULL,
+	`probe_hash` text,
+	`bundle_acknowledged_at_ms` integer,
 	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`created_by`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "api_keys_name_length" CHECK(length("name") BETWEEN 1 AND 100),
@@ -23,7 +76,7 @@ CREATE TABLE `api_keys` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `api_keys_hash` ON `api_keys` (`key_hash`);--> statement-breakpoint
-CREATE INDEX `api_keys_organization` ON `api_keys` (`organization_id`);--> statement-breakpoint
+CREATE INDEX `api_keys_organization` ON `api_keys` (`organization_id`,`created_at_ms`);--> statement-breakpoint
 CREATE TABLE `audit_events` (
 	`id` text PRIMARY KEY NOT NULL,
 	`organization_id` text,
@@ -34,6 +87,10 @@ CREATE TABLE `audit_events` (
 	`outcome` text NOT NULL,
 	`details` text DEFAULT '{}' NOT NULL,
 	`created_at_ms` integer NOT NULL,
+	`count` integer DEFAULT 1 NOT NULL,
+	`actor_type` text DEFAULT 'API_KEY' NOT NULL,
+	`actor_name` text,
+	`target_type` text DEFAULT 'API_KEY' NOT NULL,
 	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
@@ -52,6 +109,18 @@ CREATE TABLE `devices` (
 	`last_seen_at_ms` integer,
 	`provisioned_at_ms` integer,
 	`created_at_ms` integer NOT NULL,
+	`updated_at_ms` integer DEFAULT 0 NOT NULL,
+	`status_at_ms` integer DEFAULT 0 NOT NULL,
+	`suspended_at_ms` integer,
+	`suspend_reason` text,
+	`token_expires_at_ms` integer,
+	`hmac_grace_until_ms` integer,
+	`provisioning_at_ms` integer,
+	`moving_to` text,
+	`certificate_fingerprint` text,
+	`certificate_expires_at_ms` integer,
+	`previous_fingerprint` text,
+	`previous_until_ms` integer,
 	FOREIGN KEY (`organization_id`) REFERENCES `organizations`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`plant_id`) REFERENCES `plants`(`id`) ON UPDATE no action ON DELETE no action,
 	CONSTRAINT "devices_type" CHECK("type" IN ('SENSOR', 'ACTUATOR', 'GATEWAY', 'CONTROLLER')),
@@ -61,7 +130,16 @@ CREATE TABLE `devices` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `devices_serial_number` ON `devices` (`organization_id`,`serial_number`);--> statement-breakpoint
+CREATE INDEX `devices_organization` ON `devices` (`organization_id`,`name`,`id`);--> statement-breakpoint
+CREATE INDEX `devices_moving` ON `devices` (`moving_to`) WHERE "moving_to" IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `devices_plant` ON `devices` (`plant_id`);--> statement-breakpoint
+CREATE TABLE `login_failures` (
+	`email` text PRIMARY KEY NOT NULL,
+	`failures` integer NOT NULL,
+	`first_at_ms` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `login_failures_first` ON `login_failures` (`first_at_ms`);--> statement-breakpoint
 CREATE TABLE `memberships` (
 	`organization_id` text NOT NULL,
 	`user_id` text NOT NULL,
@@ -80,6 +158,8 @@ CREATE TABLE `organizations` (
 	`slug` text NOT NULL,
 	`settings` text DEFAULT '{}' NOT NULL,
 	`created_at_ms` integer NOT NULL,
+	`registry_version` integer DEFAULT 1 NOT NULL,
+	`device_count` integer DEFAULT 0 NOT NULL,
 	CONSTRAINT "organizations_slug_form" CHECK("slug" NOT GLOB '*[^a-z0-9-]*' AND "slug" NOT GLOB '-*' AND "slug" NOT GLOB '*-' AND length("slug") BETWEEN 1 AND 40),
 	CONSTRAINT "organizations_settings_json" CHECK(json_valid("settings"))
 );
@@ -103,6 +183,29 @@ CREATE TABLE `plants` (
 CREATE UNIQUE INDEX `plants_external_id` ON `plants` (`organization_id`,`external_plant_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `plants_ean_cons` ON `plants` (`organization_id`,`ean_cons`);--> statement-breakpoint
 CREATE UNIQUE INDEX `plants_ean_prod` ON `plants` (`organization_id`,`ean_prod`);--> statement-breakpoint
+CREATE TABLE `registry_changes` (
+	`id` text PRIMARY KEY NOT NULL,
+	`organization_id` text NOT NULL,
+	`version` integer NOT NULL,
+	`targets` text NOT NULL,
+	`due_at_ms` integer NOT NULL,
+	`created_at_ms` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `registry_changes_due` ON `registry_changes` (`due_at_ms`);--> statement-breakpoint
+CREATE TABLE `sessions` (
+	`id` text PRIMARY KEY NOT NULL,
+	`user_id` text NOT NULL,
+	`generation` integer DEFAULT 1 NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`expires_at_ms` integer NOT NULL,
+	`revoked_at_ms` integer,
+	`address` text,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
+CREATE INDEX `sessions_user` ON `sessions` (`user_id`,`created_at_ms`);--> statement-breakpoint
+CREATE INDEX `sessions_expiry` ON `sessions` (`expires_at_ms`);--> statement-breakpoint
 CREATE TABLE `sub_devices` (
 	`id` text PRIMARY KEY NOT NULL,
 	`plant_id` text NOT NULL,
@@ -136,4 +239,21 @@ CREATE TABLE `users` (
 	CONSTRAINT "users_email_lower" CHECK("email" = lower("email"))
 );
 --> statement-breakpoint
-CREATE UNIQUE INDEX `users_email` ON `users` (`email`);
+CREATE UNIQUE INDEX `users_email` ON `users` (`email`);--> statement-breakpoint
+-- [C-2.1] No two plants of an organization share an EAN, in either column: a unique index covers one column only.
+-- One plant may have the same EAN in both columns.
+CREATE TRIGGER `plants_ean_insert` BEFORE INSERT ON `plants`
+WHEN (NEW.ean_cons IS NOT NULL OR NEW.ean_prod IS NOT NULL) AND EXISTS (
+	SELECT 1 FROM `plants` AS other
+	WHERE other.organization_id = NEW.organization_id AND other.id <> NEW.id
+	AND (other.ean_cons IN (NEW.ean_cons, NEW.ean_prod) OR other.ean_prod IN (NEW.ean_cons, NEW.ean_prod))
+)
+BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: plants.ean within the organization'); END;
+--> statement-breakpoint
+CREATE TRIGGER `plants_ean_update` BEFORE UPDATE OF `ean_cons`, `ean_prod`, `organization_id` ON `plants`
+WHEN (NEW.ean_cons IS NOT NULL OR NEW.ean_prod IS NOT NULL) AND EXISTS (
+	SELECT 1 FROM `plants` AS other
+	WHERE other.organization_id = NEW.organization_id AND other.id <> NEW.id
+	AND (other.ean_cons IN (NEW.ean_cons, NEW.ean_prod) OR other.ean_prod IN (NEW.ean_cons, NEW.ean_prod))
+)
+BEGIN SELECT RAISE(ABORT, 'UNIQUE constraint failed: plants.ean within the organization'); END;

@@ -51,14 +51,6 @@ function entries(...lowest: number[]): Migration[] {
  * The object as code without the column `lowest` left it: one entry, and no record of which code may run on
  * it.
  */
-function leaveAsFirstCode(storage: DurableObjectStorage): void {
-  storage.sql.exec(
-    'CREATE TABLE schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL)',
-  );
-  storage.sql.exec('CREATE TABLE ran (entry INTEGER NOT NULL); INSERT INTO ran VALUES (1)');
-  storage.sql.exec('INSERT INTO schema_version (id, version) VALUES (1, 1)');
-}
-
 describe('the migrations of an object', () => {
   it('run in order, each once, however often the object wakes [architecture: toolchain]', async () => {
     await inEmptyObject((storage) => {
@@ -159,38 +151,6 @@ describe('code that knows fewer migrations than an object has', () => {
       migrate(storage, newest);
       migrate(storage, newest.slice(0, 2));
       expect(() => migrate(storage, newest.slice(0, 1))).toThrow(/knows 2 migrations, not 1/);
-    });
-  });
-});
-
-describe('an object of the first code, which did not store `lowest`', () => {
-  it('is taken over: only missing migrations run, and which code may run on it is recorded [architecture: what is known to matter]', async () => {
-    await inEmptyObject((storage) => {
-      leaveAsFirstCode(storage);
-      migrate(storage, entries(1, 2));
-      expect(ran(storage)).toEqual([1, 2]);
-      expect(stored(storage)).toEqual([{ id: 1, version: 2, lowest: 2 }]);
-      expect(() => migrate(storage, entries(1))).toThrow(/knows 2 migrations, not 1/);
-    });
-  });
-
-  it('is taken over when there is nothing new, too, with the same result at each wake [architecture: toolchain]', async () => {
-    await inEmptyObject((storage) => {
-      leaveAsFirstCode(storage);
-      for (let wake = 0; wake < 2; wake++) {
-        migrate(storage, entries(1));
-        expect(ran(storage)).toEqual([1]);
-      }
-      migrate(storage, entries(1, 1));
-      expect(ran(storage)).toEqual([1, 2]);
-    });
-  });
-
-  it('stays as it was when a migration fails [architecture: toolchain]', async () => {
-    await inEmptyObject((storage) => {
-      leaveAsFirstCode(storage);
-      expect(() => migrate(storage, [...entries(1), { lowest: 1, sql: 'SELECT * FROM nowhere' }])).toThrow();
-      expect(stored(storage)).toEqual([{ id: 1, version: 1 }]);
     });
   });
 });

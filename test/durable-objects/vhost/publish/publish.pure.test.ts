@@ -285,7 +285,7 @@ describe('the hint for a signature mismatch', () => {
 
   it('says that a field containing the separator cannot be signed [C-7.2]', () => {
     const hint = signatureHint(envelopeOf({ source: 'a|b' }), VECTOR.routingKey);
-    expect(hint).toBe('a field with | in it cannot be signed');
+    expect(hint).toBe('a field that contains | cannot be signed');
   });
 
   it('is truncated for a long message, and states the original length (rule 9)', () => {

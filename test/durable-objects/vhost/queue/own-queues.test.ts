@@ -108,13 +108,13 @@ describe('declaring', () => {
       'an argument that is not offered',
       declareWith('x-dead-letter-exchange', 'longstr', ''),
       406,
-      "'x-dead-letter-exchange' for queue 'q' in vhost 'V': not offered",
+      "'x-dead-letter-exchange' for queue 'q' in vhost 'V': not supported",
     ],
     [
       'another type',
       declareWith('x-queue-type', 'longstr', 'quorum'),
       406,
-      "'x-queue-type' for queue 'q' in vhost 'V': not offered",
+      "'x-queue-type' for queue 'q' in vhost 'V': not supported",
     ],
   ])('with an invalid argument (%s) is refused', async (_title, question, code, text) => {
     const { partner, key } = await openPartner();
