@@ -16,8 +16,31 @@ const APART = 'test/{worker,durable-objects}/**/*.apart.test.ts';
 /** Suites with a process of their own: they measure its memory or change which authorities it trusts. */
 const ALONE = ['test/bridge/amqp/content-memory.test.ts', 'test/bridge/edge-tls.test.ts'];
 
+/**
+ * Long walks: minutes together, and seldom broken by a change elsewhere. `npm run test:long` runs only these and
+ * `npm test` all others; CI runs both. `SITEWIRE_TESTS=all` runs everything, for example one long suite by its name.
+ */
+const LONG = [
+  'test/durable-objects/site/plan/model-*.test.ts',
+  'test/durable-objects/site/schedule/bounds.test.ts',
+  'test/durable-objects/vhost/queue/own-limits.test.ts',
+  'test/tools/{lifecycle,dev,behaviour,behaviour-schedules}.test.ts',
+  'test/conformance/{week,examples,clients,reference-devices}.test.ts',
+  'test/conformance/amqp/*.test.ts',
+  'test/system/{agenda,api-key-ends,backlog,closing,disk,flood,kill-*,lanes,slow,takeovers,wake}.test.ts',
+];
+const TESTS = process.env.SITEWIRE_TESTS ?? 'short';
+const EXCLUDED = [...configDefaults.exclude, ...(TESTS === 'short' ? LONG : [])];
+
+/** The suites of a project in this run. `folders`: where its long suites are. */
+function suites(globs: string[], ...folders: string[]): string[] {
+  if (TESTS !== 'long') return globs;
+  const long = LONG.filter((glob) => folders.some((folder) => glob.startsWith(`test/${folder}/`)));
+  return long.length > 0 ? long : ['test/no-long-suites'];
+}
+
 /** The slowest suites start first; at the end they would run with no other suite beside them. */
-const LONG = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/(week|examples|amqp\/)|system\//;
+const SLOW = /plan\/model-|tools\/(lifecycle|dev|behaviour)|conformance\/(week|examples|amqp\/)|system\//;
 
 /** Libraries of many files, bundled once; otherwise each runtime would load every file. */
 const BUNDLED = [
@@ -74,7 +97,7 @@ function inWorkerd() {
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const isLong = ({ moduleId }: TestSpecification) => LONG.test(moduleId);
+    const isLong = ({ moduleId }: TestSpecification) => SLOW.test(moduleId);
     return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
   }
 }
@@ -103,8 +126,8 @@ export default defineConfig({
           // Files share a runtime and use different plants and keys: a runtime per file would take two
           // seconds more each.
           isolate: false,
-          include: ['test/{worker,durable-objects}/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, PURE, APART],
+          include: suites(['test/{worker,durable-objects}/**/*.test.ts'], 'worker', 'durable-objects'),
+          exclude: [...EXCLUDED, PURE, APART],
           setupFiles: ['test/support/workerd/setup.ts'],
           testTimeout: 30_000,
         },
@@ -114,8 +137,8 @@ export default defineConfig({
         test: {
           name: 'workerd apart',
           deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
-          include: [APART],
-          exclude: [...configDefaults.exclude, PURE],
+          include: suites([APART]),
+          exclude: [...EXCLUDED, PURE],
           setupFiles: ['test/support/workerd/setup.ts'],
           testTimeout: 30_000,
         },
@@ -123,7 +146,13 @@ export default defineConfig({
       {
         test: {
           name: 'node',
-          include: ['test/{tools,conformance,system}/**/*.test.ts', ...ALONE],
+          include: suites(
+            ['test/{tools,conformance,system}/**/*.test.ts', ...ALONE],
+            'tools',
+            'conformance',
+            'system',
+          ),
+          exclude: EXCLUDED,
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },
@@ -133,8 +162,8 @@ export default defineConfig({
           name: 'light',
           // Files share a process, which halves their time: each file must close what it opens.
           isolate: false,
-          include: ['test/{protocol,bridge}/**/*.test.ts', 'test/*.test.ts', PURE],
-          exclude: [...configDefaults.exclude, ...ALONE],
+          include: suites(['test/{protocol,bridge}/**/*.test.ts', 'test/*.test.ts', PURE]),
+          exclude: [...EXCLUDED, ...ALONE],
           testTimeout: 30_000,
           hookTimeout: 60_000,
         },

@@ -17,7 +17,7 @@ const clients = ['clients', 'examples'].map((name) => `test/conformance/${name}.
 const suites = values.record ? [`${folder}rabbitmq.test.ts`] : [folder, ...clients];
 const child = spawn(process.execPath, [vitest, 'run', '--project', 'node', ...suites], {
   cwd: ROOT,
-  env: { ...process.env, SITEWIRE_CONFORMANCE: values.record ? 'record' : 'compare' },
+  env: { ...process.env, SITEWIRE_TESTS: 'all', SITEWIRE_CONFORMANCE: values.record ? 'record' : 'compare' },
   stdio: 'inherit',
 });
 const [code] = (await once(child, 'exit')) as [number | null];

@@ -28,7 +28,12 @@ for (let steps = 0; steps < wanted; seed++) {
     {
       stdio: ['ignore', 'pipe', 'pipe'],
       encoding: 'utf8',
-      env: { ...process.env, SITEWIRE_MODEL_STEPS: String(piece), SITEWIRE_MODEL_SEED: String(seed) },
+      env: {
+        ...process.env,
+        SITEWIRE_TESTS: 'all',
+        SITEWIRE_MODEL_STEPS: String(piece),
+        SITEWIRE_MODEL_SEED: String(seed),
+      },
     },
   );
   if (status !== 0) fail(seed, piece);
@@ -39,7 +44,11 @@ for (let steps = 0; steps < wanted; seed++) {
 /** Runs the failed seed again with full output, then exits. */
 function fail(failedSeed: number, steps: number): never {
   console.error(`plan model: failed with seed ${failedSeed}`);
-  const env = { SITEWIRE_MODEL_STEPS: String(steps), SITEWIRE_MODEL_SEED: String(failedSeed) };
+  const env = {
+    SITEWIRE_TESTS: 'all',
+    SITEWIRE_MODEL_STEPS: String(steps),
+    SITEWIRE_MODEL_SEED: String(failedSeed),
+  };
   spawnSync(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', WALKS], {
     stdio: 'inherit',
     env: { ...process.env, ...env },
