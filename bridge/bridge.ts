@@ -61,7 +61,7 @@ export class Bridge {
       taken: (renewed) => this.#renew(renewed),
       kept: (why) => {
         this.#metrics.tlsReread('kept');
-        this.#log.tell('TLS reload failed, keeping the previous files', { why });
+        this.#log.write('TLS reload failed, keeping the previous files', { why });
       },
     });
     this.#amqps = createTlsListener(
@@ -90,7 +90,7 @@ export class Bridge {
     };
     this.#listening = true;
     const { bridge, boot, url } = this.#edge;
-    this.#log.tell('bridge listening', {
+    this.#log.write('bridge listening', {
       mtls: undefined,
       ...ports,
       bridge,
@@ -120,7 +120,7 @@ export class Bridge {
     this.#stopPulse();
     this.#metricsServer.close();
     this.#log.stop();
-    this.#log.tell('bridge stopped', {});
+    this.#log.write('bridge stopped', {});
   }
 
   #listeners(): TlsListener[] {
@@ -132,7 +132,7 @@ export class Bridge {
       ranges: this.#config.proxies,
       refused: (proxy, why) => {
         this.#metrics.proxyRefused();
-        this.#log.tell('proxy connection without a valid PROXY header', { listener, proxy, why });
+        this.#log.write('proxy connection without a valid PROXY header', { listener, proxy, why });
       },
     };
     const failed = (failure: HandshakeFailure) => this.#handshakeFailed(listener, failure);
@@ -143,8 +143,8 @@ export class Bridge {
   #handshakeFailed(listener: ListenerName, { reason, code, address }: HandshakeFailure): void {
     this.#metrics.handshakeFailed(listener, reason);
     if (reason === 'client')
-      this.#log.tell('client disconnected during TLS handshake', { listener, address, code });
-    else this.#log.tell('TLS handshake failed', { listener, address, reason, code });
+      this.#log.write('client disconnected during TLS handshake', { listener, address, code });
+    else this.#log.write('TLS handshake failed', { listener, address, reason, code });
   }
 
   #renew(material: TlsMaterial): void {
@@ -157,7 +157,7 @@ export class Bridge {
     this.#metrics.tlsInForce(expiresMs);
     const { server, 'device-ca': deviceCa } = expiresMs;
     const instant = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
-    this.#log.tell('TLS files loaded', {
+    this.#log.write('TLS files loaded', {
       serverExpires: instant(server),
       deviceCaExpires: instant(deviceCa),
     });

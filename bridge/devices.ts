@@ -5,7 +5,7 @@ import type { BridgeLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { MqttEngine } from './mqtt/engine.ts';
 import type { Origin } from './mqtt/origins.ts';
-import { tellRefused } from './refused.ts';
+import { reportRejected } from './refused.ts';
 
 export function createDevices(door: Door, metrics: Metrics, log: BridgeLog): MqttEngine {
   const tally = metrics.tallies.mqtt;
@@ -22,15 +22,15 @@ export function createDevices(door: Door, metrics: Metrics, log: BridgeLog): Mqt
       opened: (origin) => {
         openedMs.set(origin, Date.now());
         metrics.opened('mqtt');
-        log.tell('connection opened', { ...known(origin), vhost: undefined });
+        log.write('connection opened', { ...known(origin), vhost: undefined });
       },
       closed: (origin, why, reason) => {
         metrics.closed('mqtt', reason);
         const seconds = Math.round((Date.now() - (openedMs.get(origin) ?? Date.now())) / 1_000);
-        log.tell('connection closed', { ...known(origin), vhost: undefined, seconds, reason, why });
+        log.write('connection closed', { ...known(origin), vhost: undefined, seconds, reason, why });
       },
       refused: (origin, why, reason, code) => {
-        tellRefused(metrics, log, { ...known(origin), reason, code, why });
+        reportRejected(metrics, log, { ...known(origin), reason, code, why });
       },
       published: () => {
         tally.published += 1;

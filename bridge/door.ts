@@ -60,9 +60,9 @@ export class Door {
     this.#metrics.dialed(protocol, result.outcome, (performance.now() - startMs) / 1_000);
     const { connection } = client;
     if (result.outcome === 'trouble')
-      this.#log.tell('dial to edge failed', { protocol, connection, why: result.reason });
+      this.#log.write('dial to edge failed', { protocol, connection, why: result.reason });
     if (result.outcome === 'unproven')
-      this.#log.tell('edge rejected bridge authentication', { protocol, connection, why: result.reason });
+      this.#log.write('edge rejected bridge authentication', { protocol, connection, why: result.reason });
     return result;
   }
 

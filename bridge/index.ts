@@ -20,7 +20,7 @@ try {
   const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
-    log.tell('bridge stopping', { signal });
+    log.write('bridge stopping', { signal });
     setTimeout(() => process.exit(1), STOP_TIMEOUT_MS).unref();
     await bridge.stop();
     process.exit(0);
@@ -30,6 +30,6 @@ try {
   const ports = await bridge.start();
   process.send?.({ ready: true, ports });
 } catch (error) {
-  log.tell('bridge did not start', { why: (error as Error).message });
+  log.write('bridge did not start', { why: (error as Error).message });
   process.exit(1);
 }

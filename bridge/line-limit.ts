@@ -9,7 +9,7 @@ const MAX_OF_ADDRESS = 60;
 const MAX_LINES = 600;
 
 interface OfAddress {
-  told: number;
+  written: number;
   leftOut: number;
   alike: Map<string, number>;
 }
@@ -17,7 +17,7 @@ interface OfAddress {
 export class LineLimit {
   readonly #leftOut: (address: string, count: number) => void;
   readonly #addresses = new Map<string, OfAddress>();
-  #told = 0;
+  #written = 0;
   /** Suppressed lines of addresses that have no entry, because the total limit was reached before them. */
   #othersLeftOut = 0;
   #minute: NodeJS.Timeout | undefined;
@@ -30,20 +30,20 @@ export class LineLimit {
   /** Whether a line may be written. Lines of one address with the same `alike` count as equal. */
   takes(address: string, alike: string): boolean {
     this.#minute ??= setTimeout(() => this.turn(), MINUTE_MS).unref();
-    const isFull = this.#told >= MAX_LINES;
+    const isFull = this.#written >= MAX_LINES;
     const known = this.#addresses.get(address) ?? (isFull ? undefined : this.#add(address));
     if (!known) {
       this.#othersLeftOut += 1;
       return false;
     }
     const times = known.alike.get(alike) ?? 0;
-    if (isFull || known.told >= MAX_OF_ADDRESS || times >= MAX_ALIKE) {
+    if (isFull || known.written >= MAX_OF_ADDRESS || times >= MAX_ALIKE) {
       known.leftOut += 1;
       return false;
     }
     known.alike.set(alike, times + 1);
-    known.told += 1;
-    this.#told += 1;
+    known.written += 1;
+    this.#written += 1;
     return true;
   }
 
@@ -54,14 +54,14 @@ export class LineLimit {
     const known = [...this.#addresses];
     const others = this.#othersLeftOut;
     this.#addresses.clear();
-    this.#told = 0;
+    this.#written = 0;
     this.#othersLeftOut = 0;
     for (const [address, { leftOut }] of known) if (leftOut > 0) this.#leftOut(address, leftOut);
     if (others > 0) this.#leftOut('', others);
   }
 
   #add(address: string): OfAddress {
-    const known = { told: 0, leftOut: 0, alike: new Map<string, number>() };
+    const known = { written: 0, leftOut: 0, alike: new Map<string, number>() };
     this.#addresses.set(address, known);
     return known;
   }

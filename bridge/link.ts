@@ -4,7 +4,7 @@
  * to reconnect.
  *
  * Smart batching: while no frame is unanswered, frames are sent at the end of the turn. Otherwise they are
- * collected until the next answer, but for two milliseconds at most, because one Site may answer late while
+ * collected until the next answer, at most two milliseconds, because one Site may answer late while
  * others answer at once.
  */
 import { randomUUID } from 'node:crypto';

@@ -71,14 +71,14 @@ type Fields<Said extends Message> = Record<
 export class BridgeLog {
   readonly #log: Logger;
   readonly #limit = new LineLimit((address, count) =>
-    this.tell('log lines suppressed', { address: address === '' ? undefined : address, count }),
+    this.write('log lines suppressed', { address: address === '' ? undefined : address, count }),
   );
 
   constructor(log: Logger) {
     this.#log = log;
   }
 
-  tell<Said extends Message>(message: Said, fields: Fields<Said>): void {
+  write<Said extends Message>(message: Said, fields: Fields<Said>): void {
     const { level, isLimited }: Line = LINES[message];
     if (!this.#log.isLevelEnabled(level)) return;
     const tidied = Object.fromEntries(

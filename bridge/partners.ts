@@ -6,7 +6,7 @@ import { AmqpConnection } from './amqp/connection.ts';
 import type { Door } from './door.ts';
 import type { BridgeLog } from './log.ts';
 import type { Metrics } from './metrics.ts';
-import { tellRefused } from './refused.ts';
+import { reportRejected } from './refused.ts';
 
 export class Partners {
   readonly #door: Door;
@@ -38,17 +38,17 @@ export class Partners {
           opened = details;
           openedMs = Date.now();
           this.#metrics.opened('amqp');
-          this.#log.tell('connection opened', { ...known, ...opened });
+          this.#log.write('connection opened', { ...known, ...opened });
         },
         refused: (refusal) => {
           this.#connections.delete(connection);
-          tellRefused(this.#metrics, this.#log, { ...known, ...refusal });
+          reportRejected(this.#metrics, this.#log, { ...known, ...refusal });
         },
         closed: (why, reason) => {
           this.#connections.delete(connection);
           this.#metrics.closed('amqp', reason);
           const seconds = Math.round((Date.now() - openedMs) / 1_000);
-          this.#log.tell('connection closed', { ...known, ...opened, seconds, reason, why });
+          this.#log.write('connection closed', { ...known, ...opened, seconds, reason, why });
         },
         published: (count) => {
           tally.published += count;

@@ -17,10 +17,10 @@ interface RefusedClient {
 }
 
 /** A client that disconnects without a user name, as balancers do all the time, is logged at level debug. */
-export function tellRefused(metrics: Metrics, log: BridgeLog, client: RefusedClient): void {
+export function reportRejected(metrics: Metrics, log: BridgeLog, client: RefusedClient): void {
   const { protocol, connection, address, username, vhost, reason, code, why } = client;
   metrics.refused(protocol, reason);
   if (reason === 'client' && username === undefined)
-    log.tell('client disconnected before login', { protocol, connection, address, why });
-  else log.tell('client rejected', { protocol, connection, address, username, vhost, reason, code, why });
+    log.write('client disconnected before login', { protocol, connection, address, why });
+  else log.write('client rejected', { protocol, connection, address, username, vhost, reason, code, why });
 }

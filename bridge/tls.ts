@@ -72,10 +72,10 @@ export function createTlsListener(
     const untrusted = socket.authorizationError as unknown as string | null;
     const code = untrusted ?? error.code ?? error.message;
     const reason = handshakeReason(code, untrusted !== null);
-    const tell = () => failed({ reason, code, address: address ?? closing()?.address });
+    const report = () => failed({ reason, code, address: address ?? closing()?.address });
     // After a reset the TLS socket has no address; the closing TCP socket below it still has the client.
-    if (address === undefined && !closing()) socket.once('close', tell);
-    else tell();
+    if (address === undefined && !closing()) socket.once('close', report);
+    else report();
     socket.destroy();
   });
   return {

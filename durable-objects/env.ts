@@ -1,4 +1,4 @@
-/** Bindings that the objects and the Worker share. The names stand in wrangler.toml. */
+/** Bindings that the Durable Objects and the Worker share. wrangler.toml defines their names. */
 import type { FiguresRpc } from './figures/report.ts';
 import type { RequestCounterRpc, SiteRpc, VhostRpc } from './rpc.ts';
 
@@ -8,38 +8,46 @@ export interface Env {
   VHOST: DurableObjectNamespace<VhostRpc & Rpc.DurableObjectBranded>;
   REQUESTS: DurableObjectNamespace<RequestCounterRpc & Rpc.DurableObjectBranded>;
   FIGURES: DurableObjectNamespace<FiguresRpc & Rpc.DurableObjectBranded>;
-  /** Sheds load in front of all counting; approximate. */
+  /** Approximate rate limit that sheds load before any request is counted. */
   SHED?: { limit(options: { key: string }): Promise<{ success: boolean }> };
-  /** What bridges prove themselves by (rule 1), a comma between: the newest secret, and those that some still have. */
+  /**
+   * Comma-separated secrets that authenticate bridges (rule 1): the newest, then older ones that bridges
+   * still use.
+   */
   BRIDGE_SECRET: string;
-  /** See SecretBox. */
+  /** Keys that encrypt stored secrets; SecretBox describes the format. */
   DATA_KEYS: string;
   /** A JWK set of Ed25519 keys: the first private one signs device tokens, all verify (secrets/device-tokens.ts). */
   TOKEN_KEYS: string;
-  /** Signs users' tokens: at least 32 characters, several separated by commas, the newest first: it signs, all verify. */
+  /** Comma-separated secrets for user tokens, at least 32 characters each. The first one signs, all verify. */
   SESSION_SECRET: string;
-  /** Who scrapes the figures shows one of these, a comma between, at least 32 characters each; without it nobody may. */
+  /**
+   * Comma-separated bearer tokens for `GET /metrics`, at least 32 characters each. Without it the endpoint is
+   * off.
+   */
   METRICS_TOKEN?: string;
-  /** What the platform says of the deployed version. */
+  /** The deployed version, as Cloudflare reports it. */
   VERSION?: { id: string };
-  /** The public AMQPS listener, which a new key is probed through; without it no key may have broker scopes. */
+  /** Host of the public AMQPS listener. New keys are tested through it; without it no key may have broker scopes. */
   AMQP_HOST?: string;
-  /** 5671 unless given. */
+  /** Default 5671. */
   AMQP_PORT?: string;
-  /** The public MQTTS listener; without it no device is provisioned. */
+  /** Host of the public MQTTS listener; without it no device can be provisioned. */
   MQTT_HOST?: string;
-  /** 8885 and 8883 unless given. */
+  /** Default 8885; MQTT_MTLS_PORT: default 8883. */
   MQTT_PORT?: string;
   MQTT_MTLS_PORT?: string;
-  /** PEM of what devices must trust there; absent: what systems trust. */
+  /** PEM of the CA that devices must trust for MQTT. Absent: the CAs of the operating system. */
   MQTT_CA?: string;
-  /** Our own authority for device certificates: PEM of its certificate and of its key (PKCS #8). */
+  /**
+   * The platform's CA for device certificates: PEM of its certificate, and PEM of its private key (PKCS #8).
+   */
   DEVICE_CA_CERTIFICATE?: string;
   DEVICE_CA_KEY?: string;
-  /** `platform`: the edge stands behind the platform's front, whose client-address header is true. */
+  /** `platform`: the edge runs on Cloudflare, so its client address header can be trusted. */
   CLIENT_ADDRESS?: string;
 }
 
-/** A Site and a Vhost as they are called. */
+/** Stubs for calls to a Site and to a Vhost. */
 export type SiteStub = ReturnType<Env['SITE']['get']>;
 export type VhostStub = ReturnType<Env['VHOST']['get']>;

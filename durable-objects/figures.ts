@@ -1,7 +1,7 @@
 /**
- * The edge's figures in one place: Sites and Vhosts tell it what they count and what they hold, the Worker what it
- * answered, and Prometheus reads it. What has been read is stored, so that no count goes back; what was counted within the
- * last seconds may be lost in a crash.
+ * The metrics object: the metrics of the whole edge in one place. Sites and Vhosts report their counts and
+ * queues, the Worker its responses, and Prometheus scrapes the result. Every scrape stores the counts first,
+ * so a counter never decreases; a crash may lose the counts of the last few seconds.
  */
 
 import { DurableObject } from 'cloudflare:workers';
@@ -18,7 +18,7 @@ import { reasonOf } from './object/reason.ts';
 import { Sql } from './object/sql.ts';
 import { Turns } from './object/turn.ts';
 
-/** How long what was told waits to be stored: an object that nobody calls leaves memory after ten seconds. */
+/** How long a report may stay unstored: the runtime evicts an idle object after ten seconds. */
 const STORE_MS = 5_000;
 
 export class Figures extends DurableObject<Env> implements FiguresRpc {
@@ -38,7 +38,7 @@ export class Figures extends DurableObject<Env> implements FiguresRpc {
 
   report(report: Report): void {
     this.#ledger.take(report, this.#clock.now());
-    // A queue that fills and is left alone is told of once: that must not be lost.
+    // A queue that fills and then stays unchanged is reported only once, so its report must not be lost.
     if (report.queues || report.isOver) this.#store();
     else this.#storeLater();
   }

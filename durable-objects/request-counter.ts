@@ -1,6 +1,6 @@
 /**
- * Counts the REST requests of one API key or user, minute by minute [C-4.7]. In memory alone: one that was asleep
- * begins to count anew, so a key that pauses may send the next minute's requests early.
+ * Counts the REST requests of one API key or user per minute [C-4.7]. The counter is kept only in memory and
+ * restarts at zero when the object was evicted, so after a pause a new minute may begin early.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { Env } from './env.ts';

@@ -1,9 +1,10 @@
 /**
- * What Worker, Site and Vhost say to each other: over RPC, and in the upgrade that hands a client's socket to its
- * object. Both sides of a deploy run at once: add fields, never re-mean one.
+ * The contracts between Worker, Site and Vhost: RPC calls, and the upgrade request that passes a client's
+ * socket to its object. During a deploy old and new code run at the same time: add fields, never change the
+ * meaning of one.
  */
 import type { CommandLogPage } from '../protocol/command-log.ts';
-import type { DeviceDiagnostics, OwnCommand, TokenRenewal } from '../protocol/device-record.ts';
+import type { DeviceDiagnostics, RestCommand, TokenRenewal } from '../protocol/device-record.ts';
 import type { DeviceType } from '../protocol/enums.ts';
 import { type ApiErrorCode, errorBody } from '../protocol/errors.ts';
 import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../protocol/history.ts';
@@ -15,7 +16,7 @@ import type { AuditEntry, RegistryWrite } from './registry/entries.ts';
 
 // a plant's Site
 
-/** A device as its provisioning hands it over. */
+/** A device as its provisioning passes it to the Site. */
 export interface DeviceGrant {
   siteId: string;
   plantId: string | null;
@@ -23,19 +24,20 @@ export interface DeviceGrant {
   type: DeviceType;
   /** 64 hex characters. */
   hmacSecret: string;
-  /** Of two grants the one with the higher version counts: the moment at which it was made. */
+  /** The time at which the grant was created. The grant with the higher version wins. */
   version?: number;
 }
 
-/** Until when the secret of before is good, and what of it the registry is told. */
+/** When the previous secret expires, and the registry updates that the rotation produced. */
 export interface SecretRotation {
   rotatedAtMs: number;
   graceUntilMs: number;
-  told: RegistryWrite[];
+  /** The registry updates that the rotation produced. */
+  writes: RegistryWrite[];
 }
 
 /** A command to a device over REST [C-3.4]. */
-export interface OwnCommandSubmission {
+export interface RestCommandSubmission {
   action: string;
   payload: Record<string, unknown>;
   validUntilMs: number | null;
@@ -43,20 +45,23 @@ export interface OwnCommandSubmission {
 }
 
 /**
- * `reused`: its key came before with something else; `full`: too many are open; `inactive`: the device takes none;
- * `expired`: its time is over.
+ * `reused`: the idempotency key was used with another command; `full`: too many open commands; `inactive`:
+ * the device is not active; `expired`: `validUntil` has passed.
  */
-export type OwnCommandAnswer =
-  | { command: OwnCommand }
+export type RestCommandAnswer =
+  | { command: RestCommand }
   | { refused: 'reused' | 'full' | 'inactive' | 'expired' };
 
-/** A device on its way to another object: of each of its tables the rows, and the nonces that count [C-3.1]. */
+/**
+ * A device that moves to another Site: the rows of each of its tables, and its nonces that are still
+ * remembered [C-3.1].
+ */
 export interface DevicePack {
   tables: Record<string, (string | number | null)[][]>;
   nonces: { deviceId: string; nonce: string; digest: string; ts: number; receivedMs: number }[];
 }
 
-/** A login that was refused; `counts`: toward the device's suspension [C-3.11]. */
+/** A rejected login. `counts`: it counts toward the suspension of the device [C-3.11]. */
 export interface RefusedLogin {
   address: string;
   reason: string;
@@ -64,23 +69,23 @@ export interface RefusedLogin {
   organizationId: string;
 }
 
-/** What the Vhost found of a publish's signature [C-7.2]. */
+/** The Vhost's result for the signature of a publish [C-7.2]. */
 export type SignatureVerdict = 'valid' | 'not-needed' | 'missing' | 'mismatch';
 
-/** One authorized publish, as the Vhost hands it to the Site. */
+/** One authorized publish, as the Vhost submits it to the Site. */
 export interface Submission {
   messageId: string;
   correlationId: string | null;
   source: string;
-  /** The envelope's own timestamp. */
+  /** The timestamp in the envelope. */
   timestampMs: number;
   routingKey: string;
   family: CommandFamily;
   payloadText: string;
   signature: SignatureVerdict;
-  /** What a mismatch is told with, where the organization has `signatureHints`. */
+  /** Explanation of a mismatch for the rejection, if the organization has `signatureHints`. */
   signatureHint?: string;
-  /** Names the publish itself: the same whenever a lane hands it over again. */
+  /** Identifies the publish: the same value in every retry of a lane. */
   publishId?: string;
 }
 
@@ -88,18 +93,24 @@ export interface SubmissionBatch {
   siteId: string;
   keyId: string;
   keyPrefix: string;
-  /** How far the Vhost needs this Site's outbox no more: it has stored that, or its clients have acknowledged it. */
+  /**
+   * Highest outbox sequence that the Vhost has stored or its clients have acknowledged; the Site may delete
+   * up to it.
+   */
   received: number;
-  /** How far it has it, some of it in memory alone: not to be sent again while that is so. Absent: as `received`. */
+  /**
+   * Highest outbox sequence that the Vhost has, at least in memory: the Site need not send it again. Default:
+   * `received`.
+   */
   seen?: number;
-  /** Behind this moment its Vhost has answered for them: nothing of it is recorded any more. */
+  /** After this time the Vhost has nacked the publishes, so the Site must not record any of them. */
   notAfterMs?: number;
-  /** An earlier call with it was not answered: some of it may be recorded. */
+  /** An earlier call with this batch had no answer: some of its submissions may already be recorded. */
   isRepeated?: boolean;
   submissions: Submission[];
 }
 
-/** What a submit answers: each submission recorded or failed, and the events that its Vhost does not have yet. */
+/** The answer to a submit: the outcome of each submission, and the events that the Vhost does not have yet. */
 export interface SubmitAnswer {
   outcomes: ('recorded' | 'failed')[];
   events: OutboxEvent[];
@@ -108,31 +119,32 @@ export interface SubmitAnswer {
 /** An admin's configuration for a plant. */
 export interface ConfigPut {
   config: SiteConfigRequest;
-  /** The tags of which one must be the present one's; null = whatever that is. */
+  /** Entity tags; one of them must match the current configuration. null = no precondition. */
   ifMatch: string[] | null;
   mayChangeHardLimits: boolean;
-  /** Who puts it, for the log. */
+  /** The author of the change, for the command log. */
   source: string;
 }
 
-/** The configuration as it is then, and its entity tag, quotes included; `refused` when it was left so. */
+/** The resulting configuration and its entity tag, quotes included. `refused`: why it was not changed. */
 export interface ConfigAnswer {
   config: SiteConfig;
   etag: string;
   refused?: 'stale' | 'hard-limits';
 }
 
-/** [C-3.8], and the rows written since this wake. */
+/** Diagnostics of a device [C-3.8], and the rows that the object wrote since it was loaded. */
 export interface Diagnosis extends DeviceDiagnostics {
   rowsWritten: number;
 }
 
 export interface SiteRpc {
-  /** Takes a provisioned device in. The same grant again changes nothing; a decommissioned device stays so. */
+  /** Adds a provisioned device. Idempotent; a decommissioned device stays decommissioned. */
   adoptDevice(grant: DeviceGrant): void;
   /**
-   * Suspends, reactivates or, for good, decommissions a device here, where it takes effect at once (rule 6). Returns what
-   * it tells the registry; undefined where the device is not here, or in no state that leads there.
+   * Suspends, reactivates or (permanently) decommissions a device; it takes effect at once (rule 6). Returns
+   * the resulting registry updates, or undefined if the device is not here or its status does not allow the
+   * change.
    */
   setDeviceStatus(
     deviceId: string,
@@ -140,32 +152,36 @@ export interface SiteRpc {
     reason?: string | null,
     audit?: AuditEntry,
   ): RegistryWrite[] | undefined;
-  /** Nothing of it is left: its session is cut, what it had under way ends. */
+  /** Deletes a device: closes its session and ends its open dispatches. */
   forgetDevice(deviceId: string): void;
-  /** A new secret; the one of before is good until then. Undefined where the device is not here. */
+  /** Stores a new secret; the previous one stays valid during a grace period. Undefined if the device is not here. */
   rotateSecret(deviceId: string, hmacSecret: string, audit?: AuditEntry): SecretRotation | undefined;
-  /** Whether a device's own request for a token holds: each only once [C-3.12]. */
-  proveRenewal(deviceId: string, renewal: TokenRenewal): boolean;
-  /** Lets go of a device: what another object takes it over with; undefined where it is not here. */
+  /** Whether a device's request for a new token is authentic; each request is accepted only once [C-3.12]. */
+  verifyRenewal(deviceId: string, renewal: TokenRenewal): boolean;
+  /** Releases a device to another Site and returns its data; undefined if the device is not here. */
   releaseDevice(deviceId: string, to: string): DevicePack | undefined;
   takeDevice(siteId: string, deviceId: string, pack: DevicePack): void;
   dropDevice(deviceId: string): void;
   noteRefusedLogin(deviceId: string, refused: RefusedLogin): void;
-  /** Its session, if it is in one, goes on until then at most. */
+  /** Limits the current session of a device, if it has one, to `atMs`. */
   endSessionBy(deviceId: string, atMs: number): void;
-  submitOwnCommand(deviceId: string, submission: OwnCommandSubmission, audit?: AuditEntry): OwnCommandAnswer;
+  submitRestCommand(
+    deviceId: string,
+    submission: RestCommandSubmission,
+    audit?: AuditEntry,
+  ): RestCommandAnswer;
   /** Newest first; `page` from 1. */
-  pageOwnCommands(deviceId: string, page: number, limit: number): { commands: OwnCommand[]; total: number };
-  findOwnCommand(deviceId: string, cmdId: string): OwnCommand | undefined;
+  pageRestCommands(deviceId: string, page: number, limit: number): { commands: RestCommand[]; total: number };
+  findRestCommand(deviceId: string, cmdId: string): RestCommand | undefined;
   configure(siteId: string, config: SiteConfig): void;
-  /** A plant's configuration by itself, as admins have it. */
+  /** Reads the configuration of a plant for admins. */
   readConfiguration(siteId: string): Promise<ConfigAnswer>;
-  /** Puts another, in force at once, with a row in the log [C-2.3]. */
+  /** Replaces the configuration; effective at once and recorded in the command log [C-2.3]. */
   putConfiguration(siteId: string, put: ConfigPut): Promise<ConfigAnswer>;
   endAlert(alertId: string): void;
-  /** Returns once the site's copy of the registry is of this version or a later one. */
+  /** Returns once the site's copy of the registry has this version or a later one. */
   registryChanged(siteId: string, version: number): Promise<void>;
-  /** Records a batch of one key's publishes, all in one transaction, in order. */
+  /** Records a batch of publishes of one key in order, in one transaction. */
   submit(batch: SubmissionBatch): Promise<SubmitAnswer>;
   /** JSON of `SiteConfigSnapshot`. */
   readConfig(siteId: string): Promise<string>;
@@ -179,7 +195,9 @@ export interface SiteRpc {
 
 // events
 
-/** One event out of a Site's outbox. `sequence` only grows; the Vhost drops what it has seen. */
+/**
+ * One event from a Site's outbox. `sequence` only increases; the Vhost drops events that it has already seen.
+ */
 export interface OutboxEvent {
   sequence: number;
   kind: EventKind;
@@ -189,25 +207,25 @@ export interface OutboxEvent {
   payloadText: string;
 }
 
-/** An event that a crash may lose: it has no place in the outbox (telemetry). */
+/** An event that a crash may lose, because it is not in the outbox (telemetry). */
 export type PassingEvent = Omit<OutboxEvent, 'sequence'>;
 
-/** What a Vhost answers to events: how far it needs them no more and has them, or that the key is no more. */
+/** The Vhost's answer to events. `gone`: the key has ended, so the Site must not send more. */
 export interface Receipt {
   received: number;
-  /** As in `SubmissionBatch`. */
+  /** `received` and `seen` mean the same as in `SubmissionBatch`. */
   seen?: number;
   gone: boolean;
 }
 
 // a key's Vhost
 
-/** A key as its creation hands it over. */
+/** An API key as its creation passes it to the Vhost. */
 export interface VhostGrant {
   keyId: string;
   keyPrefix: string;
   slug: string;
-  /** Its name to clients: `partner-<key_id>`, or `/` for a legacy key [C-5.3]. */
+  /** The vhost name that clients use: `partner-<key_id>`, or `/` for a legacy key [C-5.3]. */
   vhost: string;
   organizationId: string;
   scopes: string[];
@@ -218,39 +236,40 @@ export interface VhostGrant {
 }
 
 export interface VhostRpc {
-  /** Makes this the vhost of a key. Idempotent; a revoked key stays revoked. */
+  /** Makes this object the vhost of a key. Idempotent; a revoked key stays revoked. */
   open(grant: VhostGrant): void;
   /**
-   * Revokes here: durable, sockets closed, queues gone; a call to a Site that was under way has ended when this
-   * returns. D1 follows, from here too (rule 6). A key that was never opened stays revoked when it is.
+   * Revokes the key durably, closes its connections and deletes its queues. Returns when open calls to Sites
+   * have ended. The object also writes the revocation to D1 later (rule 6). A key that is opened afterwards
+   * stays revoked.
    */
   revoke(keyId?: string): Promise<void>;
-  /** Returns once the vhost's copy of the registry is of this version or a later one. */
+  /** Returns once the vhost's copy of the registry has this version or a later one. */
   registryChanged(version: number): Promise<void>;
-  /** Nothing of a key whose creation failed is left; it is not opened again. */
+  /** Deletes a key whose creation failed; it cannot be opened again. */
   discard(): void;
-  /** Takes events of a Site's outbox, each once, in order. */
+  /** Receives events from a Site's outbox, each once and in order. */
   receive(siteId: string, events: OutboxEvent[]): Promise<Receipt>;
-  /** Takes events that a crash may lose. */
+  /** Receives events that a crash may lose. */
   receivePassing(siteId: string, events: PassingEvent[]): Promise<'taken' | 'gone'>;
 }
 
-/** The REST requests of one key or user in its present minute. */
+/** The REST requests of one key or user in the current minute. */
 export interface RequestCount {
   isOver: boolean;
-  /** Requests that are left until the count begins anew. */
+  /** Requests left in the current minute; `resetMs`: milliseconds until the next one. */
   remaining: number;
   resetMs: number;
 }
 
 export interface RequestCounterRpc {
-  /** One request more, of so many a minute. One that is over is not counted. */
+  /** Counts one request if the limit of `perMinute` is not yet reached. */
   take(perMinute: number): RequestCount;
 }
 
 // the upgrade of a client's link
 
-/** What the Worker found out about a device that dials. */
+/** The result of the Worker's authentication of a device in a dial. */
 export interface DeviceDial {
   siteId: string;
   plantId: string | null;
@@ -261,12 +280,12 @@ export interface DeviceDial {
   /** The version of the link's frames that the bridge speaks. */
   link: number;
   expiresAtMs: number | null;
-  /** Both absent from older code; when its token was issued, null for a certificate. */
-  issuedAtMs?: number | null;
-  address?: string;
+  /** When its token was issued; null for a certificate. */
+  issuedAtMs: number | null;
+  address: string;
 }
 
-/** What the Worker found out about a partner's client that dials. */
+/** The result of the Worker's authentication of a partner's client in a dial. */
 export interface ClientDial {
   keyId: string;
   connection: string;
@@ -275,11 +294,11 @@ export interface ClientDial {
   /** The version of the link's frames that the bridge speaks. */
   link: number;
   address: string;
-  /** The probe of a new key: no connection of its partner's [C-5.4]. */
+  /** The connection test of a new key, not a connection of the partner [C-5.4]. */
   isProbe?: boolean;
 }
 
-/** The header in which the Worker hands an authenticated dial to the object. Clients cannot set it: the request is new. */
+/** The header with an authenticated dial. The Worker sends it in a request of its own, so clients cannot set it. */
 export const DIAL_HEADER = 'sitewire-dial';
 
 export function readDial<Dial extends DeviceDial | ClientDial>(request: Request): Dial | undefined {
@@ -288,13 +307,13 @@ export function readDial<Dial extends DeviceDial | ClientDial>(request: Request)
   return JSON.parse(header) as Dial;
 }
 
-/** As the upgrade's HTTP answer: our error envelope, which the bridge turns into its client's protocol. */
+/** A failed upgrade: the REST error envelope, which the bridge translates into its client's protocol. */
 export function refusalResponse(code: ApiErrorCode, message: string): Response {
   const body = errorBody(code, message);
   return Response.json(body, { status: body.statusCode });
 }
 
-/** What a path that does not exist answers: so does the door without a valid proof (rule 1). */
+/** The response for an unknown path, and also for a dial without a valid bridge proof (rule 1). */
 export function notFoundResponse(): Response {
   return refusalResponse('NOT_FOUND', 'Not found');
 }

@@ -1,10 +1,10 @@
 /**
- * Everything about one plant, serialized: its devices' sockets, its commands, its telemetry. This class is the hub:
- * RPC, WebSocket events and the alarm come in here; what they do stands in site/.
+ * Everything about one plant, serialized: its devices' sockets, its commands, its telemetry. This class only dispatches:
+ * RPC, WebSocket events and the alarm arrive here, and the nouns in site/ do the work.
  */
 import { DurableObject } from 'cloudflare:workers';
 import type { CommandLogPage } from '../protocol/command-log.ts';
-import type { OwnCommand, TokenRenewal } from '../protocol/device-record.ts';
+import type { RestCommand, TokenRenewal } from '../protocol/device-record.ts';
 import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../protocol/history.ts';
 import { PING, PONG } from '../protocol/link/live.ts';
 import type { MeterReading } from '../protocol/meter.ts';
@@ -24,57 +24,44 @@ import {
   type DevicePack,
   type Diagnosis,
   notFoundResponse,
-  type OwnCommandAnswer,
-  type OwnCommandSubmission,
   type RefusedLogin,
+  type RestCommandAnswer,
+  type RestCommandSubmission,
   readDial,
   type SiteRpc,
   type SubmissionBatch,
   type SubmitAnswer,
 } from './rpc.ts';
+import { type AssembledSite, assembleSite } from './site/assemble.ts';
 import { readCommands } from './site/command/log.ts';
-import { submitBatch } from './site/command/submit.ts';
-import { configAnswer, putConfig } from './site/config/apply.ts';
 import { readConfig } from './site/config/snapshot.ts';
-import { readDiagnostics } from './site/device/diagnostics.ts';
-import { forgetDevice, noteRefusedLogin, rotateSecret, setDeviceStatus } from './site/device/lifecycle.ts';
-import { acceptDial, receiveMessage } from './site/device/link.ts';
-import { dropDevice, releaseDevice, takeDevice } from './site/device/move.ts';
-import { proveRenewal } from './site/device/renewal.ts';
-import { plantChanged } from './site/dispatch/execution.ts';
-import { dueSources } from './site/due-sources.ts';
+import { verifyRenewal } from './site/link/renewal.ts';
 import { SITE_MIGRATIONS } from './site/migrations.ts';
-import { findOwnCommand, pageOwnCommands, submitOwnCommand } from './site/own-command/own-commands.ts';
-import { SiteParts } from './site/parts.ts';
-import { settlePlan } from './site/plan/settle.ts';
-import { readDeviceTelemetry, readHistory, readMeterState } from './site/telemetry/answers.ts';
+import { readSchedules } from './site/schedule/read.ts';
+import {
+  readDeviceTelemetry,
+  readMeterReadings,
+  readMeterState,
+  readTelemetry,
+} from './site/telemetry/answers.ts';
 
 export class Site extends DurableObject<Env> implements SiteRpc {
-  readonly #site: SiteParts;
+  readonly #site: AssembledSite;
   readonly #agenda: Agenda;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
     migrate(ctx.storage, SITE_MIGRATIONS);
-    this.#site = new SiteParts(
-      ctx,
-      env,
-      () => this.#agenda.arm(),
-      (turn, isGone) => plantChanged(turn, this.#site, isGone),
-      (turn) => settlePlan(turn, this.#site),
-    );
-    const { clock, turns, sessions, presence } = this.#site;
-    const sources = dueSources(this.#site, ctx, env, () => this.#agenda.arm());
-    this.#agenda = new Agenda(sources, turns, new AlarmClock(ctx.storage, clock));
+    this.#site = assembleSite(ctx, env, () => this.#agenda.arm());
+    const { clock, turns, sessions, presence, dueSources } = this.#site;
+    this.#agenda = new Agenda(dueSources, turns, new AlarmClock(ctx.storage, clock));
     if (sessions.isAnyMissing) {
       turns.run((turn) => sessions.reconcile(turn));
       presence.noteChange();
     }
     void ctx.blockConcurrencyWhile(() => this.#agenda.load());
   }
-
-  // RPC: administration
 
   adoptDevice(grant: DeviceGrant): void {
     this.#site.identity.be(grant.siteId);
@@ -87,23 +74,23 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     reason: string | null = null,
     audit?: AuditEntry,
   ) {
-    return setDeviceStatus(this.#site, id, status, reason, audit);
+    return this.#site.lifecycle.setStatus(id, status, reason, audit);
   }
 
   forgetDevice(id: string): void {
-    forgetDevice(this.#site, id);
+    this.#site.lifecycle.forget(id);
   }
 
   rotateSecret(id: string, hmacSecret: string, audit?: AuditEntry) {
-    return rotateSecret(this.#site, id, hmacSecret, audit);
+    return this.#site.lifecycle.rotateSecret(id, hmacSecret, audit);
   }
 
-  proveRenewal(id: string, renewal: TokenRenewal): boolean {
-    return proveRenewal(this.#site, id, renewal);
+  verifyRenewal(id: string, renewal: TokenRenewal): boolean {
+    return verifyRenewal(this.#site, id, renewal);
   }
 
   noteRefusedLogin(id: string, refused: RefusedLogin): void {
-    noteRefusedLogin(this.#site, id, refused);
+    this.#site.lifecycle.noteRefusedLogin(id, refused);
   }
 
   endSessionBy(id: string, atMs: number): void {
@@ -111,43 +98,43 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   }
 
   releaseDevice(id: string, to: string): DevicePack | undefined {
-    return releaseDevice(this.#site, id, to);
+    return this.#site.lifecycle.release(id, to);
   }
 
   takeDevice(siteId: string, id: string, pack: DevicePack): void {
     this.#site.identity.be(siteId);
-    takeDevice(this.#site, id, pack);
+    this.#site.lifecycle.take(id, pack);
   }
 
   dropDevice(id: string): void {
-    dropDevice(this.#site, id);
+    this.#site.lifecycle.drop(id);
   }
 
-  submitOwnCommand(id: string, submission: OwnCommandSubmission, audit?: AuditEntry): OwnCommandAnswer {
-    return this.#site.turns.run((turn) => submitOwnCommand(turn, this.#site, id, submission, audit));
+  submitRestCommand(id: string, submission: RestCommandSubmission, audit?: AuditEntry): RestCommandAnswer {
+    return this.#site.turns.run((turn) => this.#site.restCommands.submit(turn, id, submission, audit));
   }
 
-  pageOwnCommands(id: string, page: number, limit: number) {
-    return pageOwnCommands(this.#site, id, page, limit);
+  pageRestCommands(id: string, page: number, limit: number) {
+    return this.#site.restCommands.page(id, page, limit);
   }
 
-  findOwnCommand(id: string, cmdId: string): OwnCommand | undefined {
-    return findOwnCommand(this.#site, id, cmdId);
+  findRestCommand(id: string, cmdId: string): RestCommand | undefined {
+    return this.#site.restCommands.find(id, cmdId);
   }
 
   configure(siteId: string, config: SiteConfig): void {
     this.#site.identity.be(siteId);
-    this.#site.turns.attempt((turn) => this.#site.configuration.configure(turn, config));
+    this.#site.turns.attempt((turn) => this.#site.configuration.state.configure(turn, config));
   }
 
   async readConfiguration(siteId: string): Promise<ConfigAnswer> {
     await this.#ready(siteId);
-    return configAnswer(this.#site);
+    return this.#site.configuration.answer();
   }
 
   async putConfiguration(siteId: string, put: ConfigPut): Promise<ConfigAnswer> {
     await this.#ready(siteId);
-    return this.#site.turns.run((turn) => putConfig(turn, this.#site, put));
+    return this.#site.turns.run((turn) => this.#site.configuration.put(turn, put));
   }
 
   async registryChanged(siteId: string, version: number): Promise<void> {
@@ -160,14 +147,20 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   }
 
   async submit(batch: SubmissionBatch): Promise<SubmitAnswer> {
-    this.#site.identity.be(batch.siteId);
-    await this.#site.registry.fresh();
-    // The partner's answer first, then the devices: both wait for the commit, and the answer has the longer way.
-    const answer = submitBatch(this.#site, batch, (send) => {
-      this.ctx.waitUntil(this.ctx.storage.sync().then(send));
-    });
+    const { identity, registry, clock, outbox, turns, submissions } = this.#site;
+    identity.be(batch.siteId);
+    await registry.fresh();
+    // The Vhost has answered for these publishes already: they must not take effect.
+    if (clock.now() > (batch.notAfterMs ?? Number.POSITIVE_INFINITY)) {
+      return { outcomes: batch.submissions.map(() => 'failed'), events: [] };
+    }
+    outbox.noteSeen(batch.keyId, batch.received, batch.seen);
+    // The partner's answer goes first, then the devices' commands: both wait for the commit.
+    const sendLater = (send: () => void) => this.ctx.waitUntil(this.ctx.storage.sync().then(send));
+    const outcomes = turns.run((turn) => submissions.recordBatch(turn, batch), sendLater);
+    const events = outbox.handOver(batch.keyId);
     this.#agenda.arm();
-    return answer;
+    return { outcomes, events };
   }
 
   // RPC: reads
@@ -179,7 +172,7 @@ export class Site extends DurableObject<Env> implements SiteRpc {
 
   async readCommands(siteId: string, page: number, pageSize: number): Promise<CommandLogPage> {
     await this.#ready(siteId);
-    return readCommands(this.#site, siteId, page, pageSize);
+    return readCommands(this.#site.commandRows, siteId, page, pageSize);
   }
 
   async readLatestTelemetry(siteId: string): Promise<{ timestamp: string; payload: CanonicalTelemetry }> {
@@ -189,7 +182,14 @@ export class Site extends DurableObject<Env> implements SiteRpc {
 
   async readHistory(siteId: string, query: HistoryQuery): Promise<JsonChunk> {
     await this.#ready(siteId);
-    return readHistory(this.#site, query);
+    switch (query.kind) {
+      case 'telemetry':
+        return readTelemetry(this.#site, query);
+      case 'meter-readings':
+        return readMeterReadings(this.#site, query.fromMs, query.toMs);
+      case 'schedules':
+        return readSchedules(this.#site.scheduleRows, siteId, query);
+    }
   }
 
   async readMeterState(siteId: string): Promise<MeterReading | null> {
@@ -198,11 +198,12 @@ export class Site extends DurableObject<Env> implements SiteRpc {
   }
 
   readDeviceTelemetry(id: string, query: DeviceQuery): DevicePage {
-    return readDeviceTelemetry(this.#site, id, query);
+    const isHere = (deviceId: string) => this.#site.devices.find(deviceId) !== undefined;
+    return readDeviceTelemetry({ ...this.#site, isHere }, id, query);
   }
 
   diagnostics(id: string): Diagnosis {
-    return { ...readDiagnostics(this.#site, id), rowsWritten: this.#site.turns.rowsWritten };
+    return { ...this.#site.diagnostics.read(id), rowsWritten: this.#site.turns.rowsWritten };
   }
 
   /** The upgrade of an authenticated device. */
@@ -210,12 +211,12 @@ export class Site extends DurableObject<Env> implements SiteRpc {
     const dial = readDial<DeviceDial>(request);
     if (!dial) return notFoundResponse();
     if (dial.plantId) await this.#ready(dial.siteId);
-    // No await from here on: what is checked still holds when the socket is accepted.
-    return acceptDial(this.#site, dial);
+    // No await from here on, so the checks are still true when the socket is accepted.
+    return this.#site.link.accept(dial);
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    receiveMessage(this.#site, socket, message);
+    this.#site.link.receive(socket, message);
   }
 
   override webSocketClose(socket: WebSocket): void {
@@ -234,13 +235,13 @@ export class Site extends DurableObject<Env> implements SiteRpc {
 
   override alarm(): void {
     const { presence, registry, clock } = this.#site;
-    // Readings that came since the last look: each alarm looks once more.
+    // Readings have come since presence was computed: each alarm computes it again.
     if (presence.isStale(clock.now())) presence.noteChange();
     this.#agenda.run();
     registry.refreshInBackground();
   }
 
-  /** The site knows who it is and what it consists of before it decides anything. */
+  /** The site knows its identity and its sub-devices before it decides anything. */
   async #ready(siteId: string): Promise<void> {
     this.#site.identity.be(siteId);
     await this.#site.registry.ready();

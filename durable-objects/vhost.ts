@@ -1,7 +1,7 @@
 /**
- * The broker of one API key: its queues, its clients' sockets, its publishes on their way to Sites. This class is
- * the hub: RPC, WebSocket events and the alarm come in here; what they do stands in vhost/. It is the authority over
- * its clients: a key revoked here is dead here, whatever D1 says (rule 6).
+ * The broker of one API key: its queues, its clients' sockets and its publishes to Sites. This class is the
+ * entry point for RPC, WebSocket events and the alarm; the logic is in vhost/. The object has the authority
+ * over its clients: a key that is revoked here stays revoked, whatever D1 says (rule 6).
  */
 
 import { DurableObject } from 'cloudflare:workers';
@@ -49,7 +49,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
       () => this.#agenda.arm(),
     );
     const { clock, calls, key, ending, turns, sockets } = this.#vhost;
-    /** Half-open connections: no sign of life for a minute, or two (rule 2). */
+    /** Closes half-open connections, which have shown no sign of life for one to two minutes (rule 2). */
     const silence: DueSource = {
       name: 'silent connections',
       dueMs: () => sockets.silentAtMs(),
@@ -105,7 +105,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     });
   }
 
-  /** The end of the key, by revocation or time: its clients go, and nothing of its queues is left [C-5.6]. */
+  /** Ends the key, revoked or expired: closes its connections and deletes its queues [C-5.6]. */
   #end(turn: Turn): void {
     const { key, sockets } = this.#vhost;
     const code = key.record?.revokedAtMs == null ? CLOSE_CODES.expired : CLOSE_CODES.revoked;
@@ -142,13 +142,14 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     const { key, sockets, turns, clock } = this.#vhost;
     if (sockets.isReplay(dial)) return notFoundResponse();
     if (!key.record || this.#vhost.hasEnded()) return refusalResponse('UNAUTHORIZED', 'Invalid API key');
-    this.#close(sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'new boot');
+    this.#close(sockets.ofOlderBoots(dial), CLOSE_CODES.takenOver, 'bridge restarted');
     this.#close(sockets.silent(clock.now()), CLOSE_CODES.takenOver, 'no sign of life');
     if (sockets.count >= LIMIT.connectionsPerKey && !dial.isProbe) {
       return refusalResponse('CONFLICT', `connection limit (${LIMIT.connectionsPerKey}) is reached`);
     }
     const socket = turns.run((turn) => {
-      // Later bridges tell of connection.open: the connection begins there.
+      // From link version 2 on the bridge reports connection.open, which counts as the first connection
+      // instead.
       if ((dial.link ?? 1) < 2) key.noteConnection(turn);
       return sockets.accept(turn, dial);
     });
@@ -196,7 +197,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
 
   override alarm(): void {
     const { broker, turns } = this.#vhost;
-    // What is in memory alone is written first: a step that falls would take it along.
+    // Store data that is only in memory first: a failing step would discard it.
     if (broker.queues.isDirty || this.#vhost.hasUnstored) turns.run((turn) => this.#vhost.storeAll(turn));
     this.#agenda.run();
   }
@@ -215,7 +216,7 @@ export class Vhost extends DurableObject<Env> implements VhostRpc {
     const read = organization.keepUp(key.record.organizationId);
     this.ctx.waitUntil(
       read.catch((error: unknown) => {
-        console.warn('registry not read', { reason: reasonOf(error) });
+        console.warn('failed to read registry', { reason: reasonOf(error) });
       }),
     );
   }

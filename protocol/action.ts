@@ -16,17 +16,17 @@ const signedKw = z.number();
 const ramp = { maxRampKwPerMinute: z.number().optional() };
 
 /** The payload of a partner's setpoint. */
-const toldSetpoint = z.strictObject({ ...siteSetpoint.shape, targetSignedKw: signedKw, ...ramp });
+const setpointCommand = z.strictObject({ ...siteSetpoint.shape, targetSignedKw: signedKw, ...ramp });
 
 /** The payload of a schedule slot at its start. A slot without a setpoint is sent as MODE_CHANGE. */
-const toldSlot = z.strictObject({
+const slotCommand = z.strictObject({
   scheduleId: z.string(),
   slotIndex: z.int(),
   mode: z.enum(OPERATING_MODES),
   validUntil: instant,
 });
 
-const toldSchedule = z.strictObject({
+const scheduleCommand = z.strictObject({
   scheduleId: z.string(),
   /** If two schedules cover the same time, the one with the higher sequence wins. */
   sequence: z.int(),
@@ -43,7 +43,7 @@ const toldSchedule = z.strictObject({
 });
 
 /** The complete active configuration; each limit is the stricter of `constraints` and `hardLimits`. */
-const toldConfig = z.strictObject({
+const configCommand = z.strictObject({
   constraints: constraints.nullable(),
   fallback: z
     .strictObject({
@@ -55,7 +55,7 @@ const toldConfig = z.strictObject({
   operatingMode: z.enum(OPERATING_MODES),
 });
 
-const toldTargets = z.strictObject({
+const targetsCommand = z.strictObject({
   targets: z
     .array(
       z.strictObject({
@@ -73,19 +73,19 @@ const toldTargets = z.strictObject({
 
 export const ACTION_PAYLOADS = {
   SITE_SETPOINT: z.union([
-    toldSetpoint,
-    z.strictObject({ ...toldSlot.shape, targetSignedKw: signedKw, ...ramp }),
+    setpointCommand,
+    z.strictObject({ ...slotCommand.shape, targetSignedKw: signedKw, ...ramp }),
   ]),
-  MODE_CHANGE: z.union([modeChange, toldSlot]),
+  MODE_CHANGE: z.union([modeChange, slotCommand]),
   EMERGENCY_STOP: emergency,
   EMERGENCY_HOLD: emergency,
-  SCHEDULE_SET: toldSchedule,
+  SCHEDULE_SET: scheduleCommand,
   SCHEDULE_CANCEL: scheduleCancel,
-  CONFIG_SET: toldConfig,
+  CONFIG_SET: configCommand,
   TOKEN_REFRESH: z.strictObject({ token: z.string(), expiresAt: instant }),
-  ...(Object.fromEntries(DEVICE_COMMAND_TYPES.map((command) => [command, toldTargets])) as Record<
+  ...(Object.fromEntries(DEVICE_COMMAND_TYPES.map((command) => [command, targetsCommand])) as Record<
     DeviceCommandType,
-    typeof toldTargets
+    typeof targetsCommand
   >),
 } satisfies Record<string, z.ZodType>;
 
@@ -94,7 +94,7 @@ export type Action = keyof typeof ACTION_PAYLOADS;
 export const SITE_ACTIONS: readonly string[] = Object.keys(ACTION_PAYLOADS);
 
 /** A command as a device receives it; `action` determines the payload. */
-export const toldCommand = z.strictObject({
+export const mqttCommand = z.strictObject({
   cmdId: z.string(),
   ts: z.int(),
   action: z.string(),

@@ -150,16 +150,16 @@ export const reasonRequest = z.strictObject({
   reason: z.string().max(LIMIT.commandReasonCharacters).optional(),
 });
 
-export const ownCommandRequest = z.strictObject({
+export const restCommandRequest = z.strictObject({
   action: z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'must be upper-case letters, digits and _, at most 64'),
-  payload: jsonObject(LIMIT.ownCommandPayloadCharacters).default({}),
+  payload: jsonObject(LIMIT.restCommandPayloadCharacters).default({}),
   validUntil: instant.optional(),
   idempotencyKey: z.string().min(1).max(LIMIT.nameCharacters).optional(),
 });
-export type OwnCommandRequest = z.infer<typeof ownCommandRequest>;
+export type RestCommandRequest = z.infer<typeof restCommandRequest>;
 
 /** A REST command to a device [C-3.4]. `reason`: why it failed. */
-export const ownCommand = z.strictObject({
+export const restCommand = z.strictObject({
   cmdId: z.string(),
   deviceId: z.string(),
   action: z.string(),
@@ -167,7 +167,7 @@ export const ownCommand = z.strictObject({
   reason: z.string().optional(),
   createdAt: z.string(),
 });
-export type OwnCommand = z.infer<typeof ownCommand>;
+export type RestCommand = z.infer<typeof restCommand>;
 
 /** The dropped messages and the accepted and refused connects of a device [C-3.8], newest first. */
 export const deviceDiagnostics = z.strictObject({

@@ -16,9 +16,9 @@ export function allIssues(error: z.ZodError): string[] {
 
 /** The first faults, each truncated, and the number of omitted ones. */
 export function boundedFaults(faults: readonly string[]): string[] {
-  const told = faults.slice(0, LIMIT.faultsTold).map((fault) => cut(fault, LIMIT.faultCharacters));
-  const more = faults.length - told.length;
-  return more > 0 ? [...told, `and ${more} more`] : told;
+  const shown = faults.slice(0, LIMIT.faultsReported).map((fault) => cut(fault, LIMIT.faultCharacters));
+  const more = faults.length - shown.length;
+  return more > 0 ? [...shown, `and ${more} more`] : shown;
 }
 
 /** `boundedFaults` as one text. */

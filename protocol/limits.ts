@@ -72,7 +72,7 @@ export const LIMITS = {
   schedulesKept: [4_000, 'schedules', 'ours'],
 
   // Faults that are reported for one invalid payload, body or envelope, and the length of each.
-  faultsTold: [20, 'faults', 'ours'],
+  faultsReported: [20, 'faults', 'ours'],
   faultCharacters: [200, 'characters', 'ours'],
 
   // command execution
@@ -169,9 +169,9 @@ export const LIMITS = {
   authFailuresMs: [5 * MINUTE, 'ms', 'spec: Limits'],
   diagnosticsEntries: [100, 'entries', 'C-3.8'],
   // REST commands of a device: payload size, open commands, stored commands.
-  ownCommandPayloadCharacters: [16 * KIB, 'characters', 'ours'],
-  openOwnCommands: [50, 'commands', 'ours'],
-  ownCommandsKept: [1_000, 'commands', 'ours'],
+  restCommandPayloadCharacters: [16 * KIB, 'characters', 'ours'],
+  openRestCommands: [50, 'commands', 'ours'],
+  restCommandsKept: [1_000, 'commands', 'ours'],
   nonceBytes: [128, 'bytes', 'C-3.8'],
   signalsPerMessage: [1_000, 'signals', 'ours'],
   signalNameCharacters: [128, 'characters', 'C-3.13'],

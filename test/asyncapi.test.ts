@@ -159,7 +159,7 @@ describe('the AsyncAPI document', () => {
   it('has one message for each action, and one for actions of other vendors [C-7.10]', () => {
     const actions = messages.flatMap(({ payload }) => payload.properties?.action?.enum ?? []);
     expect(actions.sort()).toEqual(Object.keys(ACTION_PAYLOADS).sort());
-    expect(document.components.messages.toldOwn?.payload.properties?.action).toEqual({ type: 'string' });
+    expect(document.components.messages.restCommand?.payload.properties?.action).toEqual({ type: 'string' });
   });
 
   it.each(examples)('$message.name: its example $name matches the schema', ({ message, payload }) => {

@@ -119,7 +119,7 @@ async function importPower(
 }
 
 /** Sends a battery command and waits until it is COMPLETED. */
-async function tellBattery(name: string, params: { powerKw?: number }): Promise<void> {
+async function commandBattery(name: string, params: { powerKw?: number }): Promise<void> {
   const correlationId = await command('device', {
     commands: [{ deviceId: battery, assetType: 'BESS', command: name, params }],
   });
@@ -150,11 +150,11 @@ try {
   const wantedKw = (await readPower('battery')) > 0 ? -12.5 : 12.5;
   const name = wantedKw > 0 ? 'BESS_CHARGE' : 'BESS_DISCHARGE';
   title(`battery command, signed: ${name} ${Math.abs(wantedKw)} kW on ${battery}`);
-  await tellBattery(name, { powerKw: Math.abs(wantedKw) });
+  await commandBattery(name, { powerKw: Math.abs(wantedKw) });
   await expectPower('battery', wantedKw);
 
   title(`battery stop: BESS_STOP on ${battery}`);
-  await tellBattery('BESS_STOP', {});
+  await commandBattery('BESS_STOP', {});
   await expectPower('battery', 0);
   console.log('\nDemo passed.');
 } catch (error) {

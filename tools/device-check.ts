@@ -3,7 +3,7 @@
  * and prints step by step what works and what fails. For another stack: `--url`, `--email`, `--password`.
  */
 import { parseArgs } from 'node:util';
-import type { DeviceDiagnostics, DeviceRecord, OwnCommand } from '../protocol/device-record.ts';
+import type { DeviceDiagnostics, DeviceRecord, RestCommand } from '../protocol/device-record.ts';
 import { AdminClient } from './admin-client.ts';
 import { readStack } from './stack-file.ts';
 
@@ -104,13 +104,13 @@ async function check(id: string): Promise<boolean> {
 }
 
 async function sendPing(admin: AdminClient, id: string): Promise<string> {
-  const { cmdId } = await admin.call<OwnCommand>('POST', `/devices/${id}/commands`, { action: 'PING' });
+  const { cmdId } = await admin.call<RestCommand>('POST', `/devices/${id}/commands`, { action: 'PING' });
   console.log('      sent the command PING');
   return cmdId;
 }
 
 async function lookAt(admin: AdminClient, id: string, cmdId: string): Promise<void> {
-  const { status } = await admin.call<OwnCommand>('GET', `/devices/${id}/commands/${cmdId}`);
+  const { status } = await admin.call<RestCommand>('GET', `/devices/${id}/commands/${cmdId}`);
   if (status !== 'PENDING') done('listens');
   // FAILED passes, too: the device may not know PING, but it has signed its answer.
   if (status === 'COMPLETED' || status === 'FAILED') done('obeys');

@@ -11,7 +11,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS, type LimitName } from '../protocol/limits.ts';
-import { EVENTS, PUBLISHES, SAYS, TOLD } from '../worker/asyncapi/examples.ts';
+import { COMMAND_EXAMPLES, EVENTS, PUBLISHES, SAYS } from '../worker/asyncapi/examples.ts';
 import { SCHEMAS, type SchemaName } from '../worker/asyncapi/schema.ts';
 
 const DOCS = join(import.meta.dirname, '..', 'docs');
@@ -52,7 +52,10 @@ export function fill(text: string): string {
 
 function exampleOf(name: string): unknown {
   const published = PUBLISHES[name as keyof typeof PUBLISHES] ?? EVENTS[name as keyof typeof EVENTS];
-  const found = published?.message ?? SAYS[name as keyof typeof SAYS] ?? TOLD[name as keyof typeof TOLD];
+  const found =
+    published?.message ??
+    SAYS[name as keyof typeof SAYS] ??
+    COMMAND_EXAMPLES[name as keyof typeof COMMAND_EXAMPLES];
   if (!found) throw new Error(`unknown example "${name}"`);
   return found;
 }

@@ -34,7 +34,7 @@ process.on('unhandledRejection', fail);
 
 const startedMs = performance.now();
 let warmMib: number | undefined;
-let toldMs = startedMs;
+let reportedMs = startedMs;
 for (let frames = 0; frames < wanted; seed++) {
   try {
     frames += await fuzz(seed);
@@ -47,8 +47,8 @@ for (let frames = 0; frames < wanted; seed++) {
     fail(new Error(`the process grew from ${Math.round(warmMib)} to ${Math.round(mib)} MiB`));
   }
   const now = performance.now();
-  if (now - toldMs < 5_000 && frames < wanted) continue;
-  toldMs = now;
+  if (now - reportedMs < 5_000 && frames < wanted) continue;
+  reportedMs = now;
   const perSecond = Math.round(frames / ((now - startedMs) / 1_000));
   console.log(
     `amqp fuzz: ${frames} of ${wanted} frames, ${perSecond}/s, ${Math.round(mib)} MiB, seed ${seed}`,

@@ -35,7 +35,7 @@ function say(text: string): void {
   console.log(`${new Date().toISOString()}  ${text}`);
 }
 
-function tell(word: GatewayWord): void {
+function printEvent(word: GatewayWord): void {
   if (word.kind === 'command') say(`received ${word.action} ${word.cmdId} ${JSON.stringify(hidden(word))}`);
   else if (word.kind === 'ack') say(`sent     ${word.status} ${word.cmdId}`);
   else say(`sent     telemetry ${JSON.stringify(word.data)}`);
@@ -82,7 +82,7 @@ async function run(
       renew: () => identity.renew(),
       onListening: () =>
         say(`${device.name} ${device.id} is connected and listens for commands; Ctrl-C stops it`),
-      watch: tell,
+      watch: printEvent,
     },
   });
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

@@ -9,7 +9,7 @@ import type { AppContext } from './env.ts';
 import { handleError, handleNotFound } from './http/error-response.ts';
 import { jsonBody } from './http/json-body.ts';
 import { linkAmqp } from './link/amqp.ts';
-import { linkReady, tellClock } from './link/bridge-proof.ts';
+import { linkReady, reportClock } from './link/bridge-proof.ts';
 import { linkMqtt } from './link/mqtt.ts';
 import { countAnswers } from './metrics/counts.ts';
 import { getMetrics, METRICS_PATH } from './metrics/metrics.ts';
@@ -163,7 +163,7 @@ app.onError(handleError);
 app.notFound(handleNotFound);
 
 // Dials come before the middleware that sets headers: the response to an upgrade is the Durable Object's own.
-app.use('/link/*', tellClock);
+app.use('/link/*', reportClock);
 app.get(READY_PATH, linkReady);
 app.get(LINK_PATHS.amqp, linkAmqp);
 app.get(LINK_PATHS.mqtt, linkMqtt);

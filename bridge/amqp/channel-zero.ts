@@ -34,7 +34,7 @@ export class ChannelZero {
   }
 
   /** Sends connection.blocked to a client that supports it, and unblocked once its publishes flow again. */
-  tellBlocked(): void {
+  updateBlocked(): void {
     const isBlocked = this.#uplink.isOverRate;
     if (isBlocked === this.#isBlocked || !this.#session.can('connection.blocked')) return;
     this.#isBlocked = isBlocked;

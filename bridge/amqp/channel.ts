@@ -186,7 +186,7 @@ export class Channel implements MethodChannel {
     this.#end();
   }
 
-  /** Takes no more frames, and waits for the outcomes of earlier publishes, `amqpCloseMs` at most. */
+  /** Accepts no further frames and waits for the outcomes of earlier publishes, `amqpCloseMs` at most. */
   #end(): void {
     if (this.#state !== 'open') return;
     this.#state = 'ending';

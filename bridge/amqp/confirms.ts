@@ -9,7 +9,7 @@ export interface Confirmation {
   multiple: boolean;
 }
 
-type Outcome = 'ack' | 'nack' | 'told';
+type Outcome = 'ack' | 'nack' | 'sent';
 
 export class Confirms {
   #lastTag = 0;
@@ -40,7 +40,7 @@ export class Confirms {
     for (const { tag, kind } of fresh) {
       if (kind !== 'nack') continue;
       confirmations.push({ kind, tag, multiple: false });
-      this.#settled.set(tag, 'told');
+      this.#settled.set(tag, 'sent');
     }
     const contiguous = this.#advance();
     if (contiguous.tag > 0) {
@@ -49,7 +49,7 @@ export class Confirms {
     for (const { tag } of fresh) {
       if (this.#settled.get(tag) !== 'ack') continue;
       confirmations.push({ kind: 'ack', tag, multiple: false });
-      this.#settled.set(tag, 'told');
+      this.#settled.set(tag, 'sent');
     }
     return confirmations;
   }

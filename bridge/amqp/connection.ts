@@ -99,7 +99,7 @@ export class AmqpConnection {
         this.#fail(error);
       }
     }
-    if (this.#state === 'running') this.#zero?.tellBlocked();
+    if (this.#state === 'running') this.#zero?.updateBlocked();
     if (this.#isHeld()) this.#stream.pause();
     else if (this.#stream.isPaused()) {
       this.#heartbeat.noteRead();

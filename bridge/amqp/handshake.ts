@@ -88,7 +88,7 @@ export class Handshake {
   /** Why no vhost can be opened; sent when the client asks for one. */
   #refusal: string | undefined;
   /** What is known about a client that does not reach open-ok. */
-  readonly #told: Partial<Refusal> = {};
+  readonly #rejection: Partial<Refusal> = {};
   #tuned: Tuned | undefined;
   #abandoned = false;
 
@@ -137,7 +137,7 @@ export class Handshake {
 
   /** What the client has sent so far, and why the edge or the bridge rejects it. */
   get refusal(): Partial<Refusal> {
-    return this.#told;
+    return this.#rejection;
   }
 
   /** Closes the link, whether or not a session uses it already; also one that is still being dialled. */
@@ -152,11 +152,11 @@ export class Handshake {
     const mechanism = String(fields.mechanism);
     const credential = readSasl(mechanism, fields.response as Buffer);
     if (!credential) {
-      this.#told.reason = 'malformed';
+      this.#rejection.reason = 'malformed';
       throw new SilentClose('unsupported SASL mechanism or malformed response', LIMIT.failedLoginMs);
     }
     this.#username = credential.username;
-    this.#told.username = credential.username;
+    this.#rejection.username = credential.username;
     this.#secretDigest = digest(credential.password);
     const dialed = await this.#dial({ ...credential, probe: probeOf(properties) });
     if (this.#abandoned && dialed.outcome === 'accepted') {
@@ -183,7 +183,7 @@ export class Handshake {
 
   #note(noLink: NoLink): void {
     const code = noLink.outcome === 'refused' ? { code: noLink.code } : {};
-    Object.assign(this.#told, { reason: loginReason(noLink), why: wordsOf(noLink), ...code });
+    Object.assign(this.#rejection, { reason: loginReason(noLink), why: wordsOf(noLink), ...code });
   }
 
   #can(capability: string): boolean {
@@ -202,7 +202,7 @@ export class Handshake {
 
   #open(fields: Fields): Session {
     const vhost = String(fields.virtualHost);
-    this.#told.vhost = vhost;
+    this.#rejection.vhost = vhost;
     const refused = `access to vhost '${vhost}' refused for user '${this.#username}'`;
     if (this.#refusal !== undefined) {
       throw connectionError(530, `${refused}: ${this.#refusal}`, METHOD.connectionOpen);
@@ -211,7 +211,7 @@ export class Handshake {
     // The object gets a wrong vhost too: it audits the connection, or the attempt with a wrong vhost.
     if (this.#link.version >= 2) this.#link.send({ kind: 'open', vhost: vhost.slice(0, 255) });
     if (vhost !== this.#vhost) {
-      this.#told.reason = 'vhost';
+      this.#rejection.reason = 'vhost';
       throw connectionError(530, refused, METHOD.connectionOpen);
     }
     this.#state = 'done';

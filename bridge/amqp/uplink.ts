@@ -46,7 +46,7 @@ export class Uplink {
   #whenSettled: (() => void) | undefined;
   #settling: { outcome: SettleOutcome; leases: number[] } | undefined;
   #drainedBytes = 0;
-  #toldDrainedBytes = 0;
+  #reportedDrainedBytes = 0;
 
   /** `schedule` must cause a `flush` at the end of this turn. */
   constructor(
@@ -131,8 +131,8 @@ export class Uplink {
   /** Frees `bytes` of the delivery window: the client's socket took them, or they were discarded. */
   drained(bytes: number): void {
     this.#drainedBytes += bytes;
-    if (this.#drainedBytes - this.#toldDrainedBytes < CREDIT_STEP_BYTES) return;
-    this.#toldDrainedBytes = this.#drainedBytes;
+    if (this.#drainedBytes - this.#reportedDrainedBytes < CREDIT_STEP_BYTES) return;
+    this.#reportedDrainedBytes = this.#drainedBytes;
     this.send({ kind: 'credit', drainedBytes: this.#drainedBytes });
   }
 

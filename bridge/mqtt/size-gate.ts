@@ -128,9 +128,9 @@ export class SizeGate extends Duplex {
 
   #noteBytes(): void {
     this.#lastByteMs = Date.now();
-    const told = this.#onBytes;
+    const onBytes = this.#onBytes;
     this.#onBytes = undefined;
-    told?.();
+    onBytes?.();
   }
 
   #onDrain: (() => void) | undefined;

@@ -1,8 +1,8 @@
-/** What the figures may grow to. What finds no room is left out, and counted. */
+/** Limits of the metrics object. Anything above a limit is dropped and counted. */
 export const FIGURES_BOUNDS = {
   objects: 30_000,
-  /** Of all keys together: three lines or more of an answer each. */
+  /** Of all keys together. Each queue is three or more lines of a scrape. */
   queues: 5_000,
-  /** Counts with a key of their own: all that there are, twice over. */
+  /** Count keys: about twice the number that exists. */
   counts: 200,
 } as const;

@@ -1,4 +1,4 @@
-/** The ledger as Prometheus reads it: one family after the other. Pure. */
+/** Formats the ledger for Prometheus, one family after another. Pure. */
 import { familyText, type Sample } from './exposition.ts';
 import {
   AWAKE,
@@ -56,7 +56,7 @@ export function expose(ledger: Ledger, version: string, now: number): string {
   ].join('');
 }
 
-/** Those of the closed list, and those that newer code counts. */
+/** Samples for the closed list of values, and for values that only newer code knows. */
 function countSamples({ key, values }: CountFamily, totals: ReadonlyMap<string, number>): Sample[] {
   const known = new Set(values.map((own) => [key, ...own].join('/')));
   const newer = [...totals.keys()].filter((one) => one.startsWith(`${key}/`) && !known.has(one));

@@ -1,15 +1,15 @@
-/** Prometheus' text format, version 0.0.4. Pure. */
+/** The text format of Prometheus, version 0.0.4. Pure. */
 import type { Family } from './families.ts';
 
 export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface Sample {
-  /** In the order of the family's labels. */
+  /** Label values, in the order of the family's labels. */
   values: readonly string[];
   value: number;
 }
 
-/** The lines of one family, in the order of its samples. */
+/** Formats one family, in the order of its samples. */
 export function familyText({ name, type, help, labels }: Family, samples: Iterable<Sample>): string {
   const lines = [`# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`];
   for (const { values, value } of samples) lines.push(`${name}${labelText(labels, values)} ${value}\n`);

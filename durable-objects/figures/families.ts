@@ -1,6 +1,6 @@
 /**
- * The edge's figures, as Prometheus has them: every name, its labels and the closed lists of their values. A count is known
- * by its key: the word of its family and its labels' values, strokes between.
+ * The metrics of the edge for Prometheus: each name, its labels and the closed lists of their values. The key
+ * of a count consists of the family's key and the label values, separated by slashes.
  */
 import {
   ACKNOWLEDGEMENT_STATUSES,
@@ -20,7 +20,7 @@ export interface Family {
   labels: readonly string[];
 }
 
-/** A family that objects count for: each of `values` is told from the beginning, as 0. */
+/** A family of counts. Each of `values` is exposed from the beginning, starting at 0. */
 export interface CountFamily extends Family {
   key: string;
   values: readonly (readonly string[])[];
@@ -42,10 +42,10 @@ export type CountKey =
   | `answers/${number}`
   | `left_out/${(typeof LEFT_OUT)[number]}`;
 
-/** Counts by their keys; those of newer code may be unknown here. */
+/** Counts by key; during a deploy newer code may send keys that are unknown here. */
 export type Counts = Readonly<Record<string, number>>;
 
-/** As audit rows say them. */
+/** The reasons in audit rows. */
 const PARTNER_REFUSALS = [
   'bad key',
   'missing scope',
@@ -55,7 +55,7 @@ const PARTNER_REFUSALS = [
   'vhost',
 ] as const;
 const DEVICE_REFUSALS = ['bad credential', 'not active'] as const;
-/** What found no room among the figures. */
+/** What is dropped when a limit of the metrics object is reached. */
 const LEFT_OUT = ['report', 'queue', 'count'] as const;
 const ENDED: readonly Ended[] = ['COMPLETED', 'DEVIATED', 'FAILED'];
 const ANSWERED = ACKNOWLEDGEMENT_STATUSES.filter((status) => status !== 'REJECTED');
@@ -67,7 +67,7 @@ export const COUNTED: readonly CountFamily[] = [
     key: 'acknowledgements',
     name: 'sitewire_edge_command_acknowledgements_total',
     type: 'counter',
-    help: "Acknowledgements of partners' commands by status, and of those that are REJECTED by code; one that is told again counts once",
+    help: "Acknowledgements of partners' commands, by status and, if REJECTED, by code; a repeated acknowledgement counts once",
     labels: ['status', 'code'],
     values: [...ANSWERED.map((status) => [status, '']), ...REJECTION_CODES.map((code) => ['REJECTED', code])],
   },
@@ -75,7 +75,7 @@ export const COUNTED: readonly CountFamily[] = [
     key: 'executions',
     name: 'sitewire_edge_executions_total',
     type: 'counter',
-    help: 'Commands that have ended, by the status that they ended with',
+    help: 'Commands that have ended, by final status',
     labels: ['status'],
     values: ENDED.map((status) => [status]),
   },
@@ -83,7 +83,7 @@ export const COUNTED: readonly CountFamily[] = [
     key: 'alarms',
     name: 'sitewire_edge_alarms_raised_total',
     type: 'counter',
-    help: 'Alarms raised, by type; one counts once however many keys are told of it',
+    help: 'Alarms raised, by type; an alarm counts once, however many keys receive it',
     labels: ['type'],
     values: ALARM_TYPES.map((type) => [type]),
   },
@@ -91,7 +91,7 @@ export const COUNTED: readonly CountFamily[] = [
     key: 'device_dropped',
     name: 'sitewire_edge_device_dropped_messages_total',
     type: 'counter',
-    help: 'Messages of devices that were dropped, by reason',
+    help: 'Dropped messages from devices, by reason',
     labels: ['reason'],
     values: DEVICE_DROP_REASONS.map((reason) => [reason]),
   },
@@ -99,7 +99,7 @@ export const COUNTED: readonly CountFamily[] = [
     key: 'refused_dials',
     name: 'sitewire_edge_refused_dials_total',
     type: 'counter',
-    help: 'Partners and devices that were not let in, by reason',
+    help: 'Rejected connection attempts of partners and devices, by reason',
     labels: ['client', 'reason'],
     values: [
       ...PARTNER_REFUSALS.map((reason) => ['partner', reason]),
@@ -110,7 +110,7 @@ export const COUNTED: readonly CountFamily[] = [
     key: 'answers',
     name: 'sitewire_edge_http_answers_total',
     type: 'counter',
-    help: 'Answers of the REST API by status code',
+    help: 'Responses of the REST API, by status code',
     labels: ['code'],
     values: STATUSES.map((status) => [String(status)]),
   },
@@ -118,13 +118,15 @@ export const COUNTED: readonly CountFamily[] = [
     key: 'left_out',
     name: 'sitewire_edge_figures_left_out_total',
     type: 'counter',
-    help: 'Reports of objects, queues of reports, and counts, that found no room among these figures',
+    help: 'Object reports, queues and counts that were dropped because a limit of these metrics was reached',
     labels: ['what'],
     values: LEFT_OUT.map((what) => [what]),
   },
 ];
 
-/** Why a message left a queue without a client that took it; the last two leave for the dead-letter queue. */
+/**
+ * Why a message left a queue without being acknowledged; after the last two it goes to the dead-letter queue.
+ */
 export const QUEUE_DROPS = ['limit', 'age', 'deliveries', 'rejected'] as const;
 export type QueueDrop = (typeof QUEUE_DROPS)[number];
 
@@ -133,31 +135,31 @@ const QUEUE = ['organization', 'key', 'queue'];
 export const QUEUE_MESSAGES: Family = {
   name: 'sitewire_edge_queue_messages',
   type: 'gauge',
-  help: 'Messages of a queue: ready for a consumer, or unacked with one',
+  help: 'Messages in a queue: ready (waiting for a consumer) or unacked (delivered, not yet acknowledged)',
   labels: [...QUEUE, 'state'],
 };
 export const QUEUE_AGE: Family = {
   name: 'sitewire_edge_queue_oldest_message_age_seconds',
   type: 'gauge',
-  help: 'Age of the oldest message that is ready or unacked; 0 when there is none',
+  help: 'Age of the oldest message that is ready or unacked; 0 if the queue is empty',
   labels: QUEUE,
 };
 export const QUEUE_DROPPED: Family = {
   name: 'sitewire_edge_queue_dropped_messages_total',
   type: 'counter',
-  help: 'Messages that left a queue without being taken, by reason: limit, age, or, for the dead-letter queue, deliveries, rejected',
+  help: 'Messages that left a queue without being acknowledged, by reason: limit, age, or (dead-lettered) deliveries, rejected',
   labels: [...QUEUE, 'reason'],
 };
 export const AWAKE: Family = {
   name: 'sitewire_edge_objects_awake',
   type: 'gauge',
-  help: 'Objects that gave a sign of work within the last five minutes, by class',
+  help: 'Objects that reported within the last five minutes, by class',
   labels: ['class'],
 };
 export const BUILD: Family = {
   name: 'sitewire_edge_build_info',
   type: 'gauge',
-  help: 'Always 1; version is the id of the deployed version, where the platform tells it',
+  help: 'Always 1; version is the id of the deployed version, if Cloudflare reports it',
   labels: ['version'],
 };
 

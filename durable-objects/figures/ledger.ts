@@ -1,4 +1,4 @@
-/** All that was told, in memory: the sums of what was counted, the last word of each object, and what storage lacks of it. */
+/** All reports in memory: the total counts, the last report of each object, and which of them are not stored yet. */
 import { FIGURES_BOUNDS } from './bounds.ts';
 import type { CountKey, Counts } from './families.ts';
 import type { KeyQueues, Report } from './report.ts';
@@ -6,23 +6,23 @@ import type { KeyQueues, Report } from './report.ts';
 export interface Entry {
   class: Report['class'];
   queues: KeyQueues | undefined;
-  /** When it told anything last. */
+  /** Time of the last report. */
   seenMs: number;
-  /** As storage has it. */
+  /** The stored value of `seenMs`. */
   storedSeenMs: number;
-  /** When it was so, by its own clock; 0 when that was before this wake. */
+  /** Time of the report by the clock of its object; 0 if it was read from storage. */
   atMs: number;
 }
 
-/** What storage lacks; an entry that is undefined is no more. */
+/** Changes that are not stored yet; an undefined entry was deleted. */
 export interface Unstored {
   totals: Counts | undefined;
   entries: [object: string, entry: Entry | undefined][];
 }
 
-/** Shorter than what counts as awake. */
+/** How often `seenMs` is stored; shorter than the time for which an object counts as awake. */
 const SEEN_MS = 150_000;
-/** An object without queues that told nothing for so long is forgotten: it may be no more. */
+/** An object without queues that sent no report for this time is forgotten: it may no longer exist. */
 const QUIET_MS = 24 * 3_600_000;
 
 export class Ledger {
@@ -38,7 +38,7 @@ export class Ledger {
     for (const { queues } of this.#entries.values()) this.#queueCount += queues?.queues.length ?? 0;
   }
 
-  /** Counts by key, of all there ever were. */
+  /** Counts by key since the beginning. */
   get totals(): ReadonlyMap<string, number> {
     return this.#totals;
   }
@@ -47,7 +47,7 @@ export class Ledger {
     return [...this.#entries.values()].flatMap(({ queues }) => queues ?? []);
   }
 
-  /** How many of a class have told anything since then. */
+  /** Number of objects of a class that reported after `sinceMs`. */
   seenSince(of: Entry['class'], sinceMs: number): number {
     let seen = 0;
     for (const entry of this.#entries.values()) if (entry.class === of && entry.seenMs > sinceMs) seen += 1;
@@ -94,7 +94,7 @@ export class Ledger {
     entry.atMs = report.atMs;
     const isOther = JSON.stringify(entry.queues) !== JSON.stringify(report.queues);
     if (isOther) this.#setQueues(entry, report.queues);
-    // Each time that it is seen would be a row.
+    // Storing every report would write a row each time.
     if (!isOther && now - entry.storedSeenMs < SEEN_MS) return;
     entry.storedSeenMs = now;
     this.#changed.add(report.object);
@@ -128,7 +128,7 @@ export class Ledger {
     this.#queueCount += entry.queues.queues.length;
   }
 
-  /** Has room of its own. */
+  /** Counts what was dropped; these counts are exempt from the limits. */
   #leaveOut(what: 'report' | 'queue' | 'count', by: number): void {
     if (by === 0) return;
     const key: CountKey = `left_out/${what}`;

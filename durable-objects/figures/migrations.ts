@@ -1,22 +1,22 @@
-/** The numbered migrations of the figures' tables. */
+/** The numbered migrations of the metrics object. */
 import type { Migration } from '../object/migrate.ts';
 
 export const FIGURES_MIGRATIONS: readonly Migration[] = [
   {
     lowest: 1,
     sql: `
-    -- All that was ever counted, in one row: JSON, counts by key.
+    -- All counts since the beginning, in one row: JSON, counts by key.
     CREATE TABLE total (
       id INTEGER PRIMARY KEY CHECK (id = 1),
       counts TEXT NOT NULL
     );
-    -- The last that each object told.
+    -- The last report of each object.
     CREATE TABLE reporter (
       object TEXT PRIMARY KEY,
       class TEXT NOT NULL,
-      -- JSON: of a vhost its queues.
+      -- JSON: the queues of a vhost.
       queues TEXT,
-      -- When it told anything last.
+      -- Time of the last report.
       seen_ms INTEGER NOT NULL
     ) WITHOUT ROWID;
     `,

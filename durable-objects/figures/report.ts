@@ -1,41 +1,44 @@
-/** What is told to the Figures object: counts as they come, each once, and what an object holds, all of it each time. */
+/**
+ * Reports to the metrics object: counts as increments, each sent once, and the state of an object's queues,
+ * complete each time.
+ */
 import type { Counts, QueueDrop } from './families.ts';
 
 export interface QueueFigures {
   queue: string;
-  /** Messages that wait for a consumer, and those that one holds. */
+  /** Messages that wait for a consumer (`ready`) and messages that are delivered but not acknowledged (`unacked`). */
   ready: number;
   unacked: number;
-  /** When the oldest of all these came; null when there is none. */
+  /** Time of the oldest message; null if the queue is empty. */
   oldestMs: number | null;
-  /** Since the queue began. */
+  /** Counts since the queue was created. */
   drops: Readonly<Partial<Record<QueueDrop, number>>>;
 }
 
-/** The queues of a key, and whose they are. */
+/** The queues of a key, with its organization. */
 export interface KeyQueues {
   organization: string;
   key: string;
   queues: QueueFigures[];
 }
 
-/** A sign of work, with the queues that there are; one that is lost costs nothing once the next one comes. */
+/** Says that an object is awake, with its queues if it has any. The next report makes up for a lost one. */
 export interface Report {
-  /** The object's id. */
+  /** Durable Object id. */
   object: string;
   class: 'Site' | 'Vhost';
-  /** By its clock: one that comes behind a later one is not taken. */
+  /** Time by the object's clock. A report that is older than the last one is ignored. */
   atMs: number;
-  /** Absent: it has none. */
+  /** Absent: the object has no queues. */
   queues?: KeyQueues | undefined;
-  /** It tells nothing any more. */
+  /** The object has ended and sends no further reports. */
   isOver?: boolean;
 }
 
 export interface FiguresRpc {
   report(report: Report): void;
-  /** What was counted since the last call: one whose answer is lost may count twice. */
+  /** Adds counts since the last call. If the answer of a call is lost, its counts may be added twice. */
   add(counts: Counts): void;
-  /** All of it, in Prometheus' text format. `version`: what is deployed. */
+  /** Returns all metrics in the text format of Prometheus. `version`: the deployed version. */
   expose(version: string): string;
 }

@@ -1,7 +1,8 @@
 /**
- * Tells the Figures object what this one holds, at most once a minute: at an alarm that rings anyway, or a minute behind a
- * change at one of its own; and a sign of work now and then. No call is awaited, and none keeps anything: one that
- * fails is made again a minute later, with what is so then.
+ * Reports the state of this object to the metrics object, at most once a minute: with the next alarm, or at
+ * the latest with an alarm of its own a minute after a change. Without a change it still reports at times
+ * that it is awake. Calls are not awaited and nothing is stored; after a failure the state of that moment is
+ * sent a minute later.
  */
 import type { Env } from '../env.ts';
 import type { DueSource } from '../object/agenda.ts';
@@ -12,16 +13,16 @@ import type { Report } from './report.ts';
 import { figuresOf } from './stub.ts';
 
 const PAUSE_MS = 60_000;
-/** As long as a call is not answered. */
+/** Pause while a call is not answered. */
 const SILENT_PAUSE_MS = 5 * 60_000;
-/** Shorter than what counts as awake, by as much as an alarm of a connected client is apart. */
+/** Shorter than the time for which an object counts as awake, by the alarm interval of a connected client. */
 const SIGN_MS = 3 * 60_000;
 
-/** What an object tells of itself. */
+/** The reporting object, as the reporter uses it. */
 export interface Reported {
   class: Report['class'];
   clock: Pick<Clock, 'now'>;
-  /** Equal while there is nothing new. */
+  /** Returns an equal value as long as nothing has changed. */
   mark(): unknown;
   report(): Omit<Report, 'object' | 'class' | 'atMs'>;
 }
@@ -32,25 +33,28 @@ export class Reporter implements DueSource {
   readonly #env: Env;
   readonly #reported: Reported;
   readonly #onChange: () => void;
-  /** What it was at the wake counts as told: where it was not, an alarm stands from before. */
-  #told: unknown;
-  /** When it became other than what is told. */
+  /**
+   * The mark of the last report. The state at load counts as reported: if it was not, an alarm is still set
+   * for it.
+   */
+  #sentMark: unknown;
+  /** When the state first differed from the last report. */
   #changedAtMs: number | undefined;
-  /** Undefined before the first of this wake. */
+  /** Time of the last call; undefined before the first one since the object was loaded. */
   #calledAtMs: number | undefined;
   #isCalling = false;
 
-  /** `onChange`: due times have changed by themselves, for a call has failed. */
+  /** `onChange`: due times have changed because a call failed. */
   constructor(ctx: DurableObjectState, env: Env, reported: Reported, onChange: () => void) {
     this.#ctx = ctx;
     this.#env = env;
     this.#reported = reported;
     this.#onChange = onChange;
-    this.#told = reported.mark();
+    this.#sentMark = reported.mark();
   }
 
   dueMs(): number | undefined {
-    if (this.#reported.mark() === this.#told) {
+    if (this.#reported.mark() === this.#sentMark) {
       this.#changedAtMs = undefined;
       return undefined;
     }
@@ -63,14 +67,17 @@ export class Reporter implements DueSource {
   }
 
   ride(turn: Turn): void {
-    const isNews = this.#reported.mark() !== this.#told && this.#mayCallAtMs() <= turn.now;
+    const isNews = this.#reported.mark() !== this.#sentMark && this.#mayCallAtMs() <= turn.now;
     if (isNews || this.#isSignDue(turn.now)) this.run(turn);
   }
 
-  /** One that has just woken knows neither its last sign nor what it told: the first goes by the clock, the rest is told anew. */
+  /**
+   * Whether to report that the object is awake. A newly loaded object does not know when it reported last: with
+   * something to report it does so at once, otherwise only in the first minute of each SIGN_MS.
+   */
   #isSignDue(now: number): boolean {
     if (this.#calledAtMs !== undefined) return now - this.#calledAtMs >= SIGN_MS;
-    return this.#told !== undefined || now % SIGN_MS < PAUSE_MS;
+    return this.#sentMark !== undefined || now % SIGN_MS < PAUSE_MS;
   }
 
   #mayCallAtMs(): number {
@@ -79,23 +86,23 @@ export class Reporter implements DueSource {
 
   #call(now: number): void {
     if (this.#calledAtMs === now) return;
-    const before = this.#told;
-    this.#told = this.#reported.mark();
+    const before = this.#sentMark;
+    this.#sentMark = this.#reported.mark();
     this.#calledAtMs = now;
     this.#isCalling = true;
-    const told = this.#tell(now)
+    const sent = this.#send(now)
       .catch((error: unknown) => {
-        console.warn('figures not told', { reason: reasonOf(error) });
-        this.#told = before;
+        console.warn('failed to report metrics', { reason: reasonOf(error) });
+        this.#sentMark = before;
         this.#onChange();
       })
       .finally(() => {
         this.#isCalling = false;
       });
-    this.#ctx.waitUntil(told);
+    this.#ctx.waitUntil(sent);
   }
 
-  async #tell(atMs: number): Promise<void> {
+  async #send(atMs: number): Promise<void> {
     const { class: of } = this.#reported;
     const report = { object: this.#ctx.id.toString(), class: of, atMs, ...this.#reported.report() };
     await figuresOf(this.#env).report(report);

@@ -1,4 +1,4 @@
-/** The ledger as storage has it: the counts in one row, and a row for what each object told last. */
+/** The ledger in storage: one row with all counts, and one row per object with its last report. */
 import { boundedRow } from '../object/row-size.ts';
 import type { Sql } from '../object/sql.ts';
 import type { Turn } from '../object/turn.ts';

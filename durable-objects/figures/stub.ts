@@ -1,4 +1,4 @@
-/** The way to the Figures object: there is one. */
+/** Returns the stub of the metrics object, of which there is exactly one. */
 import type { Env } from '../env.ts';
 
 export function figuresOf({ FIGURES }: Pick<Env, 'FIGURES'>) {

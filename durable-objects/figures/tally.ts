@@ -1,4 +1,4 @@
-/** Counts by key that wait to be told. */
+/** Counts by key that are not reported yet. */
 import type { CountKey, Counts } from './families.ts';
 
 export class Tally {
@@ -16,7 +16,7 @@ export class Tally {
     for (const [key, by] of Object.entries(counts)) this.#counts[key] = (this.#counts[key] ?? 0) + by;
   }
 
-  /** All of them; none is left. */
+  /** Returns all counts and clears them. */
   take(): Counts {
     const counts = this.#counts;
     this.#counts = {};

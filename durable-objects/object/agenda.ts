@@ -1,6 +1,7 @@
 /**
- * What an object must do by itself, and when. A due source is listed once; the alarm stands at their minimum. A
- * source stays due until its work has ended: what is under way is due at its deadline, so a crash strands nothing.
+ * The list of everything that an object does at a given time. Each due source is listed once; the alarm is
+ * set for the earliest. A source stays due until its work has ended: work in progress is due at its deadline,
+ * so a crash loses nothing.
  */
 
 import type { AlarmClock } from './alarm-clock.ts';
@@ -11,13 +12,13 @@ export interface DueSource {
   readonly name: string;
   /** Epoch milliseconds; undefined when nothing is due. */
   dueMs(): number | undefined;
-  /** Does all that is due at the turn's `now`. */
+  /** Does everything that is due at the turn's `now`. */
   run(turn: Turn): void;
-  /** What may be done because an alarm rings anyway; last of all. */
+  /** Optional work at any alarm, after all due work. */
   ride?(turn: Turn): void;
 }
 
-/** When a source whose work failed is asked again. */
+/** Pause before a source whose work failed runs again. */
 const RETRY_MS = 60_000;
 
 export class Agenda {
@@ -33,13 +34,13 @@ export class Agenda {
     this.#alarm = alarm;
   }
 
-  /** At a wake: what stands from before it, and what is due by now. */
+  /** Reads the stored alarm when the object is loaded, and arms it for what is due. */
   async load(): Promise<void> {
     await this.#alarm.load();
     this.arm();
   }
 
-  /** The alarm's handler: all that is due, in one turn, each source in a step of its own. */
+  /** The alarm handler: does all due work in one turn, each source in a separate step. */
   run(): void {
     this.#alarm.rang();
     this.#isArmed = false;
@@ -51,7 +52,7 @@ export class Agenda {
     } catch (error) {
       console.error('agenda failed', { stack: stackOf(error) });
     } finally {
-      // A turn that stands has armed it at its end: each source is asked once.
+      // A committed turn has armed the alarm at its end; do not ask every source twice.
       if (!this.#isArmed) this.arm();
     }
   }
@@ -79,7 +80,7 @@ export class Agenda {
   }
 }
 
-/** The earliest of what is known; undefined when nothing is. */
+/** The earliest of the given times; undefined if there is none. */
 export function earliest(moments: Iterable<number | null | undefined>): number | undefined {
   let first: number | undefined;
   for (const moment of moments) {

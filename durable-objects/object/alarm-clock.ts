@@ -1,7 +1,7 @@
 /**
- * The one alarm of an object. It is set only when something is due earlier than what stands (rule 10), never in the
- * past, and never again at the moment that is being handled: the runtime takes that for the same alarm and drops it
- * when the handler ends. One that should have rung and did not is set anew at the next chance.
+ * The only alarm of an object. It is set only for an earlier time than the current one (rule 10), never in
+ * the past, and never again for the time that is being handled: the runtime takes that for the same alarm and
+ * drops it when the handler ends. An alarm that did not ring in time is set again at the next opportunity.
  */
 
 import type { Clock } from './clock.ts';
@@ -21,21 +21,21 @@ export class AlarmClock {
     this.#clock = clock;
   }
 
-  /** What stands from before this wake. */
+  /** Reads the alarm that was set before the object was loaded. */
   async load(): Promise<void> {
     this.#setForMs = await this.#storage.getAlarm();
     this.#isLoaded = true;
   }
 
-  /** First thing in the handler. */
+  /** Must be called first in the alarm handler. */
   rang(): void {
     this.#rangForMs = Math.max(this.#rangForMs, this.#setForMs ?? 0);
     this.#setForMs = null;
   }
 
   /**
-   * Sets the alarm for that moment, unless an earlier one stands. One that was missed rings now, whatever is due: what it
-   * was set for may be known to nobody since the object left memory. Before `load` nobody knows: it arms nothing.
+   * Sets the alarm for `dueMs`, unless an earlier one is set. A missed alarm is set for now, whatever is due:
+   * the work it was set for may have been forgotten when the object was evicted. Does nothing before `load`.
    */
   arm(dueMs: number | undefined): void {
     if (!this.#isLoaded) return;

@@ -1,6 +1,6 @@
 /**
- * Calls to other objects while they are under way. Each has its deadline on the agenda, so no timer stands for it: the
- * runtime keeps a cancelled timer in its own list for as long as the object is awake.
+ * Open calls to other objects. The agenda holds their deadlines instead of timers, because the runtime keeps a
+ * cancelled timer in its list for as long as the object is awake.
  */
 import { type DueSource, earliest } from './agenda.ts';
 import type { Clock } from './clock.ts';
@@ -23,7 +23,7 @@ export class Calls implements DueSource {
     this.#onChange = onChange;
   }
 
-  /** Its answer, if that comes before the deadline. The call itself goes on behind it; its outcome is then ignored. */
+  /** Returns the answer, or rejects at the deadline. The call itself continues; its outcome is then ignored. */
   async until<Value>(deadlineMs: number, work: PromiseLike<Value>): Promise<Value> {
     const limit = Promise.withResolvers<never>();
     const limitMs = Math.max(0, deadlineMs - this.#clock.now());

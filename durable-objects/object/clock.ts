@@ -1,4 +1,4 @@
-/** An object's own clock: it never goes back (rule 10). */
+/** The clock of an object: its time never goes back (rule 10). */
 export class Clock {
   #lastMs = 0;
 

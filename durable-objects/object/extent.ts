@@ -1,11 +1,11 @@
 /**
- * How much a table holds, without counting it: each row says where its bytes begin, counted from the first there ever
- * was, so the two ends tell. Rows leave at the old end only.
+ * The size of a table without counting its rows. Each row stores the offset of its bytes, counted from the
+ * first row ever written, so the first and the last row are enough. Rows are deleted only from the oldest on.
  */
 export interface Extent {
   startsAt: number;
   endsAt: number;
-  /** When its oldest row came; undefined for a table that goes by bytes alone, or is empty. */
+  /** Time of the oldest row; undefined if the table is empty or limited only by bytes. */
   oldestMs: number | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Named JSON facts of an object: what it knows once, each in a row of its own. */
+/** Key-value store of an object: one row of JSON per name. */
 import { boundedRow } from './row-size.ts';
 import type { Sql } from './sql.ts';
 import type { Turn } from './turn.ts';

@@ -1,18 +1,18 @@
-/** Why something failed, for a log: the first cause, in one line. Those above it quote the statements that failed. */
+/** The reason of a failure for a log: the root cause, in one line. The errors that wrap it quote SQL statements. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const [first = ''] = (causesOf(error).at(-1) ?? error).message.split('\n');
   return first;
 }
 
-/** Where what should not happen has happened, for a log: the stack of the first cause. */
+/** The stack of the root cause, for the log of an unexpected error. */
 export function stackOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const first = causesOf(error).at(-1) ?? error;
   return first.stack ?? String(first);
 }
 
-/** An error and what caused it, from the last to the first. */
+/** The error and its chain of causes, at most eight; the root cause is last. */
 export function causesOf(error: Error): Error[] {
   const causes: Error[] = [];
   let cause: unknown = error;

@@ -1,9 +1,9 @@
-/** Connection ids seen lately: a bridge's proof opens a link once (rule 1). */
+/** Recently used connection ids: a bridge proof opens a link only once (rule 1). */
 import { PROOF_TOLERANCE_MS } from '../../protocol/link/proof.ts';
 import type { Sql } from './sql.ts';
 import type { Turn } from './turn.ts';
 
-/** A proof is good for its tolerance either side of its time; a little longer is remembered. */
+/** A proof is valid for the tolerance before and after its time; the id is remembered a little longer. */
 const REMEMBERED_MS = 2.5 * PROOF_TOLERANCE_MS;
 
 export class SeenConnections {
@@ -13,7 +13,7 @@ export class SeenConnections {
     this.#sql = sql;
   }
 
-  /** True when the id opened a link here before: a replayed proof. */
+  /** True if the id has already opened a link here: the proof is a replay. */
   has(id: string): boolean {
     return this.#sql.one('SELECT 1 FROM seen_connection WHERE id = ?', id) !== undefined;
   }

@@ -1,20 +1,24 @@
-/** Sending to and closing sockets that may be gone already: their close event, or the next wake, tells. */
+/**
+ * Sends to and closes sockets that may already be closed. Their close event or the next load of the object
+ * handles that.
+ */
 import { packFrames } from '../../protocol/link/batch.ts';
 
 export function sendFrames(socket: WebSocket, frames: readonly unknown[]): void {
   try {
     for (const message of packFrames(frames)) socket.send(message);
   } catch {
-    // The socket closed under us: its close event ends the session, and what was not acknowledged goes out again.
+    // The socket has just closed: its close event ends the session, and unacknowledged frames are sent again
+    // later.
   }
 }
 
-/** A close frame holds 123 bytes of reason; ours are ASCII but for what a peer wrote. */
+/** A close frame holds 123 bytes of reason. Reasons are made ASCII, so a character is a byte. */
 const MAX_REASON_CHARS = 100;
 
 /**
- * Ends a link that is a client's: a last frame says so and why, for the close itself may take its time to arrive at a
- * client that is idle.
+ * Ends the link of a client. A last frame carries code and reason, because the WebSocket close may arrive
+ * late at an idle client.
  */
 export function endLink(socket: WebSocket, code: number, reason: string): void {
   const text = printable(reason);
@@ -26,7 +30,7 @@ export function closeQuietly(socket: WebSocket, code: number, reason: string): v
   try {
     socket.close(code, printable(reason));
   } catch {
-    // Closed already.
+    // The socket is already closed.
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * An object's own SQLite, for reading. Writing is the turn's alone: a statement that is no SELECT does not compile
- * here, and one that is does not compile there.
+ * Read access to an object's SQLite. Only a turn can write: this class compiles only with SELECT statements,
+ * `Turn` only with the others.
  */
 export type SqlRow = Record<string, SqlStorageValue>;
 
@@ -17,15 +17,15 @@ export class Sql {
     return this.#sql.exec<Row>(query, ...bindings).toArray();
   }
 
-  /** The first row; undefined when there is none. */
+  /** The first row, or undefined. */
   one<Row extends SqlRow>(query: Read, ...bindings: SqlStorageValue[]): Row | undefined {
     return this.all<Row>(query, ...bindings)[0];
   }
 
   /**
-   * Row by row in the order of a key, for who may stop before the end: some at a time, because a statement that is left
-   * open keeps the write-ahead log from being reset. The query's last two bindings are the key to go on behind, and
-   * how many rows to read.
+   * Yields rows in the order of a key, for callers that may stop early. Rows are read in pages, because an
+   * open statement prevents a reset of the write-ahead log. The last two bindings of the query are the key of
+   * the last row read and the page size.
    */
   *each<Row extends SqlRow>(query: Read, walk: Walk<Row>, ...bindings: SqlStorageValue[]): Generator<Row> {
     for (let { from } = walk; ; ) {
@@ -38,7 +38,7 @@ export class Sql {
   }
 }
 
-/** The key of a walk through rows, where it begins (without that one), and how many are in memory at once. */
+/** The key column, the key to start after (exclusive), and the number of rows per page. */
 export interface Walk<Row> {
   key: keyof Row & string;
   from: number;

@@ -1,9 +1,9 @@
 /**
- * Stubs of other objects by name. Making one anew for each call was a third of what an alarm took at a slot boundary,
- * so it is kept, until a call fails: a stub whose object broke stays broken.
+ * Cached stubs of other objects, by name. Creating a stub for each call took a third of the alarm's time at a
+ * slot boundary. A failed call removes its stub, because the stub of an object that broke stays broken.
  */
 
-/** Beyond it those that are kept are made anew. */
+/** Maximum number of cached stubs; when it is reached, the cache is cleared. */
 const MAX_KEPT = 100;
 
 export class Stubs<Stub> {

@@ -1,4 +1,4 @@
-/** A rate with a burst, in memory alone: an object that was away comes back with a full one. */
+/** A rate limit with a burst. The bucket is kept only in memory, so it is full when the object is loaded. */
 export class TokenBucket {
   #tokens: number;
   #atMs = 0;
@@ -7,7 +7,10 @@ export class TokenBucket {
     this.#tokens = burst;
   }
 
-  /** Takes that much when it is there; `perSecond` and `burst` as they are set at this moment. */
+  /**
+   * Takes `amount` tokens if available. `perSecond` and `burst` are the current settings and may change
+   * between calls.
+   */
   take(amount: number, perSecond: number, burst: number, now: number): boolean {
     this.fill(perSecond, burst, now);
     if (this.#tokens < amount) return false;
@@ -15,7 +18,7 @@ export class TokenBucket {
     return true;
   }
 
-  /** What is there now. */
+  /** Refills the bucket; returns the available tokens. */
   fill(perSecond: number, burst: number, now: number): number {
     const elapsedMs = this.#atMs === 0 ? 0 : Math.max(0, now - this.#atMs);
     this.#tokens = Math.min(burst, this.#tokens + (elapsedMs * perSecond) / 1_000);

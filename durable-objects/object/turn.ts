@@ -1,10 +1,11 @@
 /**
- * A turn is one transaction of an object with its `now`: all that it writes stands or falls together (rule 3). A
- * function that writes takes a turn; one that takes none cannot write. What follows from a write waits for it:
+ * A turn is one transaction of an object with its `now`: all its writes are committed or rolled back together
+ * (rule 3). A function that writes takes a turn; a function without one cannot write. Memory and sends follow
+ * the commit:
  *
  *   work ─► ending ─► commit ─► remembered ─► sent
- *    │ step: a savepoint of its own; one that throws falls alone, with what it wrote, remembered, sent and changed
- *    │ anything else that throws: nothing stands, and the object starts over from what is stored
+ *    │ step: a savepoint; if it throws, only its own writes, memory changes and sends are undone
+ *    │ anything else that throws: everything is rolled back, and the object restarts from its storage
  */
 
 import type { Clock } from './clock.ts';
@@ -14,7 +15,7 @@ import type { SqlRow } from './sql.ts';
 type Write = `INSERT ${string}` | `UPDATE ${string}` | `DELETE ${string}`;
 
 export class Turn {
-  /** The moment at which all of it happens, epoch milliseconds. */
+  /** The time of everything in this turn, epoch milliseconds. */
   readonly now: number;
   readonly #storage: DurableObjectStorage;
   readonly #undos: (() => void)[] = [];
@@ -31,14 +32,14 @@ export class Turn {
     return this.#rowsWritten;
   }
 
-  /** Returns the rows written: what the statement changed, index entries included. */
+  /** Returns the number of rows written, index entries included. */
   write(statement: Write, ...bindings: SqlStorageValue[]): number {
     const { rowsWritten } = this.#storage.sql.exec(statement, ...bindings);
     this.#rowsWritten += rowsWritten;
     return rowsWritten;
   }
 
-  /** A write that answers with its row. */
+  /** Executes a write and returns its row. */
   writeReturning<Row extends SqlRow>(
     statement: `${Write} RETURNING ${string}`,
     ...bindings: SqlStorageValue[]
@@ -49,29 +50,32 @@ export class Turn {
     return row;
   }
 
-  /** Memory that must already be other for the rest of the turn: `undo` brings it back if the step falls. */
+  /** For memory that changes before the commit: `undo` restores it if the step fails. */
   undo(undo: () => void): void {
     this.#undos.push(undo);
   }
 
-  /** Memory that changes once the turn stands. */
+  /** Changes memory after the commit. */
   remember(change: () => void): void {
     this.#memories.push(change);
   }
 
-  /** What leaves the object once the turn stands and is remembered. */
+  /** Sends something after the commit and the memory changes. */
   send(send: () => void): void {
     this.#sends.push(send);
   }
 
-  /** Work in a savepoint. When it throws it alone is undone, and the answer is false. */
+  /**
+   * Runs work in a savepoint. If it throws, only this work is undone, the error is logged and the result is
+   * false.
+   */
   step(work: () => void): boolean {
     const failure = this.tryStep(work);
-    if (failure) console.error('step failed', { stack: stackOf(failure.error) });
+    if (failure) console.error('transaction step failed', { stack: stackOf(failure.error) });
     return failure === undefined;
   }
 
-  /** The same, for who wants to know what it threw. */
+  /** Like `step`, but returns the error instead of logging it. */
   tryStep(work: () => void): { error: unknown } | undefined {
     const marks = [this.#undos.length, this.#memories.length, this.#sends.length] as const;
     try {
@@ -85,7 +89,7 @@ export class Turn {
     }
   }
 
-  /** For `Turns`: what waited for the commit. */
+  /** Only for `Turns`: returns and removes the memory changes that wait for the commit. */
   takeMemories(): (() => void)[] {
     return this.#memories.splice(0);
   }
@@ -96,13 +100,13 @@ export class Turn {
 }
 
 export interface TurnHooks {
-  /** Writes what has gathered; last in every transaction. */
+  /** Writes collected changes; the last work in every transaction. */
   ending(turn: Turn): void;
-  /** After everything: the agenda is armed, and what waited for a turn goes on. */
+  /** Called after the sends: arms the agenda and continues work that waited for the turn. */
   ended(): void;
 }
 
-/** The only maker of turns: one at a time, each whole. */
+/** Creates all turns of an object, one at a time. */
 export class Turns {
   readonly #ctx: DurableObjectState;
   readonly #clock: Pick<Clock, 'now'>;
@@ -116,17 +120,17 @@ export class Turns {
     this.#hooks = hooks;
   }
 
-  /** Rows written since this wake: they are the bill. */
+  /** Rows written since the object was loaded; Cloudflare bills them. */
   get rowsWritten(): number {
     return this.#rowsWritten;
   }
 
   /**
-   * Runs one turn; returns what `work` does. `sendWhen` decides when its sends go, at once unless told otherwise. A
-   * turn that fails aborts the object: memory is read back from what is stored, and clients come again.
+   * Runs one turn and returns the result of `work`. `sendWhen` decides when the sends leave; by default at
+   * once. A turn that fails aborts the object: it reloads its memory from storage, and clients reconnect.
    */
   run<Value>(work: (turn: Turn) => Value, sendWhen: (send: () => void) => void = (send) => send()): Value {
-    if (this.#isRunning) throw new Error('a turn within a turn');
+    if (this.#isRunning) throw new Error('turns cannot be nested');
     const turn = new Turn(this.#ctx.storage, this.#clock.now());
     this.#isRunning = true;
     let value: Value;
@@ -152,14 +156,17 @@ export class Turns {
     return value;
   }
 
-  /** A turn for a caller who is told what was wrong with its work: that is undone, and the object goes on. */
+  /**
+   * Runs a turn whose failed work is undone and reported to the caller as an exception; the object is not
+   * aborted.
+   */
   attempt(work: (turn: Turn) => void): void {
     const failure = this.run((turn) => turn.tryStep(() => work(turn)));
     if (failure) throw failure.error;
   }
 }
 
-/** One that fails holds back no other. */
+/** A send that fails must not prevent the others. */
 function sendQuietly(send: () => void): void {
   try {
     send();

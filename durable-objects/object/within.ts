@@ -1,4 +1,4 @@
-/** A promise with a limit. The work itself goes on when the limit passes; its outcome is then ignored. */
+/** Adds a time limit to a promise. The work itself continues after the limit; its outcome is then ignored. */
 export async function within<Value>(limitMs: number, work: PromiseLike<Value>): Promise<Value> {
   let timer: number | null = null;
   const limit = new Promise<never>((_resolve, reject) => {

@@ -1,4 +1,4 @@
-/** Audit rows (spec: Audit events; [C-8.4]). An id derived from the cause makes a repeat one row. */
+/** Audit rows (spec: Audit events; [C-8.4]). An id that is derived from the cause keeps a retry from adding a row. */
 import { sql } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { auditEvents } from '../../migrations/schema.ts';
@@ -8,7 +8,7 @@ import type { AuditEntry } from './entries.ts';
 const MINUTE_MS = 60_000;
 const MAX_ACTOR_CHARS = 256;
 
-/** The row of an action, for the batch that does it. `cause`: what is told once, whoever does it again. */
+/** The audit row of an action, for the same batch as the action. `cause`: retries with the same cause add no row. */
 export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, cause?: string) {
   const { organizationId, event, actor, target, address, outcome, details } = entry;
   const values = {
@@ -28,10 +28,10 @@ export function auditRow(db: DrizzleD1Database, entry: AuditEntry, now: number, 
   return db.insert(auditEvents).values(values).onConflictDoNothing();
 }
 
-/** The same, if the statement in front of it changed anything. */
+/** The audit row of an action, inserted only if the previous statement of the batch changed a row. */
 export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now: number) {
   const { organizationId, event, actor, target, address, outcome, details } = entry;
-  // In the order of the schema: a batch takes no statement of our own.
+  // The values are in column order of the schema, as Drizzle requires; a batch does not accept a raw statement.
   return db
     .insert(auditEvents)
     .select(sql`SELECT ${crypto.randomUUID()}, ${organizationId}, ${event}, ${actor.id},
@@ -39,7 +39,7 @@ export function auditRowIfChanged(db: DrizzleD1Database, entry: AuditEntry, now:
     ${target?.type ?? ''} WHERE changes() > 0`);
 }
 
-/** An AMQP connection that was refused: whose attempt, from where, and why. */
+/** A rejected AMQP connection. */
 export interface RefusedConnection {
   organizationId: string;
   username: string;
@@ -47,7 +47,7 @@ export interface RefusedConnection {
   reason: string;
 }
 
-/** One row per organization, user name, address, reason and minute, with how often [C-6.3]. */
+/** Writes one row per organization, user name, address, reason and minute, with a count [C-6.3]. */
 export async function writeRefusedConnection(
   database: D1Database,
   refused: RefusedConnection,
@@ -80,7 +80,7 @@ export async function writeRefusedConnection(
     .onConflictDoUpdate({ target: auditEvents.id, set: { count: sql`${auditEvents.count} + 1` } });
 }
 
-/** A key's first connection, once. */
+/** Writes one row for the first connection of a key. */
 export async function writeConnected(
   database: D1Database,
   key: { organizationId: string; keyId: string; keyPrefix: string },

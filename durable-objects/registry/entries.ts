@@ -1,16 +1,16 @@
-/** What the registry is told, as it travels. */
+/** Updates that objects send to the registry. */
 import type { AlertSeverity, AlertType } from '../../protocol/alert.ts';
 
 export interface Actor {
   type: 'USER' | 'API_KEY' | 'DEVICE' | 'SYSTEM';
   id: string;
-  /** An e-mail, or a key's prefix. */
+  /** An e-mail address, or the prefix of a key. */
   name: string;
 }
 
-/** What somebody did, or tried. */
+/** One audit event: an action, or an attempt. */
 export interface AuditEntry {
-  /** Null: of no organization. */
+  /** Null: belongs to no organization. */
   organizationId: string | null;
   event: string;
   actor: Actor;
@@ -20,14 +20,14 @@ export interface AuditEntry {
   details: Record<string, unknown>;
 }
 
-/** Status that lists need. */
+/** Changed columns of a row: the status that REST lists show. */
 export interface StatusChange {
   kind: 'device' | 'plant' | 'sub-device' | 'alert';
   id: string;
   columns: Record<string, string | number | null>;
 }
 
-/** An alert that began [C-9]. */
+/** A new alert [C-9]. */
 export interface AlertEntry {
   id: string;
   organizationId: string;

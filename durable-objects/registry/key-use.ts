@@ -1,4 +1,4 @@
-/** What objects write of an API key: `lastUsedAt`, exact to a minute [C-5.2], and its end [C-5.6]. */
+/** Registry updates of an API key: `lastUsedAt`, exact to a minute [C-5.2], and its revocation [C-5.6]. */
 import { and, eq, isNull, lte, or } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { apiKeys } from '../../migrations/schema.ts';
@@ -17,7 +17,7 @@ export async function markUsed(
     .where(and(eq(apiKeys.id, key.id), isStale));
 }
 
-/** The end of a key, as its Vhost has it; one that D1 has already stays. */
+/** Writes the revocation that a Vhost recorded; an earlier one in D1 stays. */
 export async function writeRevoked(database: D1Database, keyId: string, revokedAtMs: number): Promise<void> {
   await drizzle(database)
     .update(apiKeys)

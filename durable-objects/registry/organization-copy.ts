@@ -1,6 +1,7 @@
 /**
- * What a Vhost must know of the registry: its organization's plants and settings, so which site a command is for and
- * whether there is one. A stub is made only for ids found here: any name would make an object (rule 9).
+ * A Vhost's copy of the registry: the plants and settings of its organization. The Vhost finds the site of a
+ * command here. Stubs are created only for ids from this copy, because a stub with any other name would
+ * create an object (rule 9).
  */
 import { eq } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
@@ -13,30 +14,33 @@ import type { Turn, Turns } from '../object/turn.ts';
 import { within } from '../object/within.ts';
 
 export interface OrganizationRecord {
-  /** Absent in a copy that older code stored. */
+  /** Absent if older code stored the copy. */
   version?: number;
   requireSignedCommands: boolean;
-  /** Both absent in a copy that older code stored. */
+  /** This and `signatureHints` are absent if older code stored the copy. */
   publishRatePerSecond?: number;
   signatureHints?: boolean;
   plants: { id: string; externalPlantId: string | null }[];
 }
 
-/** How old the copy may be that decides, how soon an unknown site may ask for a fresh one, and how long a read takes. */
+/** FRESH_MS: maximum age of a copy that decides. RETRY_MS: minimum age before an unknown site triggers a new read. */
 export const FRESH_MS = 20 * 60_000;
 export const RETRY_MS = 1_000;
 /**
- * How often it is read while in use: changes are told, this is the net. It is less than FRESH_MS, so nobody who publishes
- * often ever waits for the registry.
+ * How often a copy in use is read again, in case a change notification was lost. Less than FRESH_MS, so
+ * frequent publishers never wait for the registry.
  */
 const POLL_MS = 15 * 60_000;
-/** After a read that failed. */
+/** Pause after a failed read. */
 const PAUSE_MS = 60_000;
 const READ_LIMIT_MS = 3_000;
-/** A larger one is read again at each wake. */
+/** A larger copy is not stored, but read again whenever the object is loaded. */
 const MAX_STORED_CHARS = 500_000;
 
-/** The site that an envelope's `siteId` means to a key; undefined: unknown, foreign and not allowed alike [C-7.1]. */
+/**
+ * Finds the site for an envelope's `siteId`; undefined if it is unknown, foreign or not allowed for the key
+ * [C-7.1].
+ */
 export function findSite(
   organization: OrganizationRecord | undefined,
   allowedPlantIds: readonly string[] | null,
@@ -50,7 +54,7 @@ export function findSite(
   return plant.id;
 }
 
-/** The copy in memory and storage, read again on demand, one read at a time. */
+/** The copy in memory and storage. It is read again on demand, one read at a time. */
 export class OrganizationCopy {
   readonly #facts: Facts<'registry' | 'registryReadAt'>;
   readonly #turns: Turns;
@@ -75,21 +79,21 @@ export class OrganizationCopy {
     return this.#record;
   }
 
-  /** Whether it is young enough to decide by. */
+  /** Whether the copy is recent enough for decisions. */
   isFresh(): boolean {
     return this.#clock.now() - this.#readAtMs < FRESH_MS;
   }
 
-  /** Resolves once the copy is of that version. A read that was under way may be older than the change. */
+  /** Resolves once the copy has this version or a later one. A read that is already running may miss the change. */
   async upTo(organizationId: string, version: number): Promise<void> {
     if (this.#record?.version === version) return;
     await this.#reading?.catch(() => {});
     await this.refresh(organizationId, Number.NEGATIVE_INFINITY);
     const known = this.#record?.version ?? 0;
-    if (known < version) throw new Error(`the registry answers version ${known}, not ${version}`);
+    if (known < version) throw new Error(`the registry has version ${known}, expected at least ${version}`);
   }
 
-  /** The net: reads it behind who comes. One that could not be read is tried again each minute. */
+  /** Reads the copy again if it is older than POLL_MS; after a failure at most once a minute. */
   async keepUp(organizationId: string): Promise<void> {
     const now = this.#clock.now();
     if (now - this.#readAtMs < POLL_MS || now - this.#triedAtMs < PAUSE_MS) return;
@@ -97,7 +101,7 @@ export class OrganizationCopy {
     await this.refresh(organizationId, POLL_MS);
   }
 
-  /** Reads it unless it is younger than that. Rejects when the registry does not answer in time. */
+  /** Reads the copy again unless it is younger than `maxAgeMs`. Rejects if the registry does not answer in time. */
   async refresh(organizationId: string, maxAgeMs: number): Promise<void> {
     if (this.#clock.now() - this.#readAtMs < maxAgeMs) return;
     this.#reading ??= within(READ_LIMIT_MS, readOrganization(this.#database, organizationId))
@@ -108,7 +112,7 @@ export class OrganizationCopy {
     await this.#reading;
   }
 
-  /** Nothing of it is left, and what is still being read is not taken. */
+  /** Deletes the copy; the result of a running read is ignored. */
   forget(turn: Turn): void {
     this.#isForgotten = true;
     this.#record = undefined;
@@ -130,7 +134,7 @@ export class OrganizationCopy {
       this.#record = record;
       this.#readAtMs = readAtMs;
       this.#facts.set(turn, 'registryReadAt', readAtMs);
-      // An older one must not stand in its place.
+      // A copy that is too large is replaced by null, so that no older copy stays stored.
       if (!isSame) this.#facts.set(turn, 'registry', text.length > MAX_STORED_CHARS ? null : record);
     });
   }

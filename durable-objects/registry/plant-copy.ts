@@ -1,6 +1,7 @@
 /**
- * What a Site must know of the registry: its sub-devices, its organization's settings, and the keys that may see it.
- * Kept as a fact with its version and age. A change is told (`upTo`); reading it again now and then is the net.
+ * A Site's copy of the registry: its sub-devices, its organization's settings, and the keys that may see it.
+ * The copy is stored with its version and age. The Worker notifies the Site of changes (`upTo`); regular
+ * reads find missed ones.
  */
 
 import { and, eq, gt, isNull, or } from 'drizzle-orm';
@@ -16,17 +17,19 @@ import { reasonOf } from '../object/reason.ts';
 import type { Turn, Turns } from '../object/turn.ts';
 import { within } from '../object/within.ts';
 
-/** How old the copy may be that decides, how often it is read otherwise, and how long a read may take. */
+/** Maximum age of a copy that decides. */
 const FRESH_MS = 20 * 60_000;
-/** From this age on it is read anew meanwhile: nobody who comes often ever waits for the registry. */
+/**
+ * From this age on the copy is read again in the background, so frequent callers never wait for the registry.
+ */
 const POLL_MS = 15 * 60_000;
-/** How often its age is stored while nothing changes: each time is a row. */
+/** How often the age is stored while the copy does not change; each time is a written row. */
 const AGE_STEP_MS = 10 * 60_000;
-/** After a read that failed. */
+/** Pause after a failed read. */
 const RETRY_MS = 60_000;
 const READ_LIMIT_MS = 3_000;
 
-/** A sub-device as the registry lists it. */
+/** A sub-device in the registry. */
 export interface SubDevice {
   id: string;
   externalId: string;
@@ -38,7 +41,7 @@ export interface SubDevice {
   meterRole: MeterRole | null;
 }
 
-/** An alert rule that is about the plant, or about a device of it, or about every plant [C-9]. */
+/** An alert rule for this plant, for one of its devices, or for every plant [C-9]. */
 export interface AlertRule {
   id: string;
   name: string;
@@ -55,13 +58,13 @@ export interface AlertRule {
 export interface PlantRecord {
   plantId: string | null;
   organizationId: string;
-  /** The organization's; absent in a copy that older code stored. */
+  /** Registry version of the organization; absent if older code stored the copy. */
   version?: number;
   settings: OrganizationSettings;
   subDevices: SubDevice[];
-  /** By device id; absent in a copy that older code stored. */
+  /** By device id; absent if older code stored the copy. */
   deviceTypes?: Record<string, DeviceType>;
-  /** Those that are enabled; absent in a copy that older code stored. */
+  /** Enabled rules; absent if older code stored the copy. */
   alertRules?: AlertRule[];
   /** Keys that may connect and see this plant, neither revoked nor expired [C-8.1]. */
   keyIds: string[];
@@ -73,11 +76,11 @@ export interface PlantCopyHost {
   database: D1Database;
   siteId(): string | undefined;
   keepAlive(work: Promise<void>): void;
-  /** The plant consists of other things now, in this turn; or is no more. */
+  /** The registry data of the plant changed in this turn, or the plant was deleted (`isGone`). */
   onChange(turn: Turn, isGone: boolean): void;
 }
 
-/** The copy that a site keeps, and how old it is. */
+/** The site's copy and its age. */
 export class PlantCopy {
   readonly #facts: Facts<'registry' | 'registryReadAt'>;
   readonly #host: PlantCopyHost;
@@ -96,7 +99,7 @@ export class PlantCopy {
     this.#storedAtMs = this.#readAtMs;
   }
 
-  /** Undefined until it was read, and for a device that has no plant. */
+  /** Undefined before the first read, and for a device without a plant. */
   get record(): PlantRecord | undefined {
     return this.#record;
   }
@@ -113,35 +116,35 @@ export class PlantCopy {
     return this.#record?.keyIds ?? [];
   }
 
-  /** Resolves once there is a copy to decide by. Rejects when the registry does not answer in time: trouble. */
+  /** Resolves once the copy is recent enough for decisions. Rejects if the registry does not answer in time. */
   async fresh(): Promise<void> {
     if (this.#record && this.#host.clock.now() - this.#readAtMs < FRESH_MS) this.refreshInBackground();
     else await this.#refresh();
   }
 
-  /** Resolves once there is a copy to read by; one that is old is read again meanwhile. */
+  /** Resolves once there is a copy, of any age; an old one is read again in the background. */
   async ready(): Promise<void> {
     if (!this.#record) await this.#refresh();
     else this.refreshInBackground();
   }
 
-  /** Resolves once the copy is of that version. A read that was under way may be older than the change. */
+  /** Resolves once the copy has this version or a later one. A read that is already running may miss the change. */
   async upTo(version: number): Promise<void> {
     if (this.#record?.version === version) return;
     await this.#reading?.catch(() => {});
     await this.#refresh();
     const known = this.#record?.version ?? version;
-    if (known < version) throw new Error(`the registry answers version ${known}, not ${version}`);
+    if (known < version) throw new Error(`the registry has version ${known}, expected at least ${version}`);
   }
 
   refreshInBackground(): void {
     const now = this.#host.clock.now();
-    // One that could not be read is tried again each minute.
+    // A failed read is retried at most once a minute.
     if (now - this.#readAtMs < POLL_MS || now - this.#triedAtMs < RETRY_MS) return;
     this.#triedAtMs = now;
     this.#host.keepAlive(
       this.#refresh().catch((error: unknown) => {
-        console.warn('registry not read', { reason: reasonOf(error) });
+        console.warn('failed to read registry', { reason: reasonOf(error) });
       }),
     );
   }
@@ -194,7 +197,7 @@ async function readPlant(
 ): Promise<PlantRecord | undefined> {
   const db = drizzle(database);
   const isPlant = eq(plants.id, plantId);
-  // One transaction: what is read is of the version that is read with it.
+  // One transaction, so that the version belongs to the data.
   const [[plant], rows, keys, types, rules] = await db.batch([
     db
       .select({

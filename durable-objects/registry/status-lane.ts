@@ -1,4 +1,4 @@
-/** What a Site has to say to D1: status that lists need, and audit rows. Doing it twice changes nothing. */
+/** Writes a Site's updates to D1: the status for REST lists, alerts and audit rows. Idempotent. */
 import { and, eq, lt, ne } from 'drizzle-orm';
 import { type DrizzleD1Database, drizzle } from 'drizzle-orm/d1';
 import { alerts, devices, plants, subDevices } from '../../migrations/schema.ts';
@@ -26,14 +26,14 @@ function statusChange(db: DrizzleD1Database, { kind, id, columns }: StatusChange
   if (kind === 'plant') return db.update(plants).set(columns).where(eq(plants.id, id));
   if (kind === 'sub-device') return db.update(subDevices).set(columns).where(eq(subDevices.id, id));
   if (kind === 'alert') {
-    // One that somebody resolved stays as it was.
+    // A resolved alert does not change.
     const isOpen = ne(alerts.status, 'RESOLVED');
     return db
       .update(alerts)
       .set(columns)
       .where(and(eq(alerts.id, id), isOpen));
   }
-  // A status that is older than what the registry has came late.
+  // Ignore a late status that is older than the one in the registry.
   const { statusAtMs } = columns;
   const isNewer = typeof statusAtMs === 'number' ? lt(devices.statusAtMs, statusAtMs) : undefined;
   return db

@@ -1,6 +1,6 @@
 /**
- * MQTT tokens of devices: EdDSA only, our issuer, audience `mqtt`, subject the device, its topics as claims [C-3.6].
- * `TOKEN_KEYS` is a JWK set: the first of its private keys signs, every key verifies.
+ * MQTT tokens of devices: EdDSA only, issuer `sitewire`, audience `mqtt`, the device as subject, and its
+ * topics as claims [C-3.6]. `TOKEN_KEYS` is a JWK set: the first private key signs, every key verifies.
  */
 import {
   calculateJwkThumbprint,
@@ -24,7 +24,7 @@ export interface DeviceToken {
   expiresAtMs: number;
 }
 
-/** `isOurs`: we signed it once, whatever is wrong with it now. */
+/** `isOurs`: this platform signed the token, even if it is no longer valid. */
 export type TokenVerdict = { ok: true; token: DeviceToken } | { ok: false; isOurs: boolean; reason: string };
 
 interface Keys {
@@ -32,10 +32,10 @@ interface Keys {
   verifying: ReturnType<typeof createLocalJWKSet>;
 }
 
-/** One set is used for as long as it is the same: importing keys takes longer than using them. */
+/** Cached keys of the last `TOKEN_KEYS` value: importing keys takes longer than using them. */
 let known: { tokenKeys: string; keys: Keys } | undefined;
 
-/** The token, and when it ends: whole seconds. */
+/** Returns the token and its expiry, rounded down to whole seconds. */
 export async function signDeviceToken(
   tokenKeys: string,
   deviceId: string,
@@ -67,19 +67,19 @@ export async function verifyDeviceToken(tokenKeys: string, token: string): Promi
     });
     const { sub = '', exp, iat } = payload;
     if (!isUuid(sub) || typeof exp !== 'number' || typeof iat !== 'number')
-      return { ok: false, isOurs: true, reason: 'token without subject or time' };
+      return { ok: false, isOurs: true, reason: 'token lacks a subject, issue time or expiry' };
     return {
       ok: true,
       token: { deviceId: sub.toLowerCase(), issuedAtMs: iat * 1_000, expiresAtMs: exp * 1_000 },
     };
   } catch (error) {
     if (error instanceof errors.JWTExpired) return { ok: false, isOurs: true, reason: 'token expired' };
-    // Claims are looked at behind the signature.
+    // Claims are checked after the signature, so the token is ours.
     if (error instanceof errors.JWTClaimValidationFailed)
-      return { ok: false, isOurs: true, reason: `token of another kind: ${error.claim}` };
+      return { ok: false, isOurs: true, reason: `token has a missing or wrong claim: ${error.claim}` };
     if (error instanceof errors.JOSEError)
-      return { ok: false, isOurs: false, reason: 'not a token of this platform' };
-    // A text that is no token at all.
+      return { ok: false, isOurs: false, reason: 'token not issued by this platform' };
+    // The text is not a JWT.
     if (error instanceof TypeError) return { ok: false, isOurs: false, reason: 'not a token' };
     throw error;
   }
@@ -87,7 +87,7 @@ export async function verifyDeviceToken(tokenKeys: string, token: string): Promi
 
 async function keysOf(tokenKeys: string): Promise<Keys> {
   if (known?.tokenKeys === tokenKeys) return known.keys;
-  // Not while they are read: one request does not wait for what another has begun.
+  // Store the keys, not their promise: a request must not await a promise of another request.
   const keys = await readKeys(tokenKeys);
   known = { tokenKeys, keys };
   return keys;
@@ -104,7 +104,7 @@ async function readKeys(tokenKeys: string): Promise<Keys> {
   );
   const first = named.find(({ d }) => d !== undefined);
   if (!first) throw new Error('TOKEN_KEYS has no private key');
-  // Of every key only its public half verifies.
+  // Only the public part of each key is needed to verify.
   const publicKeys = named.map(({ d: _private, ...jwk }) => jwk);
   return {
     signing: { key: await importJWK(first, ALGORITHM), kid: first.kid },

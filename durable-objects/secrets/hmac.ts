@@ -1,4 +1,7 @@
-/** HMAC-SHA256 in lower-case hex and hashes, synchronous: 4 µs here, and no await between check and write. */
+/**
+ * HMAC-SHA256 and SHA-256 in lower-case hex. Synchronous, so there is no await between a check and the write
+ * that depends on it; one call takes about 4 µs.
+ */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 
 const encoder = new TextEncoder();
@@ -22,7 +25,7 @@ export function sha256Hex(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** A UUID (version 8) derived from a cause: the same cause gives the same id, so a repeat is recognised. */
+/** A UUID (version 8) derived from a cause: the same cause gives the same id, so a retry is recognised. */
 export function derivedUuid(cause: string): string {
   const hex = sha256Hex(cause);
   const variant = ((Number.parseInt(hex[16] ?? '0', 16) & 0x3) | 0x8).toString(16);
@@ -35,7 +38,7 @@ export function derivedUuid(cause: string): string {
   ].join('-');
 }
 
-/** The 32 bytes of a 64-hex secret. */
+/** Decodes hex, for example the 32 bytes of a secret of 64 hex characters. */
 export function hexBytes(hex: string): Uint8Array {
   const bytes = new Uint8Array(hex.length / 2);
   for (let index = 0; index < bytes.length; index++) {

@@ -1,6 +1,7 @@
 /**
- * Secrets that must be read back (signing keys, device secrets), at rest under AES-256-GCM with a Worker secret
- * [C-5.1]. `DATA_KEYS` is `version:hex64`, several separated by commas, the newest first: it seals, all open.
+ * Encrypts secrets that must be readable again (signing keys, device secrets) with AES-256-GCM and a Worker
+ * secret [C-5.1]. `DATA_KEYS` is a comma-separated list of `version:hex64`: the first key encrypts, all
+ * decrypt.
  */
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 import { hexBytes } from './hmac.ts';
@@ -17,13 +18,15 @@ export class SecretBox {
     for (const entry of dataKeys.split(',')) {
       const [version, hex] = entry.trim().split(':');
       if (!version || !hex || !/^[0-9a-f]{64}$/.test(hex))
-        throw new Error('DATA_KEYS must be version:hex64[,…]');
+        throw new Error(
+          'DATA_KEYS must be a comma-separated list of version:key, each key 64 lower-case hex characters',
+        );
       this.#keys.set(version, hexBytes(hex));
     }
     this.#newest = dataKeys.split(':')[0]?.trim() ?? '';
   }
 
-  /** `purpose` names what the secret belongs to; it opens only under the same name. */
+  /** Encrypts a secret. `open` needs the same `purpose`, which names the owner of the secret. */
   seal(purpose: string, secret: string): string {
     const iv = crypto.getRandomValues(new Uint8Array(12));
     const cipher = createCipheriv('aes-256-gcm', this.#key(this.#newest), iv);
@@ -42,7 +45,8 @@ export class SecretBox {
 
   #key(version: string): Uint8Array {
     const key = this.#keys.get(version);
-    if (!key) throw new Error(`DATA_KEYS has no version "${version}"`);
+    if (!key)
+      throw new Error(`DATA_KEYS has no key of version "${version}", which encrypted a stored secret`);
     return key;
   }
 }

@@ -1,20 +1,22 @@
-/** Which site an object is, as whoever calls it by its name says. */
+/** The siteId of an object. Callers pass it: an object does not know its own name. */
 import type { Facts } from '../object/facts.ts';
 import type { Turns } from '../object/turn.ts';
 
-/** The facts of a site, by name. `registry` is its copy of D1, null when the plant is gone. */
+/**
+ * Names of the JSON values that a site stores. `registry` is its copy of D1; null when the plant was deleted.
+ */
 export type SiteFact =
   | 'identity'
   | 'registry'
   | 'registryReadAt'
   | 'config'
   | 'modeOverride'
-  | 'agreedWith'
+  | 'configuredGateway'
   | 'presence'
   | 'snapshot'
   | 'telemetry'
   | 'plan'
-  | 'commanded'
+  | 'batteryDemands'
   | 'alarms';
 
 export class SiteIdentity {
@@ -28,13 +30,13 @@ export class SiteIdentity {
     this.#siteId = facts.get<{ siteId: string }>('identity')?.siteId;
   }
 
-  /** Undefined until anybody has called it by its name. */
+  /** The siteId; undefined before the first call. */
   get known(): string | undefined {
     return this.#siteId;
   }
 
   get siteId(): string {
-    if (!this.#siteId) throw new Error('a site without identity has no commands');
+    if (!this.#siteId) throw new Error('siteId is not set yet');
     return this.#siteId;
   }
 

@@ -1,7 +1,8 @@
 /**
- * What leaves a site, oldest first, by the agenda and never with what comes in: messages by age; the journal, the
- * command log and messageIds by the bytes that they were counted at as they were written; the outbox by rows.
+ * Deletes old rows, oldest first, in the agenda and never while handling input: by age; the journal, the
+ * command log and messageIds also by bytes, as counted when written; the outbox by number of rows.
  */
+import { LIMIT } from '../../protocol/limits.ts';
 import { type DueSource, earliest } from '../object/agenda.ts';
 import { bytesOf, type Extent } from '../object/extent.ts';
 import type { Turn } from '../object/turn.ts';
@@ -9,22 +10,59 @@ import { SITE_BOUNDS } from './bounds.ts';
 
 const RETRY_MS = 60_000;
 
-/** A table that is trimmed at its old end. */
-export interface Kept {
+/** A table whose oldest rows are deleted by age or size. */
+export interface Trimmable {
   extent(): Extent;
-  /** Drops rows that begin before that place or came before that time, so many at most; returns how many. */
+  /**
+   * Deletes up to `limit` rows that start before `place` or were received before `beforeMs`; returns how
+   * many.
+   */
   trim(turn: Turn, place: number, beforeMs: number, limit: number): number;
 }
 
 export interface Budget {
   name: string;
-  table: Kept;
+  table: Trimmable;
   bytes: number;
-  /** For how long it is kept where there is room. */
+  /** Maximum age of its rows, ms; absent: no limit. */
   ageMs?: () => number;
 }
 
-/** A table that is trimmed by its rows. */
+type RetentionSetting = 'rawRetentionDays' | 'fiveMinuteRetentionDays' | 'hourlyRetentionDays';
+
+/** Every table that a partner, a device or time can fill, with its budget. `keptMs`: the organization's setting. */
+export function siteBudgets(
+  tables: {
+    journalRows: Trimmable;
+    store: { rowsOf(level: 'raw' | '5m' | '1h' | '1d'): Trimmable };
+    commandRows: Trimmable;
+    messageIds: Trimmable;
+  },
+  keptMs: (setting: RetentionSetting) => number,
+): Budget[] {
+  const { journalRows, store, commandRows, messageIds } = tables;
+  const bounds = SITE_BOUNDS;
+  const level = (name: string, at: 'raw' | '5m' | '1h' | '1d', bytes: number, setting: RetentionSetting) => ({
+    ...{ name, table: store.rowsOf(at), bytes },
+    ageMs: () => keptMs(setting),
+  });
+  return [
+    { name: 'journal', table: journalRows, bytes: bounds.journalBytes, ageMs: () => bounds.journalMs },
+    level('raw telemetry', 'raw', bounds.rawBytes, 'rawRetentionDays'),
+    level('telemetry by five minutes', '5m', bounds.fiveMinuteBytes, 'fiveMinuteRetentionDays'),
+    level('telemetry by the hour', '1h', bounds.hourBytes, 'hourlyRetentionDays'),
+    level('telemetry by the day', '1d', bounds.dayBytes, 'hourlyRetentionDays'),
+    { name: 'command log', table: commandRows, bytes: bounds.commandLogBytes },
+    {
+      name: 'messageIds',
+      table: messageIds,
+      bytes: bounds.messageIdBytes,
+      ageMs: () => LIMIT.messageIdMemoryMs,
+    },
+  ];
+}
+
+/** A table that is limited by its number of rows. */
 export interface Counted {
   readonly count: number;
   deleteOldest(turn: Turn, count: number): void;
@@ -35,10 +73,10 @@ export class Retention implements DueSource {
   readonly #budgets: readonly Budget[];
   readonly #outbox: Counted;
   readonly #maxOutboxRows: number;
-  /** Nothing could leave of a table when it was due: it is looked at again then. */
+  /** When to retry a table from which nothing could be deleted. */
   readonly #notBeforeMs = new Map<string, number>();
 
-  constructor(budgets: readonly Budget[], outbox: Counted, maxOutboxRows: number) {
+  constructor(budgets: readonly Budget[], outbox: Counted, maxOutboxRows: number = SITE_BOUNDS.outboxRows) {
     this.#budgets = budgets;
     this.#outbox = outbox;
     this.#maxOutboxRows = maxOutboxRows;
@@ -77,5 +115,5 @@ export class Retention implements DueSource {
 }
 
 function noteFull(table: string): void {
-  console.warn('a budget is used up: the oldest leaves', { table });
+  console.warn('storage budget exceeded, deleting oldest rows', { table });
 }

@@ -1,6 +1,6 @@
 /**
- * What a vhost may grow to, in one place: every table and every memory of it that a client, a site or time can fill.
- * What partners meet of these stands in `protocol/limits.ts` (connections, consumers, queues); these are our own.
+ * Limits of every table and memory of a vhost that can grow by clients, sites or time. The limits that
+ * partners see (connections, consumers, queues) are in `protocol/limits.ts`; these are internal.
  */
 import { LIMIT } from '../../protocol/limits.ts';
 
@@ -8,27 +8,28 @@ const KIB = 1_024;
 const MIB = 1_024 * KIB;
 
 export const VHOST_BOUNDS = {
-  /** A telemetry chunk's row, which is written anew as it fills, and the time that its events may span: it is dropped as a whole. */
+  /** Maximum size of a telemetry chunk's row, which is rewritten as it fills. */
   chunkChars: 28 * KIB,
+  /** Maximum time that the events of a chunk span: an old chunk is dropped as a whole. */
   chunkMs: 3_600_000,
-  /** What one turn hands out: the rest follows in turns of its own. */
+  /** Maximum deliveries of one turn; the rest follows in later turns. */
   pumpDeliveries: 512,
   pumpBytes: MIB,
-  /** Events of a queue that clients hold and that are in memory alone; beyond it all are stored at once. */
+  /** Leased events of a queue that are only in memory; above this number all are stored at once. */
   unstoredMessages: 1_024,
-  /** Rows of a queue read ahead at once for delivery. */
+  /** Rows of a queue that are read ahead for delivery. */
   readAhead: 16,
-  /** When messages that are handed out past their age are looked at again. */
+  /** Interval of the age check while the oldest messages are leased and therefore cannot be dropped. */
   heldRecheckMs: 3_600_000,
-  /** Messages past their age that one alarm drops from a queue; the rest follows at once. */
+  /** Maximum number of expired messages that one alarm drops from a queue; the next alarm follows at once. */
   agedPerAlarm: 500,
-  /** What the partner's own queues hold together [C-6.6]. */
+  /** Shared by all partner queues of a key [C-6.6]. */
   ownMessages: LIMIT.queueMessages,
   ownBytes: LIMIT.queueBytes,
-  /** How soon after a message came an alarm looks whether it is past its age; whoever asks its queue looks at once. */
+  /** Earliest alarm for the age of a message. Deliveries and declarations check the age of their queue themselves. */
   soonestAgedMs: 60_000,
-  /** Publishes of one connection that were told to wait: what its bridge may hold, and what was on its way. */
+  /** Held publishes of one connection: those that its bridge may hold, and those already on their way. */
   waitingPublishes: LIMIT.heldPublishes + LIMIT.openPublishes,
-  /** Lanes kept with their stubs; beyond it, idle ones are made anew when they are wanted. */
+  /** Lanes that are kept with their stubs; above this number idle ones are deleted and created again when needed. */
   idleLanes: 1_000,
 } as const;

@@ -1,4 +1,4 @@
-/** What a vhost tells of itself: how full its queues are, how old what they hold is, and what they dropped. */
+/** The metrics of a vhost: messages in its queues, their age, and the messages that were dropped. */
 import { QUEUE_DROPS } from '../figures/families.ts';
 import type { KeyQueues, QueueFigures } from '../figures/report.ts';
 import type { Reported } from '../figures/reporter.ts';
@@ -34,7 +34,10 @@ export class VhostFigures implements Reported {
     return key.record.firstConnectedAtMs === null ? 'new' : 'open';
   }
 
-  /** What clients take as it comes is no news: most of it is acknowledged in milliseconds, and costs no alarm. */
+  /**
+   * Messages that clients take at once do not change the mark: most are acknowledged in milliseconds and cost
+   * no alarm.
+   */
   #markOfQueues(): string {
     const { broker, hasUnstored } = this.#vhost;
     const queues = broker.queues.all();

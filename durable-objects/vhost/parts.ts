@@ -1,4 +1,4 @@
-/** The parts of one vhost, made once a wake and put together here. Hub and rules take what they need from them. */
+/** Creates and connects the parts of one vhost when the object is loaded. The Vhost class and the rules use them. */
 import { LIMIT } from '../../protocol/limits.ts';
 import type { Env } from '../env.ts';
 import { OwnCounts } from '../figures/counts.ts';
@@ -51,7 +51,7 @@ export class VhostParts {
   readonly #ownQueueRows: OwnQueueRows;
   #broker: Broker;
 
-  /** `onKeyEnd`: the key's time is over, in this turn. `onChange`: due times may have changed. */
+  /** `onKeyEnd`: the key has expired; called in the turn that notices it. `onChange`: due times may have changed. */
   constructor(ctx: DurableObjectState, env: Env, onKeyEnd: (turn: Turn) => void, onChange: () => void) {
     const { clock } = this;
     const sql = new Sql(ctx.storage);
@@ -62,7 +62,7 @@ export class VhostParts {
     this.database = env.DB;
     const broker = () => this.#broker;
     const ended = () => {
-      this.counts.tell();
+      this.counts.report();
       onChange();
     };
     this.turns = new Turns(ctx, clock, { ending: (turn) => this.#save(turn), ended });
@@ -71,7 +71,7 @@ export class VhostParts {
     this.#consumerRows = new ConsumerRows(sql);
     this.#queueRows = new QueueRows(sql);
     this.#ownQueueRows = new OwnQueueRows(sql);
-    this.counts = new OwnCounts({ clock, tell: (counts) => figuresOf(env).add(counts), keepAlive });
+    this.counts = new OwnCounts({ clock, report: (counts) => figuresOf(env).add(counts), keepAlive });
     this.key = new Key(facts, new SecretBox(env.DATA_KEYS), onKeyEnd);
     this.ending = new Ending(facts, {
       clock,
@@ -120,12 +120,12 @@ export class VhostParts {
     return this.#broker;
   }
 
-  /** What the organization's setting allows a key to publish. */
+  /** The publish rate of each key, from the organization's settings. */
   get publishesPerSecond(): number {
     return this.organization.record?.publishRatePerSecond ?? LIMIT.publishesPerSecond;
   }
 
-  /** A client published or took something: `lastUsedAt`, exact to a minute [C-5.2]. */
+  /** A client published or received something: updates `lastUsedAt`, exact to a minute [C-5.2]. */
   noteUse(): void {
     const { record } = this.key;
     const now = this.clock.now();
@@ -142,32 +142,35 @@ export class VhostParts {
     return this.key.hasEnded(this.clock.now());
   }
 
-  /** Whether something of events is in memory alone. */
+  /** Whether any event, or state of events, is only in memory. */
   get hasUnstored(): boolean {
     return this.#broker.queues.hasUnstored || this.intake.hasUnstored;
   }
 
-  /** Nothing of events is in memory alone behind it. */
+  /** Stores all events and their state that are only in memory. */
   storeAll(turn: Turn): void {
     this.#broker.queues.flush(turn);
     this.#storeNew(turn);
   }
 
-  /** Last in each turn. What a client holds may stay in memory alone for a moment: its site keeps it. */
+  /** Called last in each turn. Leased events may stay only in memory for a moment, because their site keeps them. */
   #save(turn: Turn): void {
     if (this.#broker.queues.mustStore) this.#storeNew(turn);
     this.#broker.queues.save(turn);
   }
 
-  /** All at once: what is known of a site's events is a place in their order. */
+  /**
+   * Stores all queues at once: the vhost remembers only one sequence per site, which must cover all earlier
+   * events.
+   */
   #storeNew(turn: Turn): void {
     this.#broker.queues.storeNew(turn);
     this.intake.save(turn);
   }
 
   /**
-   * When the step falls the broker is made anew from what is stored. What is in memory alone goes with it: store it
-   * first. What its sites keep comes again; telemetry is lost, as in a crash [C-6.4].
+   * If the step fails, the broker is rebuilt from storage and loses everything that is only in memory, so
+   * store that first. Sites send the events that they keep again; telemetry is lost, as in a crash [C-6.4].
    */
   undoBroker(turn: Turn): void {
     turn.undo(() => {
@@ -176,7 +179,7 @@ export class VhostParts {
     });
   }
 
-  /** Ends connections: what they held goes back, their consumers are gone, others take over. */
+  /** Ends connections: removes their consumers and puts their leased messages back for other consumers. */
   closeConnections(turn: Turn, ids: readonly string[], code?: number, reason?: string): void {
     this.undoBroker(turn);
     for (const id of ids) this.sockets.drop(turn, id, code, reason);
@@ -186,7 +189,7 @@ export class VhostParts {
     }
   }
 
-  /** Everything that a key's clients left. */
+  /** Deletes all connections, consumers, queues and messages of the key. */
   deleteAll(turn: Turn): void {
     this.undoBroker(turn);
     this.#connectionRows.deleteAll(turn);

@@ -8,7 +8,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { DeviceRecord, OwnCommand, ProvisioningPackage } from '../../protocol/device-record.ts';
+import type { DeviceRecord, ProvisioningPackage, RestCommand } from '../../protocol/device-record.ts';
 import type { LoginAnswer } from '../../protocol/user.ts';
 import type { ReceivedEvent } from '../../tools/partner.ts';
 import { freePort } from '../../tools/ports.ts';
@@ -151,13 +151,13 @@ describe.concurrent('the reference device in', () => {
       await until(first, 'connected');
       await until(first, 'sent');
       const payload = { note: 'č | "5"', list: [1, { a: 2.5 }] };
-      const sent = await stack.admin.call<OwnCommand>('POST', `/devices/${id}/commands`, {
+      const sent = await stack.admin.call<RestCommand>('POST', `/devices/${id}/commands`, {
         action: 'REBOOT',
         payload,
       });
       await eventually(async () => {
         const path = `/devices/${id}/commands/${sent.cmdId}`;
-        return (await stack.admin.call<OwnCommand>('GET', path)).status === 'COMPLETED';
+        return (await stack.admin.call<RestCommand>('GET', path)).status === 'COMPLETED';
       }, 20_000);
       await end(first);
 

@@ -93,6 +93,47 @@ export function atMost(title: string, { lines: most, ...where }: Where & { lines
   });
 }
 
+/** Requires that no file is longer than this; a file that is one class may have `oneClass` lines. */
+export function atMostUnlessOneClass(
+  title: string,
+  { lines: most, oneClass, ...where }: Where & { lines: number; oneClass: number },
+): Rule {
+  return rule(title, where, '', ({ file, text }) => {
+    const lines = text.replace(/\n$/, '').split('\n').length;
+    const classes = text.match(/^(export )?class /gm)?.length ?? 0;
+    return lines > (classes === 1 ? oneClass : most) ? [`${file}: ${lines} lines`] : [];
+  });
+}
+
+/** Requires that no code line matches the pattern; reports each violation as `file:line`. */
+export function noCode(title: string, { pattern, ...where }: Where & { pattern: RegExp }): Rule {
+  return rule(title, where, '', ({ file, text }) =>
+    text.split('\n').flatMap((line, index) => (pattern.test(line) ? [`${file}:${index + 1}`] : [])),
+  );
+}
+
+/**
+ * Requires that files import only from their own floor and the floors below. `floors` lists folders of one parent from
+ * top to bottom; `but` lists the permitted arrows up.
+ */
+export function floors(
+  title: string,
+  { floors: names, up, ...where }: Where & { floors: string; up: readonly string[] },
+): Rule {
+  const order = words(names);
+  const floorOf = (path: string) =>
+    order.findIndex((floor) => path === `${where.in}${floor}` || path.startsWith(`${where.in}${floor}/`));
+  return rule(title, where, '', (source) =>
+    importsOf(source)
+      .filter(({ target }) => target !== undefined)
+      .flatMap((found) => {
+        const [from, to] = [floorOf(found.file), floorOf(found.target ?? '')];
+        const arrowUp = `${order[from]} -> ${order[to]}`;
+        return from >= 0 && to >= 0 && to < from && !up.includes(arrowUp) ? [arrow(found)] : [];
+      }),
+  );
+}
+
 /** Requires that no import cycle goes through these files; reports each cycle as `a -> b -> a`. */
 export function noCircles(title: string, where: Where): Rule {
   return {

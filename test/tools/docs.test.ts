@@ -9,7 +9,7 @@ import { ALARM_TYPES } from '../../protocol/event.ts';
 import { VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
 import { FILLED, fill } from '../../tools/docs.ts';
 import { vectors } from '../../tools/vectors.ts';
-import { EVENTS, PUBLISHES, SAYS, TOLD } from '../../worker/asyncapi/examples.ts';
+import { COMMAND_EXAMPLES, EVENTS, PUBLISHES, SAYS } from '../../worker/asyncapi/examples.ts';
 import { SCHEMAS } from '../../worker/asyncapi/schema.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
@@ -50,7 +50,7 @@ describe('docs/amqp.md and docs/mqtt.md together', () => {
 
   it('show each example', () => {
     const shown = [...all.matchAll(/<!-- example: (\w+) -->/g)].map(([, example]) => example);
-    const examples = [PUBLISHES, EVENTS, SAYS, TOLD].flatMap((some) => Object.keys(some));
+    const examples = [PUBLISHES, EVENTS, SAYS, COMMAND_EXAMPLES].flatMap((some) => Object.keys(some));
     expect(shown.sort()).toEqual(examples.sort());
   });
 

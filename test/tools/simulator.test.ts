@@ -1,6 +1,6 @@
 /** The simulated plant: a day within its limits, and its response to commands. */
 import { describe, expect, it } from 'vitest';
-import { fallBack, obey, type ToldPlant } from '../../tools/simulator/orders.ts';
+import { fallBack, obey, type PlantAtCommand } from '../../tools/simulator/orders.ts';
 import {
   advance,
   type Fallback,
@@ -21,7 +21,7 @@ const LIMITS: PlantLimits = {
   maxImportKw: 80,
   maxExportKw: 40,
 };
-const AT_NOON: ToldPlant = {
+const AT_NOON: PlantAtCommand = {
   limits: LIMITS,
   state: { ...initialState(0), batteryPowerKw: -7, pvPowerKw: 31, evPowerKw: 11 },
   share: 1,

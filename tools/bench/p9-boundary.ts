@@ -31,7 +31,7 @@ const REST_MS = 25_000;
 const LATEST_MS = 20_000;
 const TARGET_MS = 2_000;
 
-interface Told {
+interface SlotArrival {
   plant: number;
   slotIndex: number;
   atMs: number;
@@ -39,12 +39,12 @@ interface Told {
 
 export async function benchBoundary(): Promise<void> {
   const stack = await startBenchStack({ plants: PLANTS, pinned: false });
-  const told: Told[] = [];
+  const arrivals: SlotArrival[] = [];
   let taken = 0;
   const clients = await connectAll(stack, (plant, action, payload) => {
     if (action === 'SCHEDULE_SET') taken += 1;
     else if (typeof payload.slotIndex === 'number')
-      told.push({ plant, slotIndex: payload.slotIndex, atMs: Date.now() });
+      arrivals.push({ plant, slotIndex: payload.slotIndex, atMs: Date.now() });
   });
   const startMs = Math.ceil((Date.now() + PLANTS * 20 + REST_MS) / SLOT_MS) * SLOT_MS;
   await publishAll(stack, startMs);
@@ -59,7 +59,7 @@ export async function benchBoundary(): Promise<void> {
   for (let slot = 0; slot < SLOTS; slot++) {
     if (slot === AWAKE_SLOTS) readings.stop();
     const boundaryMs = startMs + slot * SLOT_MS;
-    const ofSlot = () => told.filter(({ slotIndex }) => slotIndex === slot);
+    const ofSlot = () => arrivals.filter(({ slotIndex }) => slotIndex === slot);
     await pause(boundaryMs - Date.now());
     await until(() => ofSlot().length >= PLANTS, LATEST_MS, `boundary ${slot} did not reach all plants`);
     const lateness = ofSlot().map(({ atMs }) => atMs - boundaryMs);

@@ -70,11 +70,11 @@ export class FuzzObject implements ObjectLink<VhostLinkUp> {
 
   #answer(frame: VhostLinkDown): void {
     if (this.isClosed) return;
-    if (this.#answers.length === 0) setImmediate(() => this.#tell());
+    if (this.#answers.length === 0) setImmediate(() => this.#flush());
     this.#answers.push(frame);
   }
 
-  #tell(): void {
+  #flush(): void {
     const answers = this.#answers;
     this.#answers = [];
     if (this.isClosed) return;

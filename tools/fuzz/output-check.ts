@@ -7,7 +7,7 @@ import { decodeMethod, decodeProperties, type Fields, METHOD } from '../../bridg
 const MAX_PAYLOAD = 131_072 - 8;
 const INTERNAL_ERROR = 541;
 
-export interface Told {
+export interface BridgeMethod {
   channel: number;
   method: number;
   fields: Fields;
@@ -28,9 +28,9 @@ export class OutputCheck {
   }
 
   /** Returns the methods in the chunk. */
-  push(chunk: Buffer): Told[] {
+  push(chunk: Buffer): BridgeMethod[] {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    const told: Told[] = [];
+    const methods: BridgeMethod[] = [];
     let at = 0;
     while (bytes.length - at >= 8) {
       const size = bytes.readUInt32BE(at + 3);
@@ -43,14 +43,14 @@ export class OutputCheck {
         bytes.readUInt16BE(at + 1),
         bytes.subarray(at + 7, at + 7 + size),
       );
-      if (method) told.push(method);
+      if (method) methods.push(method);
       at += size + 8;
     }
     this.#rest = bytes.subarray(at);
-    return told;
+    return methods;
   }
 
-  #take(type: number, channel: number, payload: Buffer): Told | undefined {
+  #take(type: number, channel: number, payload: Buffer): BridgeMethod | undefined {
     if (type === 8 && channel === 0 && payload.length === 0) return undefined;
     if (this.#content) {
       this.#takeContent(this.#content, type, channel, payload);

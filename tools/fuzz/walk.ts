@@ -11,7 +11,7 @@ import { SCOPES_HEADER, VHOST_HEADER } from '../../protocol/link/proof.ts';
 import { Chance } from './chance.ts';
 import { CHANNELS, damaged, framesOf } from './frames.ts';
 import { FuzzObject } from './object.ts';
-import { OutputCheck, type Told } from './output-check.ts';
+import { type BridgeMethod, OutputCheck } from './output-check.ts';
 
 const VHOST = 'partner-k1';
 const FENCE_CHANNEL = 40_000;
@@ -140,13 +140,13 @@ class FuzzClient {
       return;
     }
     try {
-      for (const told of this.#output.push(chunk)) this.#take(told);
+      for (const methods of this.#output.push(chunk)) this.#take(methods);
     } catch (error) {
       this.#note(error);
     }
   }
 
-  #take({ channel, method }: Told): void {
+  #take({ channel, method }: BridgeMethod): void {
     if (method === METHOD.connectionClose || method === METHOD.connectionCloseOk) this.#isClosed = true;
     if (method === METHOD.exchangeDeclareOk && channel === FENCE_CHANNEL) this.#isFenced = true;
     if (method !== METHOD.channelClose && method !== METHOD.channelCloseOk) return;

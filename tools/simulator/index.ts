@@ -36,9 +36,9 @@ function say(word: SimulatorWord): void {
   process.send?.(word);
 }
 
-async function start(told: SimulatorStart): Promise<void> {
-  const { behaviour, host, port, caFile, identityFile, intervalMs, deviceId } = told;
-  const identity = await Identity.ensure({ ...told, file: identityFile });
+async function start(options: SimulatorStart): Promise<void> {
+  const { behaviour, host, port, caFile, identityFile, intervalMs, deviceId } = options;
+  const identity = await Identity.ensure({ ...options, file: identityFile });
   say({ kind: 'provisioned' });
   simulation = new Simulation({
     behaviour,

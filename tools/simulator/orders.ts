@@ -22,7 +22,7 @@ interface Target {
 }
 
 /** The plant at the moment of a command. */
-export interface ToldPlant {
+export interface PlantAtCommand {
   limits: PlantLimits;
   /** State at the moment of the command: a ramp begins there. */
   state: PlantState;
@@ -47,7 +47,11 @@ function passesEmergency({ action, payload }: SiteCommand): boolean {
 }
 
 /** Returns the new orders; undefined if the plant does not know the action or an emergency forbids it. */
-export function obey(orders: PlantOrders, command: SiteCommand, plant: ToldPlant): PlantOrders | undefined {
+export function obey(
+  orders: PlantOrders,
+  command: SiteCommand,
+  plant: PlantAtCommand,
+): PlantOrders | undefined {
   const { limits, state, share } = plant;
   if (orders.held && !passesEmergency(command)) return undefined;
   const { action, payload } = command;
@@ -102,7 +106,7 @@ function agreedIn({ fallback, schedules }: PlantOrders): Pick<PlantOrders, 'fall
   return { fallback, schedules };
 }
 
-const toldSchedule = z.object({
+const scheduleCommand = z.object({
   scheduleId: z.string(),
   sequence: z.number(),
   startTime: z.iso.datetime(),
@@ -112,9 +116,9 @@ const toldSchedule = z.object({
 
 /** Adds or replaces a schedule and drops the schedules that have ended. */
 function withSchedule(orders: PlantOrders, payload: unknown, atMs: number): PlantOrders | undefined {
-  const told = toldSchedule.safeParse(payload);
-  if (!told.success) return undefined;
-  const { scheduleId, sequence, startTime, slotDurationMinutes, slots } = told.data;
+  const parsed = scheduleCommand.safeParse(payload);
+  if (!parsed.success) return undefined;
+  const { scheduleId, sequence, startTime, slotDurationMinutes, slots } = parsed.data;
   const others = orders.schedules.filter((one) => one.scheduleId !== scheduleId && endOf(one) > atMs);
   const schedule = {
     scheduleId,
@@ -190,7 +194,10 @@ function withSetpoint(orders: PlantOrders, setpoint: HeldSetpoint | undefined): 
  * undefined if there is no power to hold. A schedule slot does not set includeConsumption: its power is grid
  * power [C-7.9].
  */
-function setpointOf(payload: Record<string, unknown>, { state, share }: ToldPlant): HeldSetpoint | undefined {
+function setpointOf(
+  payload: Record<string, unknown>,
+  { state, share }: PlantAtCommand,
+): HeldSetpoint | undefined {
   const { targetSignedKw, validUntil, maxRampKwPerMinute, priority } = payload;
   if (typeof targetSignedKw !== 'number') return undefined;
   const includeConsumption = payload.includeConsumption !== false;

@@ -129,8 +129,8 @@ export function advance(
   const consumptionPowerKw = basePower(atMs) + evPowerKw;
   const restKw = consumptionPowerKw - availablePvKw;
   const targetKw = gridTargetKw(orders, limits, atMs);
-  const toldKw = orders.held?.batteryKw ?? orders.batteryKw ?? 0;
-  const wantedKw = targetKw === undefined ? withinConnection(toldKw, restKw, limits) : targetKw - restKw;
+  const commandedKw = orders.held?.batteryKw ?? orders.batteryKw ?? 0;
+  const wantedKw = targetKw === undefined ? withinConnection(commandedKw, restKw, limits) : targetKw - restKw;
   const batteryPowerKw = withinSoc(
     clamp(wantedKw, -limits.batteryPowerKw, limits.batteryPowerKw),
     socPercent,

@@ -49,8 +49,8 @@ export class SimulatedPlant {
     this.#advance();
     this.#byItself = undefined;
     const { inFault, share } = this.behaviour;
-    const told = { limits: this.#limits, state: this.#state, share };
-    const next = inFault ? undefined : obey(this.#orders, command, told);
+    const atCommand = { limits: this.#limits, state: this.#state, share };
+    const next = inFault ? undefined : obey(this.#orders, command, atCommand);
     if (next) this.#orders = next;
     return next !== undefined;
   }

@@ -209,12 +209,12 @@ function says(number: number, data: object) {
   return { ts: TS, nonce: id(number), data, sig: hmacHex(EXAMPLE_KEY, text) };
 }
 
-let toldCount = 19;
+let commandCount = 19;
 
 /** Returns a signed command to a device. `DeviceAck` acknowledges the first one. */
-function told(action: string, payload: object) {
-  toldCount += 1;
-  const cmdId = id(toldCount);
+function command(action: string, payload: object) {
+  commandCount += 1;
+  const cmdId = id(commandCount);
   const sig = hmacHex(
     EXAMPLE_KEY,
     commandSigningString(DEVICE_ID, cmdId, TS, action, JSON.stringify(payload)),
@@ -222,33 +222,33 @@ function told(action: string, payload: object) {
   return { cmdId, ts: TS, action, payload, sig };
 }
 
-export const TOLD = {
-  BESS_CHARGE: told('BESS_CHARGE', {
+export const COMMAND_EXAMPLES = {
+  BESS_CHARGE: command('BESS_CHARGE', {
     targets: [{ deviceId: 'BESS-1', assetType: 'BESS', params: { powerKw: 12.5, respectLimits: true } }],
     validUntil: null,
   }),
-  SITE_SETPOINT: told('SITE_SETPOINT', {
+  SITE_SETPOINT: command('SITE_SETPOINT', {
     ...PUBLISHES.SiteSetpoint.message.payload,
     targetSignedKw: 42.5,
     maxRampKwPerMinute: 30,
   }),
-  SLOT_SETPOINT: told('SITE_SETPOINT', {
+  SLOT_SETPOINT: command('SITE_SETPOINT', {
     scheduleId: SCHEDULE_ID,
     slotIndex: 0,
     mode: 'STANDARD',
     targetSignedKw: 40,
     validUntil: '2026-01-16T00:15:00.000Z',
   }),
-  MODE_CHANGE: told('MODE_CHANGE', { mode: 'PEAK_SHAVING', validUntil: '2026-01-15T18:00:00Z' }),
-  SLOT_MODE: told('MODE_CHANGE', {
+  MODE_CHANGE: command('MODE_CHANGE', { mode: 'PEAK_SHAVING', validUntil: '2026-01-15T18:00:00Z' }),
+  SLOT_MODE: command('MODE_CHANGE', {
     scheduleId: SCHEDULE_ID,
     slotIndex: 1,
     mode: 'PEAK_SHAVING',
     validUntil: '2026-01-16T00:30:00.000Z',
   }),
-  EMERGENCY_STOP: told('EMERGENCY_STOP', { type: 'STOP', reason: 'grid operator asked for it' }),
-  EMERGENCY_HOLD: told('EMERGENCY_HOLD', { type: 'HOLD' }),
-  SCHEDULE_SET: told('SCHEDULE_SET', {
+  EMERGENCY_STOP: command('EMERGENCY_STOP', { type: 'STOP', reason: 'grid operator asked for it' }),
+  EMERGENCY_HOLD: command('EMERGENCY_HOLD', { type: 'HOLD' }),
+  SCHEDULE_SET: command('SCHEDULE_SET', {
     scheduleId: SCHEDULE_ID,
     sequence: 6,
     startTime: '2026-01-16T00:00:00.000Z',
@@ -259,8 +259,8 @@ export const TOLD = {
       { slotIndex: 1, mode: 'PEAK_SHAVING', setpoint: null },
     ],
   }),
-  SCHEDULE_CANCEL: told('SCHEDULE_CANCEL', { scheduleId: SCHEDULE_ID, reason: 'price changed' }),
-  CONFIG_SET: told('CONFIG_SET', {
+  SCHEDULE_CANCEL: command('SCHEDULE_CANCEL', { scheduleId: SCHEDULE_ID, reason: 'price changed' }),
+  CONFIG_SET: command('CONFIG_SET', {
     constraints: {
       maxImportKw: 100,
       maxExportKw: 90,
@@ -273,9 +273,9 @@ export const TOLD = {
     fallback: { mode: 'STANDARD', afterSeconds: 600, action: 'HOLD', setpointKw: null },
     operatingMode: 'STANDARD',
   }),
-  TOKEN_REFRESH: told('TOKEN_REFRESH', {
+  TOKEN_REFRESH: command('TOKEN_REFRESH', {
     token: 'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiIzZjJiIn0.c2lnbmF0dXJl',
     expiresAt: '2026-01-15T11:00:00.000Z',
   }),
-  REBOOT: told('REBOOT', { delaySeconds: 5 }),
+  REBOOT: command('REBOOT', { delaySeconds: 5 }),
 };

@@ -5,7 +5,7 @@
 import { DEVICE_COMMAND_TYPES } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { DEVICE_PUBLISH_TOPICS, type DevicePublishTopic, deviceTopic } from '../../protocol/topics.ts';
-import { SAYS, TOLD } from './examples.ts';
+import { COMMAND_EXAMPLES, SAYS } from './examples.ts';
 import { type Json, refTo, type SchemaName, withPayload } from './schema.ts';
 
 const SERVERS = [{ $ref: '#/servers/mqttToken' }, { $ref: '#/servers/mqttMtls' }];
@@ -34,64 +34,64 @@ const SAYS_ON: Record<DevicePublishTopic, { summary: string; schema: SchemaName;
 /** An ack has the `cmdId` of its command. */
 const BY_CMD_ID = { correlationId: { location: '$message.payload#/cmdId' } };
 
-interface Told {
+interface CommandForm {
   /** The actions that share this form; absent for every action that no other form lists. */
   action?: readonly string[];
   summary: string;
   payload: Json;
-  examples: (keyof typeof TOLD)[];
+  examples: (keyof typeof COMMAND_EXAMPLES)[];
 }
 
-const COMMANDS: Record<string, Told> = {
-  toldSetpoint: {
+const COMMANDS: Record<string, CommandForm> = {
+  setpointCommand: {
     action: ['SITE_SETPOINT'],
     summary: 'Hold this power until `validUntil` or another action replaces it',
-    payload: refTo('ToldSetpoint'),
+    payload: refTo('SetpointPayload'),
     examples: ['SITE_SETPOINT', 'SLOT_SETPOINT'],
   },
-  toldMode: {
+  modeCommand: {
     action: ['MODE_CHANGE'],
     summary: 'Run in this operating mode',
-    payload: refTo('ToldMode'),
+    payload: refTo('ModePayload'),
     examples: ['MODE_CHANGE', 'SLOT_MODE'],
   },
-  toldEmergency: {
+  emergencyCommand: {
     action: ['EMERGENCY_STOP', 'EMERGENCY_HOLD'],
     summary: 'Stop all assets, or freeze their output, until a mode change',
     payload: refTo('Emergency'),
     examples: ['EMERGENCY_STOP', 'EMERGENCY_HOLD'],
   },
-  toldSchedule: {
+  scheduleCommand: {
     action: ['SCHEDULE_SET'],
     summary: 'Store this schedule and follow it while the platform is unreachable',
-    payload: refTo('ToldSchedule'),
+    payload: refTo('SchedulePayload'),
     examples: ['SCHEDULE_SET'],
   },
-  toldCancel: {
+  cancelCommand: {
     action: ['SCHEDULE_CANCEL'],
     summary: 'Delete a stored schedule',
     payload: refTo('ScheduleCancel'),
     examples: ['SCHEDULE_CANCEL'],
   },
-  toldConfig: {
+  configCommand: {
     action: ['CONFIG_SET'],
     summary: 'Replace the stored limits, fallback and operating mode',
-    payload: refTo('ToldConfig'),
+    payload: refTo('ConfigPayload'),
     examples: ['CONFIG_SET'],
   },
-  toldToken: {
+  tokenCommand: {
     action: ['TOKEN_REFRESH'],
     summary: 'Store this token for the next connect',
-    payload: refTo('ToldToken'),
+    payload: refTo('TokenPayload'),
     examples: ['TOKEN_REFRESH'],
   },
-  toldTargets: {
+  targetsCommand: {
     action: DEVICE_COMMAND_TYPES,
     summary: 'Execute the action on each of these sub-devices',
-    payload: refTo('ToldTargets'),
+    payload: refTo('TargetsPayload'),
     examples: ['BESS_CHARGE'],
   },
-  toldOwn: {
+  restCommand: {
     summary: 'Execute a REST command of an admin; its meaning is agreed between device and admin',
     payload: { type: 'object' },
     examples: ['REBOOT'],
@@ -163,7 +163,7 @@ export function mqttOperations(): Json {
       },
     },
   ]);
-  const tellDevice = {
+  const sendCommand = {
     action: 'send',
     channel: { $ref: '#/channels/commands' },
     summary: 'Send a command; it is sent again with a new `ts` if the device does not acknowledge it',
@@ -177,7 +177,7 @@ export function mqttOperations(): Json {
     'x-ack-within-ms': LIMIT.ackTimeoutMs,
     'x-tries': LIMIT.dispatchTries,
   };
-  return { ...Object.fromEntries(receives), tellDevice };
+  return { ...Object.fromEntries(receives), sendCommand };
 }
 
 export function mqttMessages(): Json {
@@ -188,12 +188,12 @@ export function mqttMessages(): Json {
     const said = message(channelOf(topic), summary, refTo(schema), examples);
     return [channelOf(topic), topic === 'ack' ? { ...said, ...BY_CMD_ID } : said];
   });
-  const tells = Object.entries(COMMANDS).map(([name, { action, summary, payload, examples }]) => {
+  const commands = Object.entries(COMMANDS).map(([name, { action, summary, payload, examples }]) => {
     const schema = withPayload('Command', payload, action ? { action: { enum: action } } : {});
-    const shown = examples.map((one) => ({ name: one, payload: TOLD[one] }));
+    const shown = examples.map((one) => ({ name: one, payload: COMMAND_EXAMPLES[one] }));
     return [name, { ...message(name, summary, schema, shown), ...BY_CMD_ID }];
   });
-  return Object.fromEntries([...says, ...tells]);
+  return Object.fromEntries([...says, ...commands]);
 }
 
 function message(name: string, summary: string, payload: Json, examples: Json[]): Json {

@@ -1,6 +1,6 @@
 /** Named JSON Schemas (draft 7, the dialect of AsyncAPI 3) of all AMQP and MQTT messages and payloads. */
 import { z } from 'zod';
-import { ACTION_PAYLOADS, toldCommand } from '../../protocol/action.ts';
+import { ACTION_PAYLOADS, mqttCommand } from '../../protocol/action.ts';
 import { deviceCommand, emergency, modeChange, siteSetpoint } from '../../protocol/command.ts';
 import { DEVICE_MESSAGES } from '../../protocol/device.ts';
 import { DEVICE_COMMAND_TYPES } from '../../protocol/enums.ts';
@@ -45,13 +45,13 @@ export const SCHEMAS = {
   DeviceTelemetry: schemaOf(DEVICE_MESSAGES.telemetry),
   DeviceStatus: schemaOf(DEVICE_MESSAGES.status),
   DeviceAck: schemaOf(DEVICE_MESSAGES.ack),
-  Command: schemaOf(toldCommand),
-  ToldSetpoint: schemaOf(ACTION_PAYLOADS.SITE_SETPOINT),
-  ToldMode: schemaOf(ACTION_PAYLOADS.MODE_CHANGE),
-  ToldSchedule: schemaOf(ACTION_PAYLOADS.SCHEDULE_SET),
-  ToldConfig: schemaOf(ACTION_PAYLOADS.CONFIG_SET),
-  ToldTargets: schemaOf(ACTION_PAYLOADS[DEVICE_COMMAND_TYPES[0]]),
-  ToldToken: schemaOf(ACTION_PAYLOADS.TOKEN_REFRESH),
+  Command: schemaOf(mqttCommand),
+  SetpointPayload: schemaOf(ACTION_PAYLOADS.SITE_SETPOINT),
+  ModePayload: schemaOf(ACTION_PAYLOADS.MODE_CHANGE),
+  SchedulePayload: schemaOf(ACTION_PAYLOADS.SCHEDULE_SET),
+  ConfigPayload: schemaOf(ACTION_PAYLOADS.CONFIG_SET),
+  TargetsPayload: schemaOf(ACTION_PAYLOADS[DEVICE_COMMAND_TYPES[0]]),
+  TokenPayload: schemaOf(ACTION_PAYLOADS.TOKEN_REFRESH),
 } satisfies Record<string, Json>;
 export type SchemaName = keyof typeof SCHEMAS;
 

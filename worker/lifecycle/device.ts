@@ -73,10 +73,10 @@ export async function setDeviceStatus(
   reason: string | null,
   audit: AuditEntry,
 ): Promise<boolean> {
-  const told = await siteOf(env, device).setDeviceStatus(device.id, status, reason, audit);
-  if (!told) return false;
+  const affected = await siteOf(env, device).setDeviceStatus(device.id, status, reason, audit);
+  if (!affected) return false;
   // The Site writes the same to D1 with retries. Writing it here makes it visible to the next request.
-  await writeRegistry(env.DB, told);
+  await writeRegistry(env.DB, affected);
   return true;
 }
 
@@ -89,8 +89,8 @@ export async function rotateSecret(
   const hmacSecret = newSecret();
   const rotated = await siteOf(env, device).rotateSecret(device.id, hmacSecret, audit);
   if (!rotated) return undefined;
-  const { told, graceUntilMs, rotatedAtMs } = rotated;
-  await writeRegistry(env.DB, told);
+  const { writes, graceUntilMs, rotatedAtMs } = rotated;
+  await writeRegistry(env.DB, writes);
   return { hmacSecret, graceUntilMs, rotatedAtMs };
 }
 

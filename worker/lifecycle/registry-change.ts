@@ -18,7 +18,7 @@ const DUE_PER_ROUND = 10;
 /** Returns when all objects have applied the change. Throws 503 if one has not; it is retried. */
 export async function announce(c: Context<AppContext>, change: RegistryChange): Promise<void> {
   const { env } = c;
-  const { failed, left } = await tell(env, change);
+  const { failed, left } = await notify(env, change);
   await settleChange(env.DB, change.id, left, Date.now());
   // Each change also retries earlier changes that are due.
   c.executionCtx.waitUntil(announceDue(env, Date.now()).catch((error: unknown) => warn(error)));
@@ -31,14 +31,14 @@ export async function announce(c: Context<AppContext>, change: RegistryChange): 
 
 /** Announces a change after the answer. For changes on which the client's next request does not depend. */
 export function announceLater(c: Context<AppContext>, change: RegistryChange): void {
-  const told = announce(c, change).catch((error: unknown) => warn(error));
-  c.executionCtx.waitUntil(told);
+  const affected = announce(c, change).catch((error: unknown) => warn(error));
+  c.executionCtx.waitUntil(affected);
 }
 
 /** Announces changes again whose retry is due. */
 export async function announceDue(env: Env, now: number): Promise<void> {
   for (const change of await dueChanges(env.DB, now, DUE_PER_ROUND)) {
-    const { left } = await tell(env, change);
+    const { left } = await notify(env, change);
     await settleChange(env.DB, change.id, left, Date.now());
   }
 }
@@ -48,7 +48,7 @@ function warn(error: unknown): void {
 }
 
 /** Notifies up to MAX_TOLD targets. `failed`: failed calls; `left`: their targets and those not notified. */
-async function tell(
+async function notify(
   env: Env,
   { version, targets }: RegistryChange,
 ): Promise<{ failed: number; left: Target[] }> {
@@ -56,13 +56,13 @@ async function tell(
   const beyond = left.length;
   for (let start = 0; start < Math.min(targets.length, MAX_TOLD); start += AT_ONCE) {
     const some = targets.slice(start, Math.min(start + AT_ONCE, MAX_TOLD));
-    const taken = await Promise.all(some.map((target) => tellOne(env, target, version)));
+    const taken = await Promise.all(some.map((target) => notifyOne(env, target, version)));
     left.push(...some.filter((_target, index) => !taken[index]));
   }
   return { failed: left.length - beyond, left };
 }
 
-async function tellOne(env: Env, target: Target, version: number): Promise<boolean> {
+async function notifyOne(env: Env, target: Target, version: number): Promise<boolean> {
   const [kind, id = ''] = target.split(':');
   const call =
     kind === 'site'

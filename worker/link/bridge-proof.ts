@@ -40,7 +40,7 @@ function isInTime({ timeMs }: BridgeProof, now: number): boolean {
 }
 
 /** For all link paths: adds the edge's time to the 404 if the proof has the right secret but a wrong time. */
-export const tellClock = createMiddleware<AppContext>(async (c, next) => {
+export const reportClock = createMiddleware<AppContext>(async (c, next) => {
   await next();
   if (c.res.status !== 404) return;
   const now = Date.now();

@@ -14,27 +14,27 @@ import type { AppContext, Env } from '../env.ts';
 const PAUSE_MS = 5_000;
 
 const tally = new Tally();
-let toldAtMs = 0;
+let reportedAtMs = 0;
 
 /** Adds one to a counter, without waiting for a report. */
 export function count(c: Context<AppContext>, key: CountKey): void {
   tally.add(key);
   const now = Date.now();
   // Math.abs: a clock that was set back must not delay reports.
-  if (Math.abs(now - toldAtMs) < PAUSE_MS) return;
-  toldAtMs = now;
-  c.executionCtx.waitUntil(tellCounts(c.env));
+  if (Math.abs(now - reportedAtMs) < PAUSE_MS) return;
+  reportedAtMs = now;
+  c.executionCtx.waitUntil(reportCounts(c.env));
 }
 
 /** Resolves when the Figures object has the counts, or when the call failed: the next report then includes them. */
-export async function tellCounts(env: Env): Promise<void> {
+export async function reportCounts(env: Env): Promise<void> {
   if (tally.isEmpty) return;
-  const told = tally.take();
+  const reported = tally.take();
   try {
-    await figuresOf(env).add(told);
+    await figuresOf(env).add(reported);
   } catch (error) {
     console.warn('failed to report counters', { reason: reasonOf(error) });
-    tally.addAll(told);
+    tally.addAll(reported);
   }
 }
 

@@ -5,7 +5,7 @@ import { figuresOf } from '../../durable-objects/figures/stub.ts';
 import { equalText, sha256Hex } from '../../durable-objects/secrets/hmac.ts';
 import type { AppContext } from '../env.ts';
 import { ApiError } from '../http/error-response.ts';
-import { tellCounts } from './counts.ts';
+import { reportCounts } from './counts.ts';
 
 export const METRICS_PATH = '/metrics';
 const MIN_TOKEN_CHARACTERS = 32;
@@ -18,7 +18,7 @@ export const getMetrics = createMiddleware<AppContext>(async (c, next) => {
       headers: { 'www-authenticate': 'Bearer' },
     });
   }
-  await tellCounts(c.env);
+  await reportCounts(c.env);
   const text = await figuresOf(c.env).expose(c.env.VERSION?.id ?? '');
   return c.body(text, 200, { 'content-type': CONTENT_TYPE, 'cache-control': 'no-store' });
 });

@@ -9,7 +9,7 @@ import { type AlertRuleRequest, type AlertStatus, forSecondsOf } from '../../pro
 import { LIMIT } from '../../protocol/limits.ts';
 import type { PageRequest } from '../../protocol/page.ts';
 import { keptFromMs } from './audit.ts';
-import { commitChange, type RegistryChange, type Told } from './changes.ts';
+import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
 
 export type AlertRuleRow = typeof alertRules.$inferSelect;
 export type AlertRow = typeof alerts.$inferSelect;
@@ -117,7 +117,7 @@ export async function createAlertRule(
   database: D1Database,
   organizationId: string,
   request: AlertRuleRequest,
-  told: Told,
+  affected: ChangeTargets,
   audit: (id: string) => AuditEntry,
   now: number,
 ): Promise<{ row: AlertRuleRow; change: RegistryChange } | 'full'> {
@@ -143,7 +143,7 @@ export async function createAlertRule(
     createdAtMs: now,
     updatedAtMs: now,
   };
-  const change = await commitChange(database, organizationId, told, now, (db) => [
+  const change = await commitChange(database, organizationId, affected, now, (db) => [
     db.insert(alertRules).values(row),
     auditRow(db, audit(row.id), now),
   ]);
@@ -154,11 +154,11 @@ export async function changeAlertRule(
   database: D1Database,
   { id, organizationId }: AlertRuleRow,
   columns: Partial<AlertRuleRow>,
-  told: Told,
+  affected: ChangeTargets,
   audit: AuditEntry,
   now: number,
 ): Promise<{ row: AlertRuleRow; change: RegistryChange } | 'gone'> {
-  const { results, ...change } = await commitChange(database, organizationId, told, now, (db) => [
+  const { results, ...change } = await commitChange(database, organizationId, affected, now, (db) => [
     db
       .update(alertRules)
       .set({ ...columns, updatedAtMs: now })

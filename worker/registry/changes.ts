@@ -23,7 +23,7 @@ export interface RegistryChange {
 const HELD_MS = 10_000;
 
 /** The targets of a change: Sites by id or all of the organization, and the Vhosts of its keys that may connect. */
-export interface Told {
+export interface ChangeTargets {
   sites?: 'all' | string[];
   vhosts?: boolean;
 }
@@ -35,7 +35,7 @@ export interface Told {
 export async function commitChange(
   database: D1Database,
   organizationId: string,
-  told: Told,
+  affected: ChangeTargets,
   now: number,
   statements: (db: DrizzleD1Database) => readonly Statement[],
 ): Promise<RegistryChange & { results: unknown[] }> {
@@ -53,7 +53,7 @@ export async function commitChange(
         id,
         organizationId,
         version: sql`(SELECT registry_version FROM organizations WHERE id = ${organizationId})`,
-        targets: targetsOf(organizationId, told),
+        targets: targetsOf(organizationId, affected),
         dueAtMs: now + HELD_MS,
         createdAtMs: now,
       })
@@ -63,7 +63,7 @@ export async function commitChange(
   return { id, organizationId, version: row?.version ?? 0, targets: row?.targets ?? [], results };
 }
 
-function targetsOf(organizationId: string, { sites = [], vhosts = false }: Told) {
+function targetsOf(organizationId: string, { sites = [], vhosts = false }: ChangeTargets) {
   const named = JSON.stringify(sites === 'all' ? [] : sites);
   return sql`(SELECT json_group_array(target) FROM (
     SELECT 'vhost:' || id AS target FROM api_keys

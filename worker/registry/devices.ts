@@ -123,7 +123,7 @@ export async function changeDevice(
 ): Promise<RegistryChange | 'gone'> {
   const columns = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
   const sites = plantId === null || change.type === undefined ? [] : [plantId];
-  const { results, ...told } = await commitChange(database, organizationId, { sites }, now, (db) => [
+  const { results, ...affected } = await commitChange(database, organizationId, { sites }, now, (db) => [
     db
       .update(devices)
       .set({ ...columns, updatedAtMs: now })
@@ -131,7 +131,7 @@ export async function changeDevice(
       .returning({ id: devices.id }),
     auditRowIfChanged(db, audit, now),
   ]);
-  return isEmpty(results[0]) ? 'gone' : told;
+  return isEmpty(results[0]) ? 'gone' : affected;
 }
 
 /** Deletes the device with its alert rules, and removes it from linked sub-devices. */
@@ -142,7 +142,7 @@ export async function deleteDevice(
   now: number,
 ): Promise<RegistryChange | 'gone'> {
   const sites = plantId === null ? [] : [plantId];
-  const { results, ...told } = await commitChange(database, organizationId, { sites }, now, (db) => [
+  const { results, ...affected } = await commitChange(database, organizationId, { sites }, now, (db) => [
     db.update(subDevices).set({ linkedDeviceId: null }).where(eq(subDevices.linkedDeviceId, id)),
     db.delete(alertRules).where(eq(alertRules.deviceId, id)),
     db.delete(devices).where(eq(devices.id, id)).returning({ id: devices.id }),
@@ -153,5 +153,5 @@ export async function deleteDevice(
       .set({ deviceCount: sql`${organizations.deviceCount} - 1` })
       .where(and(eq(organizations.id, organizationId), sql`changes() > 0`)),
   ]);
-  return isEmpty(results[2]) ? 'gone' : told;
+  return isEmpty(results[2]) ? 'gone' : affected;
 }

@@ -15,7 +15,7 @@ import type { PageRequest } from '../../protocol/page.ts';
 import type { Role } from '../../protocol/roles.ts';
 import { runBatch, type Statement } from './batch.ts';
 import { brokenUnique } from './broken.ts';
-import { commitChange, type RegistryChange, type Told } from './changes.ts';
+import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
 
 export type OrganizationRow = typeof organizations.$inferSelect;
 
@@ -114,8 +114,8 @@ export async function changeOrganization(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange> {
-  const told: Told = settings ? { sites: 'all', vhosts: true } : {};
-  return await commitChange(database, id, told, now, (db) => [
+  const affected: ChangeTargets = settings ? { sites: 'all', vhosts: true } : {};
+  return await commitChange(database, id, affected, now, (db) => [
     db
       .update(organizations)
       .set({

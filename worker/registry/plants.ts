@@ -8,7 +8,7 @@ import { LIMIT } from '../../protocol/limits.ts';
 import type { PageRequest } from '../../protocol/page.ts';
 import type { PlantChange, PlantRequest } from '../../protocol/plant-record.ts';
 import { brokeForeignKey, brokenUnique, isEmpty } from './broken.ts';
-import { commitChange, type RegistryChange, type Told } from './changes.ts';
+import { type ChangeTargets, commitChange, type RegistryChange } from './changes.ts';
 
 export type PlantRow = typeof plants.$inferSelect;
 export type SubDeviceRow = typeof subDevices.$inferSelect;
@@ -137,15 +137,21 @@ export async function changePlant(
 ): Promise<RegistryChange | 'taken' | 'gone'> {
   const columns = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
   return await orTaken(async () => {
-    const { results, ...told } = await commitChange(database, organizationId, { vhosts: true }, now, (db) => [
-      db
-        .update(plants)
-        .set({ name: sql`${plants.name}`, ...columns })
-        .where(eq(plants.id, id))
-        .returning({ id: plants.id }),
-      auditRowIfChanged(db, audit, now),
-    ]);
-    return isEmpty(results[0]) ? 'gone' : told;
+    const { results, ...affected } = await commitChange(
+      database,
+      organizationId,
+      { vhosts: true },
+      now,
+      (db) => [
+        db
+          .update(plants)
+          .set({ name: sql`${plants.name}`, ...columns })
+          .where(eq(plants.id, id))
+          .returning({ id: plants.id }),
+        auditRowIfChanged(db, audit, now),
+      ],
+    );
+    return isEmpty(results[0]) ? 'gone' : affected;
   });
 }
 
@@ -160,8 +166,8 @@ export async function deletePlant(
   now: number,
 ): Promise<RegistryChange | 'devices' | 'gone'> {
   try {
-    const told: Told = { sites: [id], vhosts: true };
-    const { results, ...change } = await commitChange(database, organizationId, told, now, (db) => [
+    const affected: ChangeTargets = { sites: [id], vhosts: true };
+    const { results, ...change } = await commitChange(database, organizationId, affected, now, (db) => [
       db.delete(subDevices).where(eq(subDevices.plantId, id)),
       db.delete(alertRules).where(eq(alertRules.plantId, id)),
       db.delete(plants).where(eq(plants.id, id)).returning({ id: plants.id }),

@@ -123,7 +123,7 @@ export async function changeSubDevice(
   const { linkedDeviceId } = change;
   if (linkedDeviceId) columns.linkedDeviceId = deviceHere(linkedDeviceId, plantId);
   return await orRefusal(linkedDeviceId, async () => {
-    const { results, ...told } = await commitChange(
+    const { results, ...affected } = await commitChange(
       database,
       organizationId,
       { sites: [plantId] },
@@ -137,7 +137,7 @@ export async function changeSubDevice(
         auditRowIfChanged(db, audit, now),
       ],
     );
-    return isEmpty(results[0]) ? 'gone' : told;
+    return isEmpty(results[0]) ? 'gone' : affected;
   });
 }
 
@@ -148,7 +148,7 @@ export async function deleteSubDevice(
   audit: AuditEntry,
   now: number,
 ): Promise<RegistryChange | 'gone'> {
-  const { results, ...told } = await commitChange(
+  const { results, ...affected } = await commitChange(
     database,
     organizationId,
     { sites: [plantId] },
@@ -158,7 +158,7 @@ export async function deleteSubDevice(
       auditRowIfChanged(db, audit, now),
     ],
   );
-  return isEmpty(results[0]) ? 'gone' : told;
+  return isEmpty(results[0]) ? 'gone' : affected;
 }
 
 /**

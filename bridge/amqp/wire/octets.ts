@@ -2,7 +2,7 @@
 import { type AmqpError, connectionError } from './amqp-error.ts';
 
 /** The parts of a frame that error texts show. */
-interface Told {
+interface FrameExcerpt {
   type: number;
   payload: Buffer;
 }
@@ -17,7 +17,7 @@ export function listOctets(bytes: Buffer): string {
 }
 
 /** The type and the first octets of a frame; printable octets are shown as text. */
-function snippet({ type, payload }: Told): string {
+function snippet({ type, payload }: FrameExcerpt): string {
   const start = payload.subarray(0, SNIPPET_BYTES);
   const text = start.toString('latin1');
   const shown = /^[ -~]+$/.test(text) ? `<<"${text.replace(/["\\]/g, '\\$&')}">>` : listOctets(start);
@@ -26,11 +26,11 @@ function snippet({ type, payload }: Told): string {
 }
 
 /** The error for an invalid frame. */
-export function frameError(frame: Told, what: string): AmqpError {
+export function frameError(frame: FrameExcerpt, what: string): AmqpError {
   return connectionError(501, `${snippet(frame)}: ${what}`);
 }
 
 /** The error for a frame that is not allowed in this state. */
-export function unexpectedFrame(frame: Told): AmqpError {
+export function unexpectedFrame(frame: FrameExcerpt): AmqpError {
   return connectionError(505, snippet(frame));
 }

@@ -1,6 +1,6 @@
 /**
- * The alert rules of a plant, judged as its readings come in [C-9]. What is remembered of them rides in the journal's
- * open block, so judging costs no row; D1 is told when an alert begins, begins again, and ends.
+ * Evaluates the alert rules of a plant as its readings arrive [C-9]. Their state is stored in the journal's
+ * open block, so evaluation costs no extra row. D1 is updated when an alert begins, begins again and ends.
  */
 import type { AlertOperator } from '../../../protocol/alert.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
@@ -20,10 +20,12 @@ export interface AlertParts {
 
 type States = Record<string, RuleState>;
 
-/** What a batch of readings comes to: `text` is what is remembered from now on. */
+/**
+ * The result for a batch of readings: `text` is the new state of the rules; `tell` sends the changes to D1.
+ */
 export interface Judgement {
   text: string;
-  tell(turn: Turn): void;
+  report(turn: Turn): void;
 }
 
 const WORDS: Record<AlertOperator, string> = {
@@ -45,21 +47,21 @@ export class Alerts implements DueSource {
     this.#parts = parts;
   }
 
-  /** Judges what comes, before any of it is written; undefined where there is nothing to judge. */
+  /** Evaluates new readings before they are written; undefined if no rule concerns them. */
   judge(readings: readonly Reading[], now: number): Judgement | undefined {
     const rules = this.#named();
     if (rules.length === 0) return undefined;
-    const { newest, heard } = this.#newest(readings);
+    const { newest, received } = this.#newest(readings);
     const judged = rules.flatMap((rule) => {
-      // What a device's clock says is no sign of its silence.
-      const isHeard = rule.operator === 'ABSENT' && heard.has(rule.metric);
-      const value = newest.get(rule.metric) ?? (isHeard ? null : undefined);
+      // A reading with an old `ts` still proves that the metric is not ABSENT.
+      const isReceived = rule.operator === 'ABSENT' && received.has(rule.metric);
+      const value = newest.get(rule.metric) ?? (isReceived ? null : undefined);
       return value === undefined ? [] : [{ rule, value, holds: value !== null && meets(rule, value) }];
     });
     return judged.length === 0 ? undefined : this.#step(judged, now);
   }
 
-  /** Rules that are no more take their alerts with them. */
+  /** Resolves the open alerts of deleted rules. */
   rulesChanged(turn: Turn): void {
     const states = this.#states();
     const known = new Set(this.#named().map(({ id }) => id));
@@ -71,7 +73,7 @@ export class Alerts implements DueSource {
     this.#parts.journal.noteAlerts(turn, textOf(Object.fromEntries(left)));
   }
 
-  /** Somebody resolved an alert: it is over here, and no other begins before its cooldown is. */
+  /** A user resolved an alert: ends it here; the rule opens no other before its cooldown is over. */
   end(turn: Turn, alertId: string): void {
     const states = this.#states();
     const ended = Object.entries(states).find(([, { open }]) => open?.id === alertId);
@@ -81,27 +83,30 @@ export class Alerts implements DueSource {
     this.#parts.journal.noteAlerts(turn, textOf({ ...states, [ended[0]]: { notBeforeMs } }));
   }
 
-  /** What is absent, and what has gone for long enough. Until the latest values are read, what stood before stands. */
+  /**
+   * When an ABSENT rule fires next, or a condition has been false for long enough. Undefined until the
+   * snapshot is in memory: the alarm set before the sleep stays.
+   */
   dueMs(): number | undefined {
     const { journal } = this.#parts;
     if (!journal.isSnapshotRead || journal.isEmpty) return undefined;
     const states = this.#states();
-    return earliest(this.#named().map((rule) => dueMs(rule, states[rule.id] ?? {}, this.#heardMs(rule))));
+    return earliest(this.#named().map((rule) => dueMs(rule, states[rule.id] ?? {}, this.#receivedMs(rule))));
   }
 
   run(turn: Turn): void {
     const states = this.#states();
     const due = this.#named().filter((rule) => {
-      const at = dueMs(rule, states[rule.id] ?? {}, this.#heardMs(rule));
+      const at = dueMs(rule, states[rule.id] ?? {}, this.#receivedMs(rule));
       return at !== undefined && at <= turn.now;
     });
     const judged = due.map((rule) => {
-      const heardMs = this.#heardMs(rule);
-      const holds = rule.operator === 'ABSENT' && turn.now >= heardMs + rule.forSeconds * 1_000;
-      return { rule, value: null, holds, sinceMs: heardMs };
+      const receivedMs = this.#receivedMs(rule);
+      const holds = rule.operator === 'ABSENT' && turn.now >= receivedMs + rule.forSeconds * 1_000;
+      return { rule, value: null, holds, sinceMs: receivedMs };
     });
     const judgement = this.#step(judged, turn.now);
-    judgement.tell(turn);
+    judgement.report(turn);
     this.#parts.journal.noteAlerts(turn, judgement.text);
   }
 
@@ -110,38 +115,38 @@ export class Alerts implements DueSource {
     now: number,
   ): Judgement {
     const states = this.#states();
-    const told: { rule: AlertRule; value: number | null; step: RuleStep; before: RuleState }[] = [];
+    const changes: { rule: AlertRule; value: number | null; step: RuleStep; before: RuleState }[] = [];
     for (const { rule, value, holds, sinceMs } of judged) {
       const before = states[rule.id] ?? {};
       const from = sinceMs === undefined || before.open || !holds ? before : { ...before, sinceMs };
       const step = stepRule(rule, from, holds, now, () => crypto.randomUUID());
       if (Object.keys(step.state).length > 0) states[rule.id] = step.state;
       else delete states[rule.id];
-      if (step.tell) told.push({ rule, value, step, before });
+      if (step.change) changes.push({ rule, value, step, before });
     }
     return {
       text: textOf(states),
-      tell: (turn) => {
-        for (const { rule, value, step, before } of told) this.#tell(turn, rule, value, step, before);
+      report: (turn) => {
+        for (const { rule, value, step, before } of changes) this.#report(turn, rule, value, step, before);
       },
     };
   }
 
-  #tell(
+  #report(
     turn: Turn,
     rule: AlertRule,
     value: number | null,
-    { tell, state }: RuleStep,
+    { change, state }: RuleStep,
     before: RuleState,
   ): void {
     const { registry, outbox } = this.#parts;
     const { open } = state;
-    if (tell === 'resolved') this.#resolved(turn, before);
-    if (tell === 'again' && open) {
+    if (change === 'resolved') this.#resolved(turn, before);
+    if (change === 'again' && open) {
       const columns = { count: open.count, lastSeenAtMs: turn.now, value };
       outbox.emit(turn, alertChangeRow(open.id, columns, turn.now));
     }
-    if (tell !== 'opened' || !open || !registry.record) return;
+    if (change !== 'opened' || !open || !registry.record) return;
     outbox.emit(
       turn,
       alertRow(
@@ -171,37 +176,43 @@ export class Alerts implements DueSource {
     this.#parts.outbox.emit(turn, alertChangeRow(open.id, columns, turn.now));
   }
 
-  /** The newest value of each metric, where it is newer than what is known; and all metrics that were heard. */
-  #newest(readings: readonly Reading[]): { newest: Map<string, number>; heard: Set<string> } {
+  /** The newest value of each metric, where it is newer than what is known; and all metrics that were received. */
+  #newest(readings: readonly Reading[]): { newest: Map<string, number>; received: Set<string> } {
     const { journal } = this.#parts;
     const newest = new Map<string, { atMs: number; value: number }>();
-    const heard = new Set<string>();
+    const received = new Set<string>();
     for (const { entry, data } of readings) {
       if (!data) continue;
       const origin = journal.meaningOf(entry.deviceId);
       for (const [name, value] of Object.entries(data)) {
         const metric = metricName(origin, name);
-        heard.add(metric);
+        received.add(metric);
         const knownMs = Math.max(newest.get(metric)?.atMs ?? 0, journal.snapshot.get(metric)?.atMs ?? 0);
         if (entry.ts >= knownMs) newest.set(metric, { atMs: entry.ts, value });
       }
     }
-    return { newest: new Map([...newest].map(([metric, { value }]) => [metric, value])), heard };
+    return { newest: new Map([...newest].map(([metric, { value }]) => [metric, value])), received };
   }
 
-  #heardMs({ metric, createdAtMs }: AlertRule): number {
+  #receivedMs({ metric, createdAtMs }: AlertRule): number {
     const sample = this.#parts.journal.snapshot.get(metric);
-    return Math.max(sample?.heardMs ?? sample?.atMs ?? 0, createdAtMs);
+    return Math.max(sample?.receivedMs ?? sample?.atMs ?? 0, createdAtMs);
   }
 
-  /** A copy, of which an entry is replaced, never changed: it is asked for after each turn. */
+  /**
+   * Returns a copy: callers replace its entries but never mutate them. Parsed once per change; read after
+   * each turn.
+   */
   #states(): States {
     const { alerts: text } = this.#parts.journal;
     if (text !== this.#known.text) this.#known = { text, states: text === '' ? {} : JSON.parse(text) };
     return { ...this.#known.states };
   }
 
-  /** With their metrics as the site names them, anew each time: what a device's names mean changes with what the device is, too. */
+  /**
+   * The rules with the site's metric names. Not cached: the names change when a device's type or link
+   * changes.
+   */
   #named(): readonly AlertRule[] {
     const { registry, journal } = this.#parts;
     return (registry.record?.alertRules ?? []).map((rule) => {
@@ -219,6 +230,6 @@ function messageOf(
   { name, metric, operator, threshold, forSeconds }: AlertRule,
   value: number | null,
 ): string {
-  if (operator === 'ABSENT') return `${name}: ${metric} was not heard for ${forSeconds} s`;
+  if (operator === 'ABSENT') return `${name}: no ${metric} received for ${forSeconds} s`;
   return `${name}: ${metric} is ${value}, ${WORDS[operator]} ${threshold}`;
 }

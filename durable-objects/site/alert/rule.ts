@@ -1,17 +1,17 @@
 /**
  * One alert rule at one plant: when an alert begins, goes on and ends [C-9]. Pure: readings and `now` go in, the next
- * state and what to tell come out.
+ * state and what to change come out.
  *
  *   idle ─ true ─► pending ─ true for forSeconds, cooldown over ─► open
- *     ▲ false          │ false                                      │ false for forSeconds, or resolved by somebody
+ *     ▲ false          │ false                                      │ false for forSeconds, or resolved by a user
  *     └────────────────┴─────────────────── cooldown ◄──────────────┘
  */
 import type { AlertOperator } from '../../../protocol/alert.ts';
 
-/** What comes and goes with each message is counted each time, and told no more often than this. */
+/** A condition that comes and goes is counted each time, but reported at most this often. */
 const AGAIN_MS = 60_000;
 
-/** A rule as a site holds it; `metric` as the site names it. */
+/** A rule in a site's copy. */
 export interface Rule {
   operator: AlertOperator;
   threshold: number | null;
@@ -22,26 +22,26 @@ export interface Rule {
 export interface OpenAlert {
   id: string;
   firstSeenMs: number;
-  /** How often the condition began. */
+  /** How many times the condition began. */
   count: number;
-  /** When it was last told that it began. */
-  toldMs: number;
+  /** When a begin was last reported to D1. */
+  reportedMs: number;
 }
 
-/** What is remembered of a rule; nothing at all of one that is idle and never fired. Instants are epoch ms. */
+/** The state of a rule; empty while it is idle and no cooldown runs. Times are epoch ms. */
 export interface RuleState {
-  /** Since when the condition holds. */
+  /** Since when the condition is true. */
   sinceMs?: number;
-  /** Since when it holds no more, while an alert is open. */
+  /** Since when the condition is false while an alert is still open. */
   goneMs?: number;
   open?: OpenAlert;
-  /** No other alert begins before it. */
+  /** End of the cooldown: no other alert begins earlier. */
   notBeforeMs?: number;
 }
 
-export type RuleStep = { state: RuleState; tell?: 'opened' | 'again' | 'resolved' };
+export type RuleStep = { state: RuleState; change?: 'opened' | 'again' | 'resolved' };
 
-/** What it comes to that the condition holds now, or does not. `newId` names an alert that begins. */
+/** Applies whether the condition is true now. `newId` creates the id of an alert that begins. */
 export function stepRule(
   rule: Rule,
   state: RuleState,
@@ -61,8 +61,8 @@ function stepIdle(rule: Rule, state: RuleState, holds: boolean, now: number, new
   const firesAtMs = Math.max(sinceMs + rule.forSeconds * 1_000, notBeforeMs);
   if (now < firesAtMs) return { state: { ...rest, sinceMs } };
   return {
-    state: { sinceMs, open: { id: newId(), firstSeenMs: sinceMs, count: 1, toldMs: now } },
-    tell: 'opened',
+    state: { sinceMs, open: { id: newId(), firstSeenMs: sinceMs, count: 1, reportedMs: now } },
+    change: 'opened',
   };
 }
 
@@ -75,13 +75,13 @@ function stepOpen(
   if (holds) {
     if (goneMs === undefined) return { state: { sinceMs: sinceMs ?? now, open } };
     const again = { ...open, count: open.count + 1 };
-    const isToldAgain = now - open.toldMs >= AGAIN_MS;
-    if (!isToldAgain) return { state: { sinceMs: now, open: again } };
-    return { state: { sinceMs: now, open: { ...again, toldMs: now } }, tell: 'again' };
+    const isReportedAgain = now - open.reportedMs >= AGAIN_MS;
+    if (!isReportedAgain) return { state: { sinceMs: now, open: again } };
+    return { state: { sinceMs: now, open: { ...again, reportedMs: now } }, change: 'again' };
   }
   const sinceGoneMs = goneMs ?? now;
   if (now - sinceGoneMs < rule.forSeconds * 1_000) return { state: { goneMs: sinceGoneMs, open } };
-  return { state: { notBeforeMs: now + rule.cooldownSeconds * 1_000 }, tell: 'resolved' };
+  return { state: { notBeforeMs: now + rule.cooldownSeconds * 1_000 }, change: 'resolved' };
 }
 
 /** Whether a reading meets the condition. */
@@ -106,12 +106,12 @@ export function meets({ operator, threshold }: Rule, value: number): boolean {
 }
 
 /**
- * When time alone changes it next; of a rule about what is absent, `heardMs` is when it was last heard. A condition is
- * judged by readings, so only what ends, or is absent, needs a clock.
+ * When the rule's state changes next without a reading: an open alert ends, or an ABSENT rule fires. All
+ * other changes come with readings. `receivedMs`: when the metric was last received, for ABSENT.
  */
-export function dueMs(rule: Rule, state: RuleState, heardMs: number): number | undefined {
+export function dueMs(rule: Rule, state: RuleState, receivedMs: number): number | undefined {
   if (rule.operator === 'ABSENT' && !state.open) {
-    return Math.max(heardMs + rule.forSeconds * 1_000, state.notBeforeMs ?? 0);
+    return Math.max(receivedMs + rule.forSeconds * 1_000, state.notBeforeMs ?? 0);
   }
   if (state.goneMs !== undefined) return state.goneMs + rule.forSeconds * 1_000;
   return undefined;

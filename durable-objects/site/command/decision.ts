@@ -1,12 +1,11 @@
 /**
- * Why a command was decided as it was: the stage that decided and what it saw, kept with the log row and shown as
- * `decision` [C-4.3]. Pure.
+ * Explains the decision on a command: the deciding stage and the facts that it used, stored with the log row
+ * and shown as `decision` [C-4.3]. Pure.
  */
-import type { Command } from '../../../protocol/command.ts';
-import type { OperatingMode } from '../../../protocol/enums.ts';
 import type { Submission } from '../../rpc.ts';
-import { findSubDevice, type SiteFacts } from '../site-facts.ts';
-import type { JudgedItem, PlannedDispatch } from './kind/kind.ts';
+import type { PlannedDispatch } from '../dispatch/planned.ts';
+import { findSubDevice, type SiteView } from '../site-view.ts';
+import type { JudgedItem } from './kind/kind.ts';
 import type { DecidingStage, Judgement } from './pipeline.ts';
 
 export interface Decision {
@@ -14,59 +13,50 @@ export interface Decision {
   facts: Record<string, unknown>;
 }
 
-/** What the plant is told where a setpoint is not on top: another's, an emergency, or the mode in force. */
-export type OnTop =
-  | { by: 'entry' | 'emergency'; commandId: string | undefined }
-  | { by: 'slot'; commandId: string | undefined; slotIndex: number }
-  | { by: 'mode'; mode: OperatingMode };
-
 type Rejected = Extract<Judgement, { verdict: 'rejected' }>;
 
 export function rejectedDecision(
   { stage, refusal: why, results }: Rejected,
   submission: Submission,
-  facts: SiteFacts,
+  view: SiteView,
 ): Decision {
   return {
     stage,
-    facts: { ...factsOf(stage, submission, facts), ...limitSeen(why.violation), ...named(results, facts) },
+    facts: { ...factsOf(stage, submission, view), ...limitSeen(why.violation), ...named(results, view) },
   };
 }
 
-/** A setpoint takes its place in the plan; everything else goes to its devices. */
+/** `planFacts`: what the plan says of a command that takes a place in it; the others go straight to their devices. */
 export function acceptedDecision(
-  command: Command,
   items: readonly JudgedItem[],
-  seen: { planned: readonly PlannedDispatch[]; onTop: OnTop | undefined; facts: SiteFacts },
+  planned: readonly PlannedDispatch[],
+  planFacts: Record<string, unknown> | undefined,
+  view: SiteView,
 ): Decision {
-  const dispatches = seen.planned.map(({ deviceId, action }) => ({
+  const dispatches = planned.map(({ deviceId, action }) => ({
     action,
     deviceId,
-    isThere: seen.facts.isLive(deviceId),
+    isThere: view.isLive(deviceId),
   }));
-  if (command.commandType === 'SITE_SETPOINT') {
-    const { priority: level } = command.payload;
-    const { onTop } = seen;
-    return { stage: 'plan', facts: { level, isOnTop: !onTop, ...(onTop && { onTop }), dispatches } };
-  }
+  if (planFacts) return { stage: 'plan', facts: { ...planFacts, dispatches } };
   const refused = items
     .filter((judged) => judged.refusal)
     .map(({ item, stage }) => ({ deviceId: item.deviceId, stage }));
   return { stage: 'dispatch', facts: { dispatches, ...(refused.length > 0 ? { refused } : {}) } };
 }
 
-function factsOf(stage: DecidingStage, submission: Submission, facts: SiteFacts): Record<string, unknown> {
+function factsOf(stage: DecidingStage, submission: Submission, view: SiteView): Record<string, unknown> {
   switch (stage) {
     case 'signature':
       return { signature: submission.signature };
     case 'freshness':
       return { timestampMs: submission.timestampMs };
     case 'topology':
-      return { assetTypes: [...new Set(facts.subDevices.map(({ assetType }) => assetType))] };
+      return { assetTypes: [...new Set(view.subDevices.map(({ assetType }) => assetType))] };
     case 'constraint':
-      return facts.emergency ? { emergency: facts.emergency.type } : {};
+      return view.emergency ? { emergency: view.emergency.type } : {};
     case 'target':
-      return { gateway: facts.gatewayId ?? null };
+      return { gateway: view.gatewayId ?? null };
     default:
       return {};
   }
@@ -78,11 +68,11 @@ function limitSeen(violation: Rejected['refusal']['violation']): Record<string, 
   return { constraint, limit, value, unit };
 }
 
-/** The first item that was refused, as the topology has it. */
-function named(results: Rejected['results'], facts: SiteFacts): Record<string, unknown> {
+/** The first result's sub-device and its entry in the topology. */
+function named(results: Rejected['results'], view: SiteView): Record<string, unknown> {
   const [first] = results ?? [];
   if (!first) return {};
-  const subDevice = findSubDevice(facts, first.deviceId);
+  const subDevice = findSubDevice(view, first.deviceId);
   const topology = subDevice
     ? { assetType: subDevice.assetType, linkedDeviceId: subDevice.linkedDeviceId }
     : null;

@@ -1,27 +1,26 @@
-/** The command log as REST reads it (spec: Command-log page; [C-4.3]). */
+/** The command log for REST (spec: Command-log page; [C-4.3]). */
 import type { CommandLogPage } from '../../../protocol/command-log.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { JsonText, jsonArray, jsonObject } from '../../../protocol/json-text.ts';
-import type { SiteParts } from '../parts.ts';
-import { PagePayloads } from './kept-payload.ts';
-import type { CommandRow } from './rows.ts';
+import type { CommandRow, CommandRows } from './rows.ts';
+import { PagePayloads } from './stored-payload.ts';
 
 export function readCommands(
-  site: SiteParts,
+  commands: CommandRows,
   siteId: string,
   page: number,
   pageSize: number,
 ): CommandLogPage {
-  return { items: logEntries(siteId, site.commands.page(page, pageSize)).text, total: site.commands.total() };
+  return { items: logEntries(siteId, commands.page(page, pageSize)).text, total: commands.total() };
 }
 
-/** Rows as one page shows them: JSON of `CommandLogEntry[]`. */
+/** Formats the rows of one page: JSON of `CommandLogEntry[]`. */
 export function logEntries(siteId: string, rows: readonly CommandRow[]): JsonText {
   const payloads = new PagePayloads();
   return jsonArray(rows.map((row) => logEntry(siteId, row, payloads)));
 }
 
-/** One row, in the words of `commandLogEntry`; fields without a value are left out. */
+/** Formats one row as a `CommandLogEntry`; undefined fields are omitted. */
 function logEntry(siteId: string, row: CommandRow, payloads: PagePayloads): JsonText {
   return jsonObject({
     id: row.id,

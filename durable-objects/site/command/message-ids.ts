@@ -1,9 +1,9 @@
-/** The one effect of each messageId [C-7.3]: what it was, and the acknowledgement that it got. */
+/** Makes each messageId take effect once [C-7.3]: stores its command and acknowledgement. */
 import { EMPTY, type Extent } from '../../object/extent.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { sha256Hex } from '../../secrets/hmac.ts';
-import type { Kept } from '../retention.ts';
+import type { Trimmable } from '../retention.ts';
 
 export type MessageIdRow = {
   command_id: string;
@@ -13,15 +13,15 @@ export type MessageIdRow = {
   acknowledgement: string;
 };
 
-/** What a row takes beside its texts. */
+/** Bytes counted per row in addition to its texts. */
 const ROW_BYTES = 200;
 
-/** Stands for routing key and payload: two publishes are the same when theirs is. */
+/** Digest of routing key and payload: two publishes with the same digest are the same. */
 export function publishDigest(routingKey: string, compactPayload: string): string {
   return sha256Hex(`${routingKey}\n${compactPayload}`);
 }
 
-export class MessageIdRows implements Kept {
+export class MessageIdRows implements Trimmable {
   readonly #sql: Sql;
   #extent: Extent | undefined;
 

@@ -1,7 +1,7 @@
 /**
- * The judgement of one submission, as a visible list of stages (spec: Command processing; [C-7.4]): signature,
- * repeat, freshness, payload, then what its kind lists: target, constraint, asset, topology, fault. Pure: what the
- * site is and the time go in, a judgement comes out; nothing is written here.
+ * Validates one submission in a fixed list of stages (spec: Command processing; [C-7.4]): signature, repeat,
+ * freshness, payload, then the stages of its kind: target, constraint, asset, topology, fault. Pure: takes
+ * site facts and the time, returns a judgement, writes nothing.
  */
 import {
   type Command,
@@ -15,11 +15,12 @@ import { faultsText } from '../../../protocol/issue.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
 import type { Submission } from '../../rpc.ts';
-import type { SiteFacts } from '../site-facts.ts';
-import type { JudgedItem, StageName, Window } from './kind/kind.ts';
+import type { Window } from '../dispatch/dispatch.ts';
+import { type Refusal, refusal, type Violation } from '../refusal.ts';
+import type { SiteView } from '../site-view.ts';
+import type { JudgedItem, StageName } from './kind/kind.ts';
 import { kindOf } from './kind/kinds.ts';
 import { publishDigest } from './message-ids.ts';
-import { type Refusal, refusal, type Violation } from './refusal.ts';
 
 /** An earlier publish with the same messageId. */
 export interface EarlierMessage {
@@ -28,58 +29,75 @@ export interface EarlierMessage {
   acknowledgement: Acknowledgement;
 }
 
-/** Signature, repeat, freshness and payload come before a kind's own. */
+/** The stages of every command, and those of the command kinds. */
 export type DecidingStage = 'signature' | 'repeat' | 'freshness' | 'payload' | 'window' | StageName;
 
 export type Judgement =
   | { verdict: 'repeat'; acknowledgement: Acknowledgement }
   | {
       verdict: 'rejected';
-      /** The stage that decided. */
+      /** The stage that rejected the submission. */
       stage: DecidingStage;
       refusal: Refusal;
       results?: CommandResult[];
       violations: Violation[];
-      /** False where the messageId was not proved to be this sender's, or is taken: it stays free. */
+      /**
+       * Whether the messageId is reserved. False if the sender is not proved or the messageId is already
+       * used.
+       */
       binding: boolean;
     }
   | { verdict: 'valid'; command: Command; items: JudgedItem[]; violations: Violation[] };
 
-interface Received {
+/** A submission with what several steps need of it, computed once. */
+export interface Received {
   submission: Submission;
+  /** The payload without whitespace outside strings. */
+  payloadText: string;
+  /** See `publishDigest`. */
+  digest: string;
+}
+
+export function receive(submission: Submission): Received {
+  const payloadText = compact(submission.payloadText);
+  return { submission, payloadText, digest: publishDigest(submission.routingKey, payloadText) };
+}
+
+interface Entering extends Received {
   earlier: EarlierMessage | undefined;
   now: number;
 }
 
-/** What every submission goes through before anybody looks into its payload. */
-const ENTRANCE: readonly ((received: Received) => Judgement | undefined)[] = [signature, repeat, freshness];
+/** The stages before the payload is parsed. */
+const ENTRANCE: readonly ((entering: Entering) => Judgement | undefined)[] = [signature, repeat, freshness];
 
 export function judge(
-  submission: Submission,
+  received: Received,
   earlier: EarlierMessage | undefined,
-  facts: SiteFacts,
+  view: SiteView,
   now: number,
 ): Judgement {
   for (const stage of ENTRANCE) {
-    const judgement = stage({ submission, earlier, now });
+    const judgement = stage({ ...received, earlier, now });
     if (judgement) return judgement;
   }
+  const { submission } = received;
   const parsed = parsePublish(submission.family, submission.routingKey, submission.payloadText);
-  if (parsed.ok) return judgeCommand(parsed.value, facts, now);
+  if (parsed.ok) return judgeCommand(parsed.value, view, now);
   const { commandType } = FAMILY_RULES[submission.family];
   const window = statedWindow(commandType, submission.payloadText);
   return invalidPayload('payload', [...parsed.refusal, ...windowFaults(window, now)]);
 }
 
-function judgeCommand(command: Command, facts: SiteFacts, now: number): Judgement {
-  if (!facts.exists) return rejected('target', refusal('DEVICE_OFFLINE', 'no such site'));
+function judgeCommand(command: Command, view: SiteView, now: number): Judgement {
+  if (!view.exists) return rejected('target', refusal('DEVICE_OFFLINE', 'no such site'));
   const kind = kindOf(command);
   const wrongWindow = windowFaults(kind.window(command.payload), now);
-  const faults = [...wrongWindow, ...(kind.faults?.(command.payload, facts) ?? [])];
+  const faults = [...wrongWindow, ...(kind.faults?.(command.payload, view) ?? [])];
   if (faults.length > 0) return invalidPayload(wrongWindow.length > 0 ? 'window' : 'payload', faults);
   const items: JudgedItem[] = [];
   for (const [stage, check] of kind.stages) {
-    const why = check({ payload: command.payload, facts, items });
+    const why = check({ payload: command.payload, view, items });
     if (!why) continue;
     if (items.length === 0) return rejected(stage, why);
     return {
@@ -108,23 +126,26 @@ function invalidPayload(stage: 'payload' | 'window', faults: readonly string[]):
   return rejected(stage, refusal('INVALID_PAYLOAD', faultsText(faults)));
 }
 
-function signature({ submission }: Received): Judgement | undefined {
+function signature({ submission }: Entering): Judgement | undefined {
   const verdict = submission.signature;
   if (verdict === 'valid' || verdict === 'not-needed') return undefined;
   const hint = submission.signatureHint === undefined ? '' : `; ${submission.signatureHint}`;
   return rejected('signature', refusal('INVALID_PAYLOAD', `signature ${verdict}${hint}`), false);
 }
 
-/** [C-7.3] Looked up after the HMAC and before freshness: the same routing key, site (the object itself) and payload. */
-function repeat({ submission, earlier }: Received): Judgement | undefined {
+/**
+ * [C-7.3] After the HMAC, before freshness. A repeat has the same routing key, site (this object) and
+ * payload.
+ */
+function repeat({ digest, earlier }: Entering): Judgement | undefined {
   if (!earlier) return undefined;
-  if (earlier.digest === publishDigest(submission.routingKey, compact(submission.payloadText))) {
+  if (earlier.digest === digest) {
     return { verdict: 'repeat', acknowledgement: earlier.acknowledgement };
   }
   return rejected('repeat', refusal('INVALID_PAYLOAD', 'messageId reused'), false);
 }
 
-function freshness({ submission, now }: Received): Judgement | undefined {
+function freshness({ submission, now }: Entering): Judgement | undefined {
   if (submission.signature !== 'valid') return undefined;
   if (Math.abs(now - submission.timestampMs) <= LIMIT.timestampToleranceMs) return undefined;
   return rejected('freshness', refusal('INVALID_PAYLOAD', 'signature timestamp outside tolerance'), false);
@@ -134,7 +155,7 @@ function freshness({ submission, now }: Received): Judgement | undefined {
 function windowFaults({ fromMs, untilMs, untilField = 'validUntil' }: Window, now: number): string[] {
   if (untilMs === undefined) return [];
   const isOver = untilMs <= now;
-  // Of what began already the end is either over or behind it.
+  // A window that has already begun is only checked for its end.
   const isBackwards = fromMs !== undefined && fromMs > now && untilMs <= fromMs;
   return [
     ...(isOver ? [`${untilField}: must be in the future`] : []),

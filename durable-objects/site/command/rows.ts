@@ -1,14 +1,14 @@
-/** The command log: rows leave at the old end, but for those of commands that are open. */
+/** The command log: the oldest rows are deleted first, except those of open commands. */
 import type { CommandStatus, CommandType } from '../../../protocol/enums.ts';
 import { EMPTY, type Extent } from '../../object/extent.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { Kept } from '../retention.ts';
+import type { Trimmable } from '../retention.ts';
 
 export type CommandRow = {
   sequence: number;
   id: string;
-  /** Empty where no key sent it. */
+  /** Empty if the command was not sent with a key. */
   key_id: string;
   key_prefix: string;
   message_id: string;
@@ -35,13 +35,13 @@ export type CommandRow = {
   started_at_ms: number | null;
   finished_at_ms: number | null;
   publish_id: string | null;
-  /** JSON of what decided, and what it saw. Null in rows from before. */
+  /** JSON of `Decision`; null where an admin put a configuration. */
   decision: string | null;
   starts_at: number;
   size: number;
 };
 
-/** What a new row has in any case. */
+/** Required columns of a new row. */
 type FirstColumn =
   | 'id'
   | 'key_id'
@@ -54,13 +54,13 @@ type FirstColumn =
   | 'source'
   | 'created_at_ms'
   | 'acked_at_ms';
-/** Its place, and what only comes later. */
+/** Columns that are computed here or set later. */
 type LaterColumn = 'sequence' | 'actual_value_kw' | 'deviation_kw' | 'started_at_ms' | 'starts_at' | 'size';
 
-/** The columns of a new row; one that is left out is null. */
+/** The columns of a new row; omitted ones are null. */
 export type NewCommand = Pick<CommandRow, FirstColumn> & Partial<Omit<CommandRow, FirstColumn | LaterColumn>>;
 
-/** How a command ended; of a setpoint what was measured, too. */
+/** How a command ended; for a setpoint with the measured values. */
 export type CommandOutcome = {
   status: 'COMPLETED' | 'DEVIATED' | 'FAILED';
   reason: string | null;
@@ -68,14 +68,14 @@ export type CommandOutcome = {
   deviationKw?: number;
 };
 
-/** Rows that stay whatever their age: something under way or standing is told from them. */
-const HELD = `SELECT command_sequence FROM dispatch UNION SELECT command_sequence FROM plan_entry
+/** Rows that are kept whatever their age: a dispatch, a plan entry or an open schedule still needs them. */
+const HELD = `SELECT command_sequence FROM dispatch WHERE command_sequence IS NOT NULL UNION SELECT command_sequence FROM plan_entry
   UNION SELECT command_sequence FROM schedule WHERE ended_at_ms IS NULL`;
 
-/** What a row takes beside its texts. */
+/** Bytes counted per row in addition to its texts. */
 const ROW_BYTES = 400;
 
-export class CommandRows implements Kept {
+export class CommandRows implements Trimmable {
   readonly #sql: Sql;
   #extent: Extent | undefined;
 
@@ -87,7 +87,7 @@ export class CommandRows implements Kept {
     return this.#sql.one<CommandRow>('SELECT * FROM command WHERE sequence = ?', sequence);
   }
 
-  /** The rejection, without a messageId of its own, that a publish got. */
+  /** The row of a publish that was rejected without reserving its messageId. */
   ofPublish(publishId: string): CommandRow | undefined {
     return this.#sql.one<CommandRow>(
       'SELECT * FROM command WHERE publish_id = ? AND publish_id IS NOT NULL',
@@ -95,7 +95,7 @@ export class CommandRows implements Kept {
     );
   }
 
-  /** How many rows the log has: from some row on there are no gaps, and those before are few. */
+  /** Number of rows in the log. Counts only the few rows before the gapless part. */
   total(): number {
     const first = this.#gaplessFrom();
     const kept =
@@ -104,7 +104,7 @@ export class CommandRows implements Kept {
     return Math.max(0, this.#newest() - first + 1) + kept;
   }
 
-  /** Newest first. Sequences have no gaps at the new end, so a page is found without walking to it. */
+  /** One page, newest first. Recent sequences have no gaps, so a page is found without scanning. */
   page(page: number, pageSize: number): CommandRow[] {
     const first = this.#gaplessFrom();
     const from = this.#newest() - (page - 1) * pageSize;
@@ -124,7 +124,7 @@ export class CommandRows implements Kept {
     return [...rows, ...kept];
   }
 
-  /** Newest first: those that have not ended. Each has a dispatch or stands in the plan. */
+  /** Open commands, newest first. Each has a dispatch, a plan entry or an open schedule. */
   open(limit: number): CommandRow[] {
     return this.#sql.all<CommandRow>(
       `SELECT * FROM command WHERE sequence IN (${HELD}) AND status IN ('PENDING', 'EXECUTING')
@@ -133,7 +133,7 @@ export class CommandRows implements Kept {
     );
   }
 
-  /** Returns its sequence. */
+  /** Inserts a command; returns its sequence. */
   insert(turn: Turn, command: NewCommand): number {
     const columns = Object.keys(command) as (keyof NewCommand)[];
     const marks = columns.map(() => '?').join(', ');
@@ -153,7 +153,7 @@ export class CommandRows implements Kept {
     ).sequence;
   }
 
-  markDispatched(turn: Turn, sequence: number): void {
+  markDispatched(turn: Turn, sequence: number | null): void {
     turn.write(
       'UPDATE command SET dispatched_at_ms = ? WHERE sequence = ? AND dispatched_at_ms IS NULL',
       turn.now,
@@ -169,7 +169,7 @@ export class CommandRows implements Kept {
     );
   }
 
-  /** `command`: as it stands; its start may be of this turn. */
+  /** `command`: the current row; its start time may be from this turn. */
   markEnded(turn: Turn, command: CommandRow, outcome: CommandOutcome): void {
     turn.write(
       `UPDATE command SET status = ?, reason = ?, actual_value_kw = ?, deviation_kw = ?, started_at_ms = ?,
@@ -189,7 +189,7 @@ export class CommandRows implements Kept {
     return this.#extent;
   }
 
-  /** An open command keeps its row, and so does the newest. */
+  /** Keeps the rows of open commands and the newest row. */
   trim(turn: Turn, place: number, _beforeMs: number, limit: number): number {
     this.#extent = undefined;
     const last = this.#sql.one<{ last: number | null }>(
@@ -205,7 +205,7 @@ export class CommandRows implements Kept {
     return left;
   }
 
-  /** The last emergency that was taken: it is told to a device that comes back, and nothing older is. */
+  /** Sequence of the last accepted emergency: a returning device gets it again, and nothing older. */
   lastEmergency(): number {
     return (
       this.#sql.one<{ sequence: number }>('SELECT emergency_sequence AS sequence FROM counters')?.sequence ??
@@ -225,7 +225,7 @@ export class CommandRows implements Kept {
     return Math.max(start, oldest);
   }
 
-  /** The first row that is no open command's: it would leave first. */
+  /** The oldest row that may be deleted. */
   #first(): number | undefined {
     return this.#sql.one<{ sequence: number }>(
       `SELECT sequence FROM command WHERE sequence NOT IN (${HELD})

@@ -1,88 +1,124 @@
-/** A site's configuration and mode as they stand: what partners read, what the checks hold commands to [C-2.3]. */
-import type { OperatingMode } from '../../../protocol/enums.ts';
-import { parseInstant } from '../../../protocol/ids.ts';
-import { DEFAULT_SITE_CONFIG, type ModeOverride, type SiteConfig } from '../../../protocol/site-config.ts';
-import type { Facts } from '../../object/facts.ts';
+/** A configuration comes into force, an admin's or a partner's: logged as CONFIG and sent to the plant [C-2.3], [C-7.9]. */
+import { signableJson } from '../../../protocol/compact-json.ts';
+import { SOURCE } from '../../../protocol/envelope.ts';
+import type { SiteConfig } from '../../../protocol/site-config.ts';
 import type { Turn } from '../../object/turn.ts';
+import type { ConfigAnswer, ConfigPut } from '../../rpc.ts';
+import { sha256Hex } from '../../secrets/hmac.ts';
+import type { Commands } from '../command/commands.ts';
+import { planConfig } from '../command/kind/config.ts';
+import type { Dispatches } from '../dispatch/dispatches.ts';
+import type { PlannedDispatch } from '../dispatch/planned.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Schedules } from '../schedule/schedules.ts';
+import type { ViewOf } from '../site-view.ts';
+import type { ConfigurationState } from './state.ts';
 
-type ConfigurationFact = 'config' | 'modeOverride' | 'agreedWith';
+export interface ConfigurationHost {
+  state: ConfigurationState;
+  commands: Commands;
+  dispatches: Dispatches;
+  plan: Plan;
+  schedules: Schedules;
+  view: ViewOf;
+  /** Whether the fallback is engaged depends on the configuration. */
+  presenceChanged(): void;
+}
 
-export class SiteConfiguration {
-  readonly #facts: Facts<ConfigurationFact>;
-  #config: SiteConfig;
-  #override: ModeOverride | null;
-  /** Undefined: there was nothing to tell yet. */
-  #agreedWith: string | null | undefined;
+export class Configuration {
+  readonly state: ConfigurationState;
+  readonly #host: ConfigurationHost;
 
-  constructor(facts: Facts<ConfigurationFact>) {
-    this.#facts = facts;
-    this.#config = facts.get<SiteConfig>('config') ?? DEFAULT_SITE_CONFIG;
-    this.#override = facts.get<ModeOverride | null>('modeOverride') ?? null;
-    this.#agreedWith = facts.get<string | null>('agreedWith');
+  constructor(host: ConfigurationHost) {
+    this.#host = host;
+    this.state = host.state;
   }
 
-  /** Whether a gateway is still to be told of what a plant keeps for when nobody reaches it: configuration and schedules. */
-  isOwedTo(gatewayId: string): boolean {
-    return this.#agreedWith !== undefined && this.#agreedWith !== gatewayId;
+  answer(): ConfigAnswer {
+    return answerOf(this.state.config);
   }
 
-  /** `deviceId`: the gateway that is told of it now; null: none is there. */
-  noteAgreed(turn: Turn, deviceId: string | null): void {
-    const before = this.#agreedWith;
-    if (before === deviceId) return;
-    turn.undo(() => {
-      this.#agreedWith = before;
+  /** Checks and stores an admin's configuration in one turn, so that no other change comes between. */
+  put(turn: Turn, put: ConfigPut): ConfigAnswer {
+    const before = this.answer();
+    if (put.ifMatch && !put.ifMatch.includes(before.etag)) return { ...before, refused: 'stale' };
+    const { hardLimits = before.config.hardLimits } = put.config;
+    const isOther = JSON.stringify(hardLimits) !== JSON.stringify(before.config.hardLimits);
+    if (isOther && !put.mayChangeHardLimits) return { ...before, refused: 'hard-limits' };
+    const config: SiteConfig = { ...put.config, hardLimits };
+    const [planned] = planConfig(config, this.#host.view(turn).gatewayId);
+    const logged = this.#log(turn, config, put.source, planned !== undefined);
+    this.apply(turn, config, logged);
+    if (planned) this.#send(turn, logged.sequence, planned);
+    else this.state.noteConfigured(turn, null);
+    return answerOf(config);
+  }
+
+  /** Puts a configuration in force: ends what no longer fits, and older configurations that are still under way. */
+  apply(turn: Turn, config: SiteConfig, by: { id: string; sequence: number }): void {
+    const { commands, dispatches, plan } = this.#host;
+    const { operatingMode } = this.state.config;
+    this.state.configure(turn, config);
+    const isOverridden = this.state.activeOverride(turn.now) !== null;
+    if (config.operatingMode !== operatingMode && !isOverridden) plan.modeChanged(turn);
+    for (const { command_sequence: sequence } of dispatches.rows.ofOwner('CONFIG')) {
+      if (sequence !== null && sequence !== by.sequence) {
+        commands.fail(turn, sequence, `SUPERSEDED by ${by.id}`);
+      }
+    }
+    plan.rejudge(turn);
+    turn.send(() => this.#host.presenceChanged());
+    dispatches.recheckWaiting(turn);
+  }
+
+  /** Sends configuration and open schedules to a new serving gateway, except those already in flight. */
+  sendTo(turn: Turn, gatewayId: string): void {
+    const { dispatches, schedules } = this.#host;
+    this.state.noteConfigured(turn, gatewayId);
+    const open = dispatches.rows.all();
+    const { config } = this.state;
+    const [planned] = planConfig(config, gatewayId);
+    if (planned && dispatches.rows.ofOwner('CONFIG').length === 0)
+      this.#send(turn, this.#log(turn, config, SOURCE, true).sequence, planned);
+    for (const schedule of schedules.rows.open()) {
+      const isInFlight = open.some(({ command_sequence: sequence }) => sequence === schedule.sequence);
+      if (!isInFlight) schedules.send(turn, schedule, gatewayId);
+    }
+  }
+
+  /** A log row without a key; COMPLETED at once when there is no gateway to send it to. */
+  #log(turn: Turn, config: SiteConfig, source: string, isSent: boolean): { id: string; sequence: number } {
+    const id = crypto.randomUUID();
+    const sequence = this.#host.commands.rows.insert(turn, {
+      id,
+      key_id: '',
+      key_prefix: '',
+      message_id: id,
+      command_type: 'CONFIG',
+      routing_key: '',
+      status: isSent ? 'PENDING' : 'COMPLETED',
+      target: 'SITE',
+      // As partners see the configuration: without hardLimits.
+      payload: signableJson({ ...config, hardLimits: undefined }),
+      source,
+      created_at_ms: turn.now,
+      acked_at_ms: turn.now,
+      finished_at_ms: isSent ? null : turn.now,
     });
-    this.#agreedWith = deviceId;
-    this.#facts.set(turn, 'agreedWith', deviceId);
+    return { id, sequence };
   }
 
-  get config(): SiteConfig {
-    return this.#config;
+  #send(turn: Turn, sequence: number, planned: PlannedDispatch): void {
+    const { commands, dispatches } = this.#host;
+    const from = { owner: 'CONFIG' as const, commandSequence: sequence };
+    const { state } = dispatches.create(turn, from, planned, { notBeforeMs: 0, expiresAtMs: null });
+    if (state === 'SENT') commands.rows.markDispatched(turn, sequence);
+    else dispatches.makeRoom(turn);
   }
+}
 
-  /** Null once it has expired. */
-  activeOverride(now: number): ModeOverride | null {
-    const override = this.#override;
-    return override && (parseInstant(override.validUntil) ?? 0) > now ? override : null;
-  }
-
-  /** When the mode for a while ends; undefined while there is none. */
-  overrideEndsAtMs(now: number): number | undefined {
-    const override = this.activeOverride(now);
-    return override ? parseInstant(override.validUntil) : undefined;
-  }
-
-  operatingMode(now: number): OperatingMode {
-    return this.activeOverride(now)?.mode ?? this.#config.operatingMode;
-  }
-
-  configure(turn: Turn, config: SiteConfig): void {
-    const before = this.#config;
-    turn.undo(() => {
-      this.#config = before;
-    });
-    this.#config = config;
-    this.#facts.set(turn, 'config', config);
-  }
-
-  /** The mode for good: it ends an override [C-7.7]. */
-  setMode(turn: Turn, mode: OperatingMode): void {
-    this.configure(turn, { ...this.#config, operatingMode: mode });
-    this.#setOverride(turn, null);
-  }
-
-  /** A mode for a while. */
-  overrideMode(turn: Turn, override: ModeOverride): void {
-    this.#setOverride(turn, override);
-  }
-
-  #setOverride(turn: Turn, override: ModeOverride | null): void {
-    const before = this.#override;
-    turn.undo(() => {
-      this.#override = before;
-    });
-    this.#override = override;
-    this.#facts.set(turn, 'modeOverride', override);
-  }
+/** Always in the same field order, so that equal configurations have equal tags. */
+function answerOf({ constraints, hardLimits, fallback, operatingMode }: SiteConfig): ConfigAnswer {
+  const config = { constraints, hardLimits, fallback, operatingMode };
+  return { config, etag: `"${sha256Hex(JSON.stringify(config)).slice(0, 16)}"` };
 }

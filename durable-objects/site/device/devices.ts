@@ -1,11 +1,11 @@
-/** The devices of a site, all in memory: who may connect, in which session each is, what it last said of itself. */
+/** The devices of a site, all in memory: which may connect, their sessions and their last reported status. */
 import type { DeviceReportedStatus } from '../../../protocol/enums.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { DeviceGrant } from '../../rpc.ts';
 import type { DeviceRow, DeviceRows, SessionColumns } from './rows.ts';
 import type { DeviceSecrets, SigningKey } from './secrets.ts';
 
-/** A version of a grant that comes without one. */
+/** The version of a grant that has none. */
 const FIRST_VERSION = 1;
 
 export class Devices {
@@ -19,7 +19,7 @@ export class Devices {
     this.#devices = this.#read();
   }
 
-  /** Those that are here: one that leaves is not. */
+  /** All devices except those that are moving to another object. */
   all(): DeviceRow[] {
     return [...this.#devices.values()].filter(({ leaving }) => leaving === null);
   }
@@ -29,18 +29,21 @@ export class Devices {
     return device?.leaving === null ? device : undefined;
   }
 
-  /** It was here, and is on its way to another object. */
+  /** Whether the device is moving to another object. */
   isLeaving(id: string): boolean {
     const device = this.#devices.get(id);
     return device !== undefined && device.leaving !== null;
   }
 
-  /** Those that have left something behind. */
+  /** Ids of the devices that are moving to another object and still have rows here. */
   allLeaving(): string[] {
     return [...this.#devices.values()].flatMap(({ id, leaving }) => (leaving === null ? [] : [id]));
   }
 
-  /** Takes a device in with its secret. The same grant, or an older one, changes nothing; a decommissioned device stays so. */
+  /**
+   * Adds a device with its secret. An equal or older grant changes nothing; a decommissioned device stays
+   * decommissioned.
+   */
   adopt(turn: Turn, { deviceId, type, hmacSecret, version = FIRST_VERSION }: DeviceGrant): void {
     if (this.#devices.get(deviceId)?.status === 'DECOMMISSIONED') return;
     if (!this.#secrets.replace(turn, deviceId, hmacSecret, version)) return;
@@ -48,7 +51,7 @@ export class Devices {
     this.changed(turn);
   }
 
-  /** Returns since when it is so: later than any status that it had. */
+  /** Returns the time of the change, always later than that of any earlier status. */
   setStatus(
     turn: Turn,
     device: DeviceRow,
@@ -72,15 +75,15 @@ export class Devices {
     this.changed(turn);
   }
 
-  /** The key that it signs with now: commands to it are signed with the same [C-3.7]. */
-  setProved(
+  /** Stores which key the device signed with last: commands to it are signed with the same one [C-3.7]. */
+  setLastKey(
     turn: Turn,
-    { id, proved_version }: DeviceRow,
-    proved: Pick<SigningKey, 'version' | 'form'>,
+    { id, last_key_version }: DeviceRow,
+    key: Pick<SigningKey, 'version' | 'form'>,
   ): void {
-    this.#secrets.setForm(turn, id, proved);
-    if (proved_version === proved.version) return;
-    this.#rows.setProved(turn, id, proved.version);
+    this.#secrets.setForm(turn, id, key);
+    if (last_key_version === key.version) return;
+    this.#rows.setLastKey(turn, id, key.version);
     this.changed(turn);
   }
 
@@ -95,7 +98,7 @@ export class Devices {
     this.changed(turn);
   }
 
-  /** Opens a session under an epoch of its own, which it returns. */
+  /** Opens a session; returns its new epoch. */
   openSession(turn: Turn, id: string, session: Omit<SessionColumns, 'epoch'>): number {
     const epoch = this.#rows.mintEpoch(turn);
     this.#rows.openSession(turn, id, { ...session, epoch });
@@ -103,13 +106,13 @@ export class Devices {
     return epoch;
   }
 
-  /** Its session, if it is in one, goes on until then at most. */
+  /** Limits the device's session, if any, to end at `atMs`. */
   endSessionBy(turn: Turn, id: string, atMs: number): void {
     this.#rows.endSessionBy(turn, id, atMs);
     this.changed(turn);
   }
 
-  /** Ends the session that a device is in, as of a moment. */
+  /** Ends the device's session, if any, with `endedAtMs` as its end. */
   closeSession(turn: Turn, id: string, endedAtMs: number): void {
     const device = this.#devices.get(id);
     if (!device?.connection_id) return;
@@ -117,7 +120,7 @@ export class Devices {
     this.changed(turn);
   }
 
-  /** For the rest of the turn they are as they were just written. */
+  /** Reads the rows again after a write; a rollback restores the previous ones. */
   changed(turn: Turn): void {
     const before = this.#devices;
     turn.undo(() => {

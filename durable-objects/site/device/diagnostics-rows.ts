@@ -1,4 +1,9 @@
-/** What a device is never told [C-3.8]: its dropped messages counted, the last of them, and the last logins, in rings. */
+/**
+ * Diagnostics for operators [C-3.8]: counts of dropped messages, the latest of them and the latest logins, in
+ * rings.
+ */
+import type { DeviceDiagnostics } from '../../../protocol/device-record.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -25,6 +30,26 @@ export class DiagnosticsRows {
 
   constructor(sql: Sql) {
     this.#sql = sql;
+  }
+
+  /** What the device's operator reads: dropped messages and login attempts [C-3.8]. */
+  read(deviceId: string): DeviceDiagnostics {
+    return {
+      drops: Object.fromEntries(this.dropped(deviceId).map(({ reason, count }) => [reason, count])),
+      recent: this.drops(deviceId).map(({ at_ms: atMs, topic, reason, detail, expected }) => ({
+        at: formatInstant(atMs),
+        topic,
+        reason,
+        detail,
+        ...(expected === null ? {} : { expected }),
+      })),
+      connects: this.connects(deviceId).map(({ at_ms: atMs, address, outcome, reason }) => ({
+        at: formatInstant(atMs),
+        address,
+        outcome,
+        ...(reason === null ? {} : { reason }),
+      })),
+    };
   }
 
   countDropped(turn: Turn, deviceId: string, reason: string, count: number): void {
@@ -92,7 +117,9 @@ export class DiagnosticsRows {
     );
   }
 
-  /** One more that counts toward the suspension; returns where those came from that came since then, one for each. */
+  /**
+   * Adds a failed login that counts toward suspension. Returns the address of each failure since `sinceMs`.
+   */
   addFailure(turn: Turn, deviceId: string, address: string, sinceMs: number): string[] {
     const sequence = this.#next('failed_login', deviceId);
     turn.write(
@@ -112,7 +139,7 @@ export class DiagnosticsRows {
       .map((row) => row.address);
   }
 
-  /** They count no more. */
+  /** Resets the count toward suspension. */
   clearFailures(turn: Turn, deviceId: string): void {
     turn.write('DELETE FROM failed_login WHERE device_id = ?', deviceId);
   }

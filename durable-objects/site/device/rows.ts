@@ -1,4 +1,4 @@
-/** The devices of a site. */
+/** The device table of a site. */
 import type { DeviceReportedStatus, DeviceType } from '../../../protocol/enums.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -7,11 +7,11 @@ export type DeviceRow = {
   id: string;
   type: DeviceType;
   status: 'ACTIVE' | 'SUSPENDED' | 'DECOMMISSIONED';
-  /** The version of the secret that it last signed with. */
-  proved_version: number | null;
+  /** The version of the secret that the device last signed with. */
+  last_key_version: number | null;
   status_at_ms: number;
   suspend_reason: string | null;
-  /** The object that it is on its way to. */
+  /** The object that the device is moving to. */
   leaving: string | null;
   reported_status: DeviceReportedStatus | null;
   epoch: number;
@@ -21,7 +21,7 @@ export type DeviceRow = {
   connected_at_ms: number | null;
   disconnected_at_ms: number | null;
   session_expires_at_ms: number | null;
-  /** Of the session's token; null for a certificate. */
+  /** When the session's token was issued; null for a certificate. */
   session_issued_at_ms: number | null;
 };
 
@@ -41,7 +41,7 @@ export class DeviceRows {
     return this.#sql.all<DeviceRow>('SELECT * FROM device ORDER BY id');
   }
 
-  /** A device that is new, or of another type; its status stays. */
+  /** Inserts a device or changes its type; the status of an existing device does not change. */
   put(turn: Turn, { id, type }: Pick<DeviceRow, 'id' | 'type'>): void {
     turn.write(
       `INSERT INTO device (id, type, status, status_at_ms) VALUES (?, ?, 'ACTIVE', ?)
@@ -66,15 +66,15 @@ export class DeviceRows {
     );
   }
 
-  setProved(turn: Turn, id: string, version: number): void {
-    turn.write('UPDATE device SET proved_version = ? WHERE id = ?', version, id);
+  setLastKey(turn: Turn, id: string, version: number): void {
+    turn.write('UPDATE device SET last_key_version = ? WHERE id = ?', version, id);
   }
 
   setLeaving(turn: Turn, id: string, to: string): void {
     turn.write('UPDATE device SET leaving = ? WHERE id = ?', to, id);
   }
 
-  /** The session is over at that moment, if it would have gone on. */
+  /** Limits the end of the session to `atMs`; an earlier end stays. */
   endSessionBy(turn: Turn, id: string, atMs: number): void {
     turn.write(
       'UPDATE device SET session_expires_at_ms = ? WHERE id = ? AND (session_expires_at_ms IS NULL OR session_expires_at_ms > ?)',
@@ -88,7 +88,7 @@ export class DeviceRows {
     turn.write('UPDATE device SET reported_status = ? WHERE id = ?', status, id);
   }
 
-  /** Counts up, also across devices: an epoch is minted once. */
+  /** Returns a new epoch; epochs are unique across all devices of the site. */
   mintEpoch(turn: Turn): number {
     return turn.writeReturning<{ epoch: number }>('UPDATE counters SET epoch = epoch + 1 RETURNING epoch')
       .epoch;
@@ -111,7 +111,7 @@ export class DeviceRows {
     );
   }
 
-  /** Ends the session of that epoch; a newer one stays. */
+  /** Ends the session of this epoch; a newer session is not affected. */
   closeSession(turn: Turn, id: string, epoch: number, endedAtMs: number): void {
     turn.write(
       `UPDATE device SET connection_id = NULL, session_expires_at_ms = NULL, disconnected_at_ms = ?

@@ -1,4 +1,4 @@
-/** The secrets of devices: the newest of each, and while its grace lasts the one of before. */
+/** The device secrets: the newest of each device and, during its grace period, the previous one. */
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 

@@ -1,6 +1,7 @@
 /**
- * Device secrets in their versions, opened once a wake: the keys that a device may sign with, in the two forms that it
- * may use [C-3.7]. A rotation leaves the one of before good for a while; the agenda takes it away then.
+ * Device secrets by version, decrypted once per wake: the keys that a device may sign with, in the two forms
+ * that it may use [C-3.7]. After a rotation the previous secret stays valid for a grace period; the agenda
+ * then deletes it.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
@@ -10,7 +11,7 @@ import type { SecretBox } from '../../secrets/secret-box.ts';
 import type { DeviceRow } from './rows.ts';
 import type { SecretForm, SecretRow, SecretRows } from './secret-rows.ts';
 
-/** One way in which a device may sign. */
+/** A key that a device may sign with. */
 export interface SigningKey {
   version: number;
   form: SecretForm;
@@ -20,7 +21,7 @@ export interface SigningKey {
 interface OpenedSecret {
   /** 64 hex characters. */
   text: string;
-  /** The 32 bytes that they spell. */
+  /** The 32 bytes that the hex text encodes. */
   bytes: Uint8Array;
 }
 
@@ -37,13 +38,16 @@ export class DeviceSecrets implements DueSource {
     this.#secrets = rows.all();
   }
 
-  /** Of one device, the newest first. */
+  /** The secrets of one device, newest first. */
   of(deviceId: string): SecretRow[] {
     return this.#secrets.filter((secret) => secret.device_id === deviceId);
   }
 
-  /** What a device may sign with at that moment, what it signed with last first. Throws when one cannot be opened. */
-  *keys(device: Pick<DeviceRow, 'id' | 'proved_version'>, now: number): Generator<SigningKey> {
+  /**
+   * The keys that a device may sign with at `now`, the last used one first. Throws if a secret cannot be
+   * decrypted.
+   */
+  *keys(device: Pick<DeviceRow, 'id' | 'last_key_version'>, now: number): Generator<SigningKey> {
     for (const secret of this.#good(device, now)) {
       const opened = this.#open(secret);
       const { version } = secret;
@@ -54,13 +58,22 @@ export class DeviceSecrets implements DueSource {
     }
   }
 
-  /** The key that commands to the device are signed with: what it last proved while that is good, else the newest. */
-  commandKey(device: Pick<DeviceRow, 'id' | 'proved_version'>, now: number): string | Uint8Array | undefined {
+  /**
+   * The key for signing commands to the device: the one that the device last used if still valid, else the
+   * newest.
+   */
+  commandKey(
+    device: Pick<DeviceRow, 'id' | 'last_key_version'>,
+    now: number,
+  ): string | Uint8Array | undefined {
     const [first] = this.keys(device, now);
     return first?.key;
   }
 
-  /** A secret of that version, as the only one. Nothing, where one as new as it is there. */
+  /**
+   * Replaces all secrets of the device. Returns false, and changes nothing, if one has the same or a newer
+   * version.
+   */
   replace(turn: Turn, deviceId: string, hmacSecret: string, version: number): boolean {
     const known = this.of(deviceId);
     if (known.some((secret) => secret.version >= version)) return false;
@@ -69,7 +82,7 @@ export class DeviceSecrets implements DueSource {
     return true;
   }
 
-  /** A new secret beside the newest, which is good until then; an older one ends now [C-3.3]. */
+  /** Adds a secret. The previous one is valid until `graceUntilMs`; any older one is deleted now [C-3.3]. */
   rotate(turn: Turn, deviceId: string, hmacSecret: string): { version: number; graceUntilMs: number } {
     const [newest, ...older] = this.of(deviceId);
     const graceUntilMs = turn.now + LIMIT.secretGraceMs;
@@ -87,13 +100,13 @@ export class DeviceSecrets implements DueSource {
     this.changed(turn);
   }
 
-  /** Nothing of them is left. */
+  /** Deletes all secrets of the device. */
   destroy(turn: Turn, deviceId: string): void {
     for (const { version } of this.of(deviceId)) this.#rows.remove(turn, deviceId, version);
     this.changed(turn);
   }
 
-  /** For the rest of the turn they are as they were just written. */
+  /** Reads the rows again after a write; a rollback restores the previous ones. */
   changed(turn: Turn): void {
     const before = this.#secrets;
     turn.undo(() => {
@@ -115,9 +128,9 @@ export class DeviceSecrets implements DueSource {
     this.changed(turn);
   }
 
-  #good({ id, proved_version }: Pick<DeviceRow, 'id' | 'proved_version'>, now: number): SecretRow[] {
+  #good({ id, last_key_version }: Pick<DeviceRow, 'id' | 'last_key_version'>, now: number): SecretRow[] {
     const good = this.of(id).filter(({ valid_until_ms: untilMs }) => untilMs === null || now < untilMs);
-    const isProved = ({ version }: SecretRow) => version === proved_version;
+    const isProved = ({ version }: SecretRow) => version === last_key_version;
     return [...good.filter(isProved), ...good.filter((secret) => !isProved(secret))];
   }
 

@@ -1,10 +1,12 @@
-/** Which device serves what [C-2.4]. Pure. */
+/** Decides which device serves the site [C-2.4]. Pure. */
 import type { SubDevice } from '../../registry/plant-copy.ts';
 import type { DeviceRow } from './rows.ts';
 
 type IsLive = (deviceId: string) => boolean;
 
-/** The plant's gateway: connected before not, then the last to have connected. */
+/**
+ * The serving gateway: a live one if there is one, then a connected one, then the one that connected last.
+ */
 export function servingGateway(devices: readonly DeviceRow[], isLive: IsLive): DeviceRow | undefined {
   const order = (device: DeviceRow) => [
     isLive(device.id) ? 1 : 0,
@@ -16,12 +18,15 @@ export function servingGateway(devices: readonly DeviceRow[], isLive: IsLive): D
     .sort((left, right) => compareDescending(order(left), order(right)))[0];
 }
 
-/** A gateway's or controller's bare signal names are the site's own, and site-level commands go to it. */
+/**
+ * Gateways and controllers serve the site: bare signal names are the site's, and they get site-level
+ * commands.
+ */
 export function servesSite(device: DeviceRow): boolean {
   return device.type === 'GATEWAY' || device.type === 'CONTROLLER';
 }
 
-/** The linked device's ERROR, or a signal `fault` that is not 0, is a fault of the sub-device [C-7.4]. */
+/** A sub-device is in fault if its linked device reports ERROR or its signal `fault` is not 0 [C-7.4]. */
 export function isInFault(
   subDevice: SubDevice,
   device: (id: string) => DeviceRow | undefined,

@@ -1,7 +1,8 @@
 /**
- * The device sockets of a site. One session per device: an accepted connect mints an epoch, and only the socket of
- * a device's newest epoch counts (rule 2). A closed socket still delivers what was under way, and half-open ones
- * stay listed for long, so a socket must also have shown a sign of life in the last minute to be sent to.
+ * The device sockets of a site. One session per device: each accepted connect gets a new epoch, and only the
+ * socket of a device's newest epoch is valid (rule 2). A closed socket may still deliver earlier frames, and
+ * a half-open socket stays listed for long. Therefore commands are sent only to a socket with a sign of life
+ * in the last minute.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
@@ -14,19 +15,20 @@ import type { DeviceDial } from '../../rpc.ts';
 import type { Devices } from './devices.ts';
 import type { DeviceRow } from './rows.ts';
 
-/** Rides on the socket itself and outlives hibernation. */
+/** Stored with the socket, so it survives hibernation. */
 interface Attachment {
   deviceId: string;
   epoch: number;
   connectedAtMs: number;
   subscribed: boolean;
-  /** The version of the link's frames that its bridge speaks. */
-  link: number;
-  /** What the device may have forgotten was told again in this session. */
+  /** The state that the device may have lost was resent in this session. */
   handedOver?: boolean;
-  /** Since when nothing, no ping either, came from the client [C-3.10]. */
+  /** Since when the client has been silent, pings included [C-3.10]. */
   quietSinceMs?: number;
-  /** A newer token that it was sent: how often, and as which command; `taken` once it says so. */
+  /**
+   * The newer token sent in this session: number of tries and the command; `taken` once the device
+   * acknowledged it.
+   */
   refresh?: { tries: number; cmdId: string; taken?: boolean };
 }
 
@@ -45,7 +47,7 @@ export class DeviceSessions implements DueSource {
   readonly #onEnd: (turn: Turn) => void;
   readonly #newest = new Map<string, Newest>();
 
-  /** `onEnd`: sessions ended by themselves, in this turn. */
+  /** `onEnd`: called when sessions expired or timed out in this turn. */
   constructor(ctx: DurableObjectState, devices: Devices, seen: SeenConnections, onEnd: (turn: Turn) => void) {
     this.#ctx = ctx;
     this.#devices = devices;
@@ -59,12 +61,15 @@ export class DeviceSessions implements DueSource {
     }
   }
 
-  /** True when the bridge's connection id opened a link here before: a replayed proof. */
+  /** True if this connection id already opened a link here: the bridge proof is a replay. */
   isReplay(dial: DeviceDial): boolean {
     return this.#seen.has(dial.connection);
   }
 
-  /** Opens the session: a new epoch, the older sockets of the device closed. Returns the client's end. */
+  /**
+   * Opens a session with a new epoch and closes older sockets of the device. Returns the bridge's end of the
+   * socket.
+   */
   accept(turn: Turn, dial: DeviceDial): WebSocket {
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     const older = this.#ctx.getWebSockets(dial.deviceId);
@@ -75,12 +80,12 @@ export class DeviceSessions implements DueSource {
       bridge_id: dial.bridge,
       bridge_boot: dial.boot,
       session_expires_at_ms: dial.expiresAtMs,
-      session_issued_at_ms: dial.issuedAtMs ?? null,
+      session_issued_at_ms: dial.issuedAtMs,
     });
     turn.remember(() => {
       this.#ctx.acceptWebSocket(server, [dial.deviceId]);
-      const { deviceId, link } = dial;
-      const attachment = { deviceId, epoch, connectedAtMs: turn.now, subscribed: false, link };
+      const { deviceId } = dial;
+      const attachment = { deviceId, epoch, connectedAtMs: turn.now, subscribed: false };
       server.serializeAttachment(attachment);
       this.#newest.set(dial.deviceId, { socket: server, attachment, lastFrameMs: 0 });
     });
@@ -90,7 +95,7 @@ export class DeviceSessions implements DueSource {
     return client;
   }
 
-  /** A bridge that booted anew has none of its old connections (rule 8). */
+  /** A restarted bridge has none of its previous connections (rule 8): ends their sessions. */
   #freeOlderBoots(turn: Turn, dial: DeviceDial): void {
     for (const device of this.#devices.all()) {
       const isOlder = device.bridge_id === dial.bridge && device.bridge_boot !== dial.boot;
@@ -100,7 +105,7 @@ export class DeviceSessions implements DueSource {
     }
   }
 
-  /** The device of a socket while it is that device's newest; undefined for every other socket. */
+  /** The attachment of a socket if it is its device's newest; undefined for every other socket. */
   current(socket: WebSocket): Readonly<Attachment> | undefined {
     for (const { socket: newest, attachment } of this.#newest.values()) {
       if (newest === socket) return this.#isNewest(attachment) ? attachment : undefined;
@@ -117,14 +122,14 @@ export class DeviceSessions implements DueSource {
     this.#attach(deviceId, (attachment) => ({ ...attachment, subscribed }));
   }
 
-  /** True once a session: what its device has and may have forgotten is to be told again. */
+  /** True once per session: the state that the device may have lost must be resent. */
   handOver(deviceId: string): boolean {
     const isFirst = this.#newest.get(deviceId)?.attachment.handedOver !== true;
     if (isFirst) this.#attach(deviceId, (attachment) => ({ ...attachment, handedOver: true }));
     return isFirst;
   }
 
-  /** What of a newer token this session was sent. */
+  /** The newer token that was sent in this session, if any. */
   refreshOf(deviceId: string): Attachment['refresh'] {
     return this.#newest.get(deviceId)?.attachment.refresh;
   }
@@ -133,26 +138,16 @@ export class DeviceSessions implements DueSource {
     this.#attach(deviceId, (attachment) => ({ ...attachment, refresh }));
   }
 
-  /** Nothing came from the client for so long that its bridge says so, or something came again. */
+  /** The bridge reports that the client has been silent for CLIENT_QUIET_MS, or that it sends again. */
   setQuiet(deviceId: string, isQuiet: boolean, now: number): void {
     this.#attach(deviceId, ({ quietSinceMs: _before, ...attachment }) =>
       isQuiet ? { ...attachment, quietSinceMs: now - CLIENT_QUIET_MS } : attachment,
     );
   }
 
-  /** Since when nothing came from a connected client; undefined while it shows life. */
+  /** Since when a connected client has been silent; undefined while it shows signs of life. */
   quietSinceMs(deviceId: string): number | undefined {
     return this.#newest.get(deviceId)?.attachment.quietSinceMs;
-  }
-
-  /** The version of the link's frames that a device's bridge speaks. */
-  linkOf(deviceId: string): number {
-    return this.#newest.get(deviceId)?.attachment.link ?? 1;
-  }
-
-  /** Whether the bridges of all connected devices tell when they fall silent. */
-  get areLullsTold(): boolean {
-    return this.#devices.all().every(({ id, connection_id }) => !connection_id || this.linkOf(id) >= 4);
   }
 
   #attach(deviceId: string, change: (attachment: Attachment) => Attachment): void {
@@ -162,12 +157,12 @@ export class DeviceSessions implements DueSource {
     newest.socket.serializeAttachment(newest.attachment);
   }
 
-  /** Whether any device is in a session and shows life. */
+  /** Whether any device has a session and is not silent. */
   get isAnyConnected(): boolean {
     return this.#devices.all().some(({ id, connection_id }) => connection_id && !this.quietSinceMs(id));
   }
 
-  /** Whether commands reach the device now: its newest socket is open, alive and subscribed. */
+  /** Whether commands can reach the device now: its newest socket is open, alive and subscribed. */
   isLive(deviceId: string, now: number): boolean {
     const newest = this.#open(deviceId);
     if (!newest?.attachment.subscribed || newest.attachment.quietSinceMs !== undefined) return false;
@@ -180,7 +175,7 @@ export class DeviceSessions implements DueSource {
     if (newest) sendFrames(newest.socket, frames);
   }
 
-  /** Ends a device's session as of a moment, and closes its sockets. */
+  /** Ends a device's session, with `endedAtMs` as its end, and closes its sockets. */
   cut(turn: Turn, deviceId: string, code: number, reason: string, endedAtMs: number): void {
     const sockets = this.#ctx.getWebSockets(deviceId);
     this.#devices.closeSession(turn, deviceId, endedAtMs);
@@ -190,7 +185,7 @@ export class DeviceSessions implements DueSource {
     });
   }
 
-  /** The socket is gone: ends its session if it was the newest. */
+  /** The socket closed: ends the session if it was the device's newest socket. */
   closed(turn: Turn, socket: WebSocket): void {
     const attachment = this.current(socket);
     if (!attachment) return;
@@ -198,12 +193,12 @@ export class DeviceSessions implements DueSource {
     turn.remember(() => this.#newest.delete(attachment.deviceId));
   }
 
-  /** Whether a session has no socket: no close event comes after a crash (rule 8). */
+  /** Whether a session has no socket: after a crash there is no close event (rule 8). */
   get isAnyMissing(): boolean {
     return this.#devices.all().some((device) => this.#isMissing(device));
   }
 
-  /** At each wake: sessions without a socket end. */
+  /** Ends sessions without a socket. Called at each wake. */
   reconcile(turn: Turn): void {
     for (const device of this.#devices.all()) {
       if (this.#isMissing(device)) this.#devices.closeSession(turn, device.id, turn.now);
@@ -214,7 +209,7 @@ export class DeviceSessions implements DueSource {
     return device.connection_id !== null && !this.#open(device.id);
   }
 
-  // the agenda: tokens expire, and the silent are given up
+  // Agenda: ends sessions whose token expired or whose socket shows no sign of life.
 
   dueMs(): number | undefined {
     const connected = this.#devices.all().filter((device) => device.connection_id);
@@ -239,7 +234,7 @@ export class DeviceSessions implements DueSource {
     this.#onEnd(turn);
   }
 
-  /** The last moment at which a connected device showed life, or at least connected. */
+  /** When a connected device last showed a sign of life; at least its connect time. */
   #lastKnownMs(device: DeviceRow): number {
     const newest = this.#open(device.id);
     return newest ? this.#signOfLifeMs(newest) : (device.connected_at_ms ?? 0);
@@ -256,7 +251,7 @@ export class DeviceSessions implements DueSource {
     return this.#isNewest(newest.attachment) ? newest : undefined;
   }
 
-  /** Pings are answered without waking this object. */
+  /** Includes pings, which the runtime answers without waking this object. */
   #signOfLifeMs({ socket, attachment, lastFrameMs }: Newest): number {
     const pinged = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
     return Math.max(attachment.connectedAtMs, lastFrameMs, pinged);

@@ -1,31 +1,49 @@
-/** The tables of a site's devices: their secrets, what they were refused for, who logged in, what they were told over REST. */
+/** The tables of a site's devices: secrets, dropped messages, logins and REST commands. */
 export const DEVICE_TABLES = `
+    CREATE TABLE device (
+      id TEXT PRIMARY KEY,
+      type TEXT NOT NULL,
+      status TEXT NOT NULL CHECK (status IN ('ACTIVE', 'SUSPENDED', 'DECOMMISSIONED')),
+      -- When the status was set: of two updates of the registry the later one counts.
+      status_at_ms INTEGER NOT NULL DEFAULT 0,
+      suspend_reason TEXT,
+      reported_status TEXT,
+      -- The version of the secret that verified the last valid message.
+      last_key_version INTEGER,
+      -- The object that the device is moving to; null while it belongs here.
+      leaving TEXT,
+      epoch INTEGER NOT NULL DEFAULT 0,
+      connection_id TEXT,
+      bridge_id TEXT,
+      bridge_boot TEXT,
+      connected_at_ms INTEGER,
+      disconnected_at_ms INTEGER,
+      session_expires_at_ms INTEGER,
+      -- When the token of the session was issued; null for a certificate.
+      session_issued_at_ms INTEGER
+    ) WITHOUT ROWID;
+
+    CREATE TABLE dropped_message (
+      device_id TEXT NOT NULL,
+      reason TEXT NOT NULL,
+      count INTEGER NOT NULL,
+      last_at_ms INTEGER NOT NULL,
+      PRIMARY KEY (device_id, reason)
+    ) WITHOUT ROWID;
+
     CREATE TABLE device_secret (
       device_id TEXT NOT NULL,
-      -- Grows; the moment at which it was made.
+      -- Increases; the creation time in epoch ms.
       version INTEGER NOT NULL,
       sealed TEXT NOT NULL,
-      -- The form in which the device last proved it, its hex text or the bytes that it spells; null: not yet.
+      -- The form in which the device last used it, hex text or the bytes it encodes; null: not used yet.
       form TEXT CHECK (form IN ('text', 'bytes')),
-      -- The end of its grace; null for the newest.
+      -- The end of its grace period; null for the newest.
       valid_until_ms INTEGER,
       PRIMARY KEY (device_id, version)
     ) WITHOUT ROWID;
-    INSERT INTO device_secret (device_id, version, sealed, form)
-      SELECT id, 1, secret_sealed, secret_form FROM device WHERE secret_sealed <> '';
-    ALTER TABLE device DROP COLUMN secret_sealed;
-    ALTER TABLE device DROP COLUMN secret_form;
-    -- Of the secret that the device last signed with.
-    ALTER TABLE device ADD COLUMN proved_version INTEGER;
-    -- When its status became what it is: of two that tell the registry, the later one counts.
-    ALTER TABLE device ADD COLUMN status_at_ms INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE device ADD COLUMN suspend_reason TEXT;
-    -- The move that takes it to another object: nothing of it happens here any more.
-    ALTER TABLE device ADD COLUMN leaving TEXT;
-    -- When the token of its session was issued; null without one.
-    ALTER TABLE device ADD COLUMN session_issued_at_ms INTEGER;
 
-    -- The last messages that were dropped, in a ring: a slot is the sequence by its length.
+    -- The latest dropped messages, in a ring: slot = sequence modulo the ring's length.
     CREATE TABLE recent_drop (
       device_id TEXT NOT NULL,
       slot INTEGER NOT NULL,
@@ -38,7 +56,7 @@ export const DEVICE_TABLES = `
       PRIMARY KEY (device_id, slot)
     ) WITHOUT ROWID;
 
-    -- The last logins, accepted and refused, in such a ring.
+    -- The latest logins, accepted and refused, in a ring.
     CREATE TABLE recent_connect (
       device_id TEXT NOT NULL,
       slot INTEGER NOT NULL,
@@ -50,7 +68,7 @@ export const DEVICE_TABLES = `
       PRIMARY KEY (device_id, slot)
     ) WITHOUT ROWID;
 
-    -- Those of them that count toward the suspension, as many as suspend: nothing else pushes them out.
+    -- Failed logins that count toward suspension; a separate ring, so that other logins do not displace them.
     CREATE TABLE failed_login (
       device_id TEXT NOT NULL,
       slot INTEGER NOT NULL,
@@ -60,25 +78,25 @@ export const DEVICE_TABLES = `
       PRIMARY KEY (device_id, slot)
     ) WITHOUT ROWID;
 
-    -- Commands over REST. What is open of one is its dispatch, of the same cmd_id.
-    CREATE TABLE own_command (
+    -- REST commands. While one is open, its state is in the dispatch with the same cmd_id.
+    CREATE TABLE rest_command (
       sequence INTEGER PRIMARY KEY,
       cmd_id TEXT NOT NULL,
       device_id TEXT NOT NULL,
       action TEXT NOT NULL,
-      -- Null while it is open: its dispatch says.
+      -- Null while it is open.
       status TEXT,
       reason TEXT,
       idempotency_key TEXT,
-      -- Of action, payload and window: what the same key must come with again.
+      -- Digest of action, payload and window: a repeated idempotency key must have the same.
       digest TEXT NOT NULL,
       created_at_ms INTEGER NOT NULL
     );
-    CREATE UNIQUE INDEX own_command_id ON own_command (cmd_id);
-    CREATE INDEX own_command_device ON own_command (device_id, sequence);
+    CREATE UNIQUE INDEX rest_command_id ON rest_command (cmd_id);
+    CREATE INDEX rest_command_device ON rest_command (device_id, sequence);
 
-    -- Nonces that no journal entry has: of devices that came from another object, of tokens that they asked for.
-    CREATE TABLE carried_nonce (
+    -- Nonces that are not in the journal: of devices moved from another object, and of token requests.
+    CREATE TABLE moved_nonce (
       id INTEGER PRIMARY KEY,
       until_ms INTEGER NOT NULL,
       -- JSON: {deviceId, nonce, digest, ts, receivedMs}[].

@@ -4,16 +4,19 @@ import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 
-/** In the place of a command: what the plan tells by itself, a mode in force or an emergency once more. */
-export const PLAN_OWN = 0;
-/** In the place of a command: one to a device over REST, of the dispatch's own cmd_id [C-3.4]. */
-export const OWN = -1;
+/**
+ * A partner's or admin's command by its type; PLAN: the plan itself, for a slot, the mode in force or a repeated
+ * emergency; REST_COMMAND: a command that an admin sends to one device [C-3.4].
+ */
+export type OwnerName = CommandType | 'PLAN' | 'REST_COMMAND';
 
 export type DispatchState = 'WAITING' | 'SENT' | 'RECEIVED' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED';
 
 export type DispatchRow = {
   cmd_id: string;
-  command_sequence: number;
+  owner: OwnerName;
+  /** Null where the owner is no command. */
+  command_sequence: number | null;
   device_id: string;
   action: string;
   payload: string;
@@ -25,20 +28,17 @@ export type DispatchRow = {
   reason: string | null;
 };
 
-/** What of a dispatch ever changes. */
+/** The columns that change. */
 export type DispatchChange = Partial<
   Pick<DispatchRow, 'device_id' | 'payload' | 'state' | 'tries' | 'due_at_ms' | 'reason'>
 >;
 
-/** A command that waits, as one: its dispatches may be several. */
-export type WaitingCommand = {
-  sequence: number;
-  command_type: CommandType;
-};
+/** A command that waits for its devices; it may have several dispatches. */
+export type WaitingCommand = { sequence: number; owner: OwnerName };
 
 export class DispatchRows {
   readonly #sql: Sql;
-  /** The earliest due time, once it was asked for and until something is written. */
+  /** The earliest due time; read on demand, forgotten with each write. */
   #due: { atMs: number | undefined } | undefined;
 
   constructor(sql: Sql) {
@@ -53,7 +53,15 @@ export class DispatchRows {
     return this.#sql.all<DispatchRow>('SELECT * FROM dispatch WHERE command_sequence = ?', commandSequence);
   }
 
-  /** What waits for whatever device will serve it, and what one device has not ended yet, oldest first. */
+  /** Oldest first. */
+  ofOwner(owner: OwnerName): DispatchRow[] {
+    return this.#sql.all<DispatchRow>(
+      'SELECT * FROM dispatch WHERE owner = ? ORDER BY command_sequence',
+      owner,
+    );
+  }
+
+  /** What waits for any device, and what this device has not ended, oldest first. */
   openFor(deviceId: string): DispatchRow[] {
     return this.#sql.all<DispatchRow>(
       `SELECT * FROM dispatch WHERE state = 'WAITING' OR (device_id = ? AND state IN ('SENT', 'RECEIVED', 'IN_PROGRESS'))
@@ -62,7 +70,7 @@ export class DispatchRows {
     );
   }
 
-  /** All that is open for one device, oldest first. */
+  /** Everything that is open for one device, oldest first. */
   ofDevice(deviceId: string): DispatchRow[] {
     return this.#sql.all<DispatchRow>(
       'SELECT * FROM dispatch WHERE device_id = ? ORDER BY command_sequence',
@@ -76,16 +84,15 @@ export class DispatchRows {
     );
   }
 
-  /** All that is open. */
   all(): DispatchRow[] {
     return this.#sql.all<DispatchRow>('SELECT * FROM dispatch ORDER BY command_sequence');
   }
 
-  /** Commands that wait for the plant, oldest first. */
+  /** Commands with a waiting dispatch, oldest first. */
   waitingCommands(): WaitingCommand[] {
     return this.#sql.all<WaitingCommand>(
-      `SELECT command.sequence, command.command_type FROM command WHERE sequence IN
-         (SELECT command_sequence FROM dispatch WHERE state = 'WAITING') ORDER BY sequence`,
+      `SELECT DISTINCT command_sequence AS sequence, owner FROM dispatch
+       WHERE state = 'WAITING' AND command_sequence IS NOT NULL ORDER BY command_sequence`,
     );
   }
 
@@ -105,9 +112,10 @@ export class DispatchRows {
   insert(turn: Turn, dispatch: DispatchRow): void {
     this.#due = undefined;
     turn.write(
-      `INSERT INTO dispatch (cmd_id, command_sequence, device_id, action, payload, state, tries, not_before_ms,
-         expires_at_ms, due_at_ms, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO dispatch (cmd_id, owner, command_sequence, device_id, action, payload, state, tries, not_before_ms,
+         expires_at_ms, due_at_ms, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       dispatch.cmd_id,
+      dispatch.owner,
       dispatch.command_sequence,
       dispatch.device_id,
       dispatch.action,
@@ -121,7 +129,7 @@ export class DispatchRows {
     );
   }
 
-  /** Returns the row as it then is. */
+  /** Returns the changed row. */
   update(turn: Turn, row: DispatchRow, change: DispatchChange): DispatchRow {
     this.#due = undefined;
     const next = { ...row, ...change };
@@ -142,6 +150,11 @@ export class DispatchRows {
   deleteOfCommand(turn: Turn, commandSequence: number): void {
     this.#due = undefined;
     turn.write('DELETE FROM dispatch WHERE command_sequence = ?', commandSequence);
+  }
+
+  deleteOfOwner(turn: Turn, owner: OwnerName): void {
+    this.#due = undefined;
+    turn.write('DELETE FROM dispatch WHERE owner = ?', owner);
   }
 
   delete(turn: Turn, cmdId: string): void {

@@ -1,7 +1,8 @@
 /**
- * A site's outbox: one lane per destination, each in order, one call under way in each, batches collected meanwhile
- * (rules 5 and 10). A row goes only when its destination says that it needs it no more; one that it has in memory alone
- * stays, and is sent again when that takes long. A lane's call has its deadline on the agenda: a crash strands nothing.
+ * A site's outbox: one ordered lane per destination, with one call at a time; rows collect while the call
+ * runs (rules 5 and 10). A row is deleted only when its destination no longer needs it. A row that the
+ * destination has only in memory stays, and is sent again if it is not confirmed in time. The agenda holds
+ * the deadline of each lane's call, so rows are also resent after a crash.
  */
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Calls } from '../../object/calls.ts';
@@ -9,46 +10,43 @@ import type { Clock } from '../../object/clock.ts';
 import { reasonOf } from '../../object/reason.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { OutboxEvent } from '../../rpc.ts';
-import { toEvent } from './events.ts';
-import { REGISTRY_LANE } from './registry-rows.ts';
+import type { DestinationOf } from './destinations.ts';
+import { toEvent } from './event-rows.ts';
 import type { NewOutboxRow, OutboxRow, OutboxRows } from './rows.ts';
 
 const BATCH_ROWS = 256;
-/** Rows of one lane that are kept in memory; beyond it, storage alone has them. */
+/** Rows of one lane that are also kept in memory; with more, the lane is read from storage. */
 const MAX_ROWS_AHEAD = 1_024;
-const CALL_LIMIT_MS = 8_000;
-/** The registry's own lane has longer than a session is looked at: no alarm is set for its deadline alone. */
-const REGISTRY_LIMIT_MS = 100_000;
-/** How long a destination has to say that it needs rows no more, before they go again. */
+/** How long a destination has to confirm rows before they are sent again. */
 const HANDOVER_MS = 5_000;
 const MAX_BACKOFF_MS = 60_000;
-/** The lane of what an admin set: it has no key whose vhost would be told. */
+/** The lane of an admin's changes: there is no key, so no Vhost to notify; rows for it are dropped. */
 const NOBODY = '';
 
 interface Lane {
   isCalling: boolean;
   failures: number;
   retryAtMs: number;
-  /** What its destination needs no more; those rows go with the next transaction, or when the lane is due. */
+  /**
+   * Highest sequence that the destination no longer needs; deleted with the next transaction or when the lane
+   * is due.
+   */
   received: number;
-  /** How far it has them, in memory at least. */
+  /** Highest sequence that the destination has, at least in memory. */
   seen: number;
-  /** How far they are deleted. */
+  /** Highest sequence deleted here. */
   deleted: number;
-  /** All rows that its destination may need; undefined while only storage has them. */
+  /** All rows that the destination may need; undefined while they are only in storage. */
   ahead: OutboxRow[] | undefined;
 }
-
-/** How far the destination needs rows no more, and has them (absent: as far); or that it is no more, and they go. */
-export type Delivered = { received: number; seen?: number } | 'gone';
 
 export interface OutboxHost {
   clock: Clock;
   turns: Turns;
   calls: Calls;
-  deliver(lane: string, rows: readonly OutboxRow[]): Promise<Delivered>;
+  destination: DestinationOf;
   keepAlive(work: Promise<void>): void;
-  /** Due times have changed by themselves: a call has ended. */
+  /** Called when due times have changed because a call ended. */
   changed(): void;
 }
 
@@ -57,9 +55,9 @@ export class Outbox implements DueSource {
   readonly #rows: OutboxRows;
   readonly #host: OutboxHost;
   readonly #lanes = new Map<string, Lane>();
-  /** Rows of the turn that is under way: they are written at its end. */
+  /** Rows of the current turn: written at its end. */
   readonly #emitted: NewOutboxRow[] = [];
-  /** Lanes that were written to and are not being drained yet. */
+  /** Lanes with new rows that are not being drained yet. */
   readonly #written = new Set<string>();
 
   constructor(rows: OutboxRows, host: OutboxHost) {
@@ -81,8 +79,8 @@ export class Outbox implements DueSource {
   }
 
   /**
-   * Last in every turn: what was emitted, and what has arrived of earlier ones is deleted along with it. A lane has a
-   * due time from here on, whatever becomes of this run.
+   * Called last in every turn: writes the emitted rows and deletes confirmed ones. From here on each lane
+   * with rows has a due time, even if the following delivery fails.
    */
   write(turn: Turn): void {
     for (const row of this.#emitted.splice(0)) {
@@ -97,8 +95,8 @@ export class Outbox implements DueSource {
   }
 
   /**
-   * The events that a key's Vhost does not have yet, for the answer of its own call: the fast path. They need no
-   * call of their own, unless there are more than these.
+   * Returns the events that a key's Vhost does not have yet, as part of the answer to the Vhost's call: the
+   * fast path. They need no separate call unless there is more than one batch.
    */
   handOver(keyId: string): OutboxEvent[] {
     const lane = this.#lane(keyId);
@@ -109,8 +107,9 @@ export class Outbox implements DueSource {
   }
 
   /**
-   * Drains what was written to, until it is empty or a call fails; a lane that failed lately waits its time. Once it is
-   * stored, and so behind what the same turn tells devices: of a thousand sites at one moment each its plant first.
+   * Drains lanes with new rows until they are empty or a call fails; a lane that failed waits for its retry
+   * time. Starts after the rows are stored, and so after the turn's messages to devices: with a thousand busy
+   * sites, devices come first.
    */
   drainWritten(stored: () => Promise<void>): void {
     if (this.#written.size === 0) return;
@@ -122,11 +121,11 @@ export class Outbox implements DueSource {
     this.#host.keepAlive(stored().then(drain));
   }
 
-  /** A destination says what it has of this site; what is written from here on is above it. */
+  /** Notes what a destination has of this site; new rows get higher sequences. */
   noteSeen(name: string, received: number, seen: number = received): void {
     this.#rows.raise(seen);
     const lane = this.#lane(name);
-    // Less than before, where it has died meanwhile.
+    // May be lower than before: the destination loses its memory in a crash.
     lane.seen = seen;
     lane.received = Math.max(lane.received, received);
     while ((lane.ahead?.[0]?.sequence ?? Number.POSITIVE_INFINITY) <= lane.received) lane.ahead?.shift();
@@ -137,7 +136,10 @@ export class Outbox implements DueSource {
     return earliest(resting.map((lane) => lane.retryAtMs));
   }
 
-  /** Not awaited: a slow destination delays no other due time. What it has had in memory for long goes again. */
+  /**
+   * Not awaited, so a slow destination delays nothing else. Resends rows that a destination had only in
+   * memory.
+   */
   run(turn: Turn): void {
     const due = [...this.#lanes].filter(([, lane]) => lane.retryAtMs <= turn.now);
     turn.send(() => {
@@ -165,7 +167,7 @@ export class Outbox implements DueSource {
     return lane;
   }
 
-  /** The next rows that its destination does not have. */
+  /** The next rows that the destination does not have. */
   #next(name: string, lane: Lane): OutboxRow[] {
     const from = Math.max(lane.received, lane.seen);
     if (lane.ahead) {
@@ -216,13 +218,15 @@ export class Outbox implements DueSource {
     }
   }
 
-  /** One call; on success the rows that are needed no more are gone. */
+  /**
+   * Sends rows in one call and notes what the destination confirmed. Throws if it does not have all of them.
+   */
   async #send(name: string, lane: Lane, rows: readonly OutboxRow[]): Promise<void> {
     const last = rows.at(-1)?.sequence ?? 0;
     lane.isCalling = true;
     const { calls, clock } = this.#host;
-    const limitMs = name === REGISTRY_LANE ? REGISTRY_LIMIT_MS : CALL_LIMIT_MS;
-    const delivered = await calls.until(clock.now() + limitMs, this.#host.deliver(name, rows));
+    const destination = this.#host.destination(name);
+    const delivered = await calls.until(clock.now() + destination.limitMs, destination.deliver(rows));
     if (delivered === 'gone') {
       this.#host.turns.run((turn) => this.#rows.deleteLane(turn, name));
       lane.ahead = [];
@@ -230,8 +234,7 @@ export class Outbox implements DueSource {
     }
     const { received, seen = received } = delivered;
     this.noteSeen(name, received, seen);
-    if (seen < last) throw new Error(`the destination has up to ${seen} of ${last}`);
-    // What D1 has goes at once, in a turn for it alone: an alarm for it would be a row more.
-    if (name === REGISTRY_LANE) this.#host.turns.run(() => undefined);
+    if (seen < last) throw new Error(`the destination has rows up to ${seen}, expected ${last}`);
+    if (destination.deletesAtOnce) this.#host.turns.run(() => undefined);
   }
 }

@@ -1,11 +1,11 @@
-/** What a site has to say to D1, as outbox rows: status that lists need, alerts, audit rows. */
+/** Outbox rows for the registry (D1): status for lists, alerts and audit rows. */
 import type { AlertEntry, AuditEntry, RegistryWrite, StatusChange } from '../../registry/entries.ts';
 import type { NewOutboxRow } from './rows.ts';
 
-/** The lane of a key's Vhost is the key's id; this one leads to D1. */
+/** The lane to D1. A Vhost's lane is the id of its key. */
 export const REGISTRY_LANE = 'registry';
 
-/** A status that lists need, on its way to D1; the row's payload is its columns. */
+/** A status change for the lists in D1; the payload holds the changed columns. */
 export function statusRow(
   kind: StatusChange['kind'],
   id: string,
@@ -22,7 +22,7 @@ export function statusRow(
   };
 }
 
-/** An alert that began, on its way to D1. */
+/** A new alert for D1. */
 export function alertRow(alert: AlertEntry, now: number): NewOutboxRow {
   const payload = JSON.stringify(alert);
   return {
@@ -35,12 +35,12 @@ export function alertRow(alert: AlertEntry, now: number): NewOutboxRow {
   };
 }
 
-/** What has become of one. */
+/** A change of an alert for D1. */
 export function alertChangeRow(id: string, columns: StatusChange['columns'], now: number): NewOutboxRow {
   return statusRow('alert', id, columns, now);
 }
 
-/** An audit row on its way to D1; `cause`: told once, however often it goes. */
+/** An audit row for D1. `cause` identifies it: the row is stored once even if it is sent again. */
 export function auditRow(cause: string, entry: AuditEntry, now: number): NewOutboxRow {
   return {
     lane: REGISTRY_LANE,

@@ -1,4 +1,4 @@
-/** The outbox: what must still reach a lane, a key's Vhost or the registry (rule 5). */
+/** The outbox rows: events and changes still to be delivered to a key's Vhost or the registry (rule 5). */
 import type { EventKind } from '../../../protocol/routing-keys.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -16,9 +16,9 @@ export type OutboxRow = {
 
 export type NewOutboxRow = Omit<OutboxRow, 'sequence'>;
 
-/** Sequences that one write takes in advance; what a wake finds unused is never used. */
+/** Sequences that one write reserves; those still unused at a wake are skipped. */
 const SEQUENCES_AHEAD = 1_000;
-/** More than an object can take. */
+/** More rows per millisecond than an object can write. */
 const SEQUENCES_PER_MS = 1_000;
 
 export class OutboxRows {
@@ -38,13 +38,13 @@ export class OutboxRows {
     return this.#sql.all<{ lane: string }>('SELECT DISTINCT lane FROM outbox').map((row) => row.lane);
   }
 
-  /** Rows of all lanes. */
+  /** Number of rows in all lanes. */
   get count(): number {
     this.#count ??= this.#sql.one<{ count: number }>('SELECT count(*) AS count FROM outbox')?.count ?? 0;
     return this.#count;
   }
 
-  /** A destination has seen that sequence: what comes now must be above it, or would be taken for a repeat. */
+  /** A destination has this sequence: new rows need a higher one, or it would ignore them as repeats. */
   raise(sequence: number): void {
     this.#sequence = Math.max(this.#sequence, sequence);
   }
@@ -66,7 +66,7 @@ export class OutboxRows {
     );
   }
 
-  /** The row with its sequence. */
+  /** Inserts a row; returns it with its sequence. */
   insert(turn: Turn, row: NewOutboxRow): OutboxRow {
     const sequence = this.#nextSequence(turn);
     const count = this.count;
@@ -103,7 +103,7 @@ export class OutboxRows {
     if (this.#count !== undefined) this.#count -= rows;
   }
 
-  /** From the clock on, at a wake: an object that was brought back from a copy does not begin where it was before. */
+  /** At a wake starts at the clock time: an object restored from a backup must not reuse sequences. */
   #nextSequence(turn: Turn): number {
     if (!this.#isStarted) this.#sequence = Math.max(this.#sequence, turn.now * SEQUENCES_PER_MS);
     this.#isStarted = true;

@@ -1,12 +1,12 @@
 /**
- * Alarms that stand for a state: one open per type and target, RAISED when the state begins and CLEARED when it ends,
- * each once, to every key that may see the plant [C-8.3].
+ * Alarms for states: at most one open per type and target. RAISED is sent once when the state begins and
+ * CLEARED once when it ends, to every key that may see the plant [C-8.3].
  */
 import type { OwnCounts } from '../../figures/counts.ts';
 import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
-import { type OpenAlarm, type State, standingAlarmEvents } from './events.ts';
+import { type OpenAlarm, type State, standingAlarmEvents } from './event-rows.ts';
 import type { Outbox } from './outbox.ts';
 
 export class StandingAlarms {
@@ -24,7 +24,7 @@ export class StandingAlarms {
     this.#open = facts.get<OpenAlarm[]>('alarms') ?? [];
   }
 
-  /** The states that hold now; what began and what ended is told. */
+  /** Takes the current states; sends alarms for those that began or ended. */
   update(turn: Turn, states: readonly State[]): void {
     const begun = states.filter((state) => !this.#open.some((open) => isSame(open, state)));
     const ended = this.#open.filter((open) => !states.some((state) => isSame(open, state)));

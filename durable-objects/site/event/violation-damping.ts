@@ -1,21 +1,22 @@
 /**
- * Whom a violated limit is told: the key that broke it each time, the others at most once per limit and ten seconds,
- * so that nobody's mistakes fill anybody else's queue [C-8.3].
+ * Selects the keys that get an alarm for a violated limit: the key that violated it every time, all others at
+ * most once per limit and ten seconds, so that one partner's mistakes do not fill other partners' queues
+ * [C-8.3].
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Turn } from '../../object/turn.ts';
 
 export class ViolationDamping {
-  /** By constraint: there are as many as a site has limits. */
-  readonly #toldAtMs = new Map<string, number>();
+  /** By constraint; bounded by the number of a site's limits. */
+  readonly #sentAtMs = new Map<string, number>();
 
   keysFor(turn: Turn, constraint: string, ownKeyId: string, keyIds: readonly string[]): readonly string[] {
     const { now } = turn;
-    const toldAtMs = this.#toldAtMs.get(constraint);
-    // A clock that went back must not silence anybody.
-    if (toldAtMs !== undefined && Math.abs(now - toldAtMs) < LIMIT.violationDampingMs) return [ownKeyId];
-    turn.undo(() => this.#toldAtMs.delete(constraint));
-    this.#toldAtMs.set(constraint, now);
+    const sentAtMs = this.#sentAtMs.get(constraint);
+    // If the clock went back, the time in the future must not suppress alarms.
+    if (sentAtMs !== undefined && Math.abs(now - sentAtMs) < LIMIT.violationDampingMs) return [ownKeyId];
+    turn.undo(() => this.#sentAtMs.delete(constraint));
+    this.#sentAtMs.set(constraint, now);
     return keyIds;
   }
 }

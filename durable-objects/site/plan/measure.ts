@@ -1,13 +1,14 @@
-/** What the journal tells of a site's power and registers over a time, for a verdict [C-7.8]. */
+/** Reads a site's power and registers from the journal, for a verdict [C-7.8]. */
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { PlantCopy } from '../../registry/plant-copy.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
-import type { SiteParts } from '../parts.ts';
 import { controllablePower, gridPower, gridRegisters } from '../telemetry/canonical.ts';
+import type { Journal } from '../telemetry/journal.ts';
 import { type SignalOrigin, Snapshot } from '../telemetry/snapshot.ts';
 import type { Span } from './rows.ts';
 import type { Measured, Point } from './verdict.ts';
 
-/** Signals that power and registers are made of. */
+/** Names of the signals that contain power or registers. */
 const MEASURING = /(owerKw|RegisterKwh)$/;
 
 interface Sample {
@@ -18,26 +19,31 @@ interface Sample {
 }
 
 /**
- * Samples in the order of their devices' `ts`, from an hour before the first span on, so that what held at its start
- * counts. Registers tell of the whole site: a setpoint for its controllable assets alone is measured by their power.
- * Of a site that told more since then than one turn may hold in memory, what it told last.
+ * Reads samples in the order of the devices' `ts`, starting `verdictLookBackMs` before the first span, so
+ * that the value valid at its start is included. Registers measure the whole site, so a setpoint for only the
+ * controllable assets is measured by power. If there are more samples than one turn may hold in memory, only
+ * the newest are used.
  */
-export function measure(site: SiteParts, spans: readonly Span[], includeConsumption: boolean): Measured {
+export function measure(
+  journal: Journal,
+  registry: PlantCopy,
+  spans: readonly Span[],
+  includeConsumption: boolean,
+): Measured {
   const powerKw = new Series();
   const registers = new Registers();
-  const { registry } = site;
   const snapshot = new Snapshot((externalId) => registry.isSubDevice(externalId));
   const power = includeConsumption ? gridPower : controllablePower;
-  for (const { atMs, receivedMs, origin, data } of samplesOf(site, spans)) {
+  for (const { atMs, receivedMs, origin, data } of samplesOf(journal, spans)) {
     snapshot.apply(origin, { ts: atMs, receivedMs }, data);
     powerKw.add(atMs, power(snapshot, registry.subDevices, atMs));
-    const tells = includeConsumption && Object.keys(data).some((name) => name.endsWith('RegisterKwh'));
-    if (tells) registers.add(atMs, gridRegisters(snapshot, registry.subDevices));
+    const hasRegisters = includeConsumption && Object.keys(data).some((name) => name.endsWith('RegisterKwh'));
+    if (hasRegisters) registers.add(atMs, gridRegisters(snapshot, registry.subDevices));
   }
   return { powerKw: powerKw.points, registerKwh: registers.points() };
 }
 
-function samplesOf({ journal }: SiteParts, spans: readonly Span[]): Sample[] {
+function samplesOf(journal: Journal, spans: readonly Span[]): Sample[] {
   const [first] = spans;
   if (!first) return [];
   const sinceMs = first[0] - LIMIT.verdictLookBackMs;
@@ -54,7 +60,7 @@ function samplesOf({ journal }: SiteParts, spans: readonly Span[]): Sample[] {
   return samples.sort((left, right) => left.atMs - right.atMs);
 }
 
-/** Points in the order of their moments; those that say nothing new are left out. */
+/** Points in time order, without those that repeat the previous value. */
 class Series {
   readonly points: Point[] = [];
 
@@ -72,7 +78,7 @@ interface Counted {
   exported: number | null;
 }
 
-/** Imported less exported. Counters only rise: with one that fell, nothing of them can be compared. */
+/** Imported minus exported energy. Registers only rise: if one fell, none of the values are comparable. */
 class Registers {
   readonly #counted: Counted[] = [];
   #hasFallen = false;
@@ -85,13 +91,13 @@ class Registers {
     this.#counted.push({ atMs, imported, exported });
   }
 
-  /** Of a site that tells both, only where both are known. */
+  /** If the site has both registers, only points where both are known. */
   points(): Point[] {
     if (this.#hasFallen) return [];
-    const tells = (side: 'imported' | 'exported') => this.#counted.some((one) => one[side] !== null);
-    const [isImportTold, isExportTold] = [tells('imported'), tells('exported')];
+    const isSent = (side: 'imported' | 'exported') => this.#counted.some((one) => one[side] !== null);
+    const [hasImport, hasExport] = [isSent('imported'), isSent('exported')];
     return this.#counted.flatMap(({ atMs, imported, exported }) => {
-      const isWhole = (imported !== null || !isImportTold) && (exported !== null || !isExportTold);
+      const isWhole = (imported !== null || !hasImport) && (exported !== null || !hasExport);
       return isWhole ? [{ atMs, value: (imported ?? 0) - (exported ?? 0) }] : [];
     });
   }

@@ -1,163 +1,339 @@
 /**
- * The plan of a site as it is kept: the entries of the stack, an emergency that holds, and what the plant was told
- * last; with them the slots of its schedules. What follows is in `settle.ts`, which runs at the end of every turn that
- * changed something here.
+ * The plan of a site and everything that follows from it [C-7.7]: closed windows end their setpoints, newer setpoints
+ * replace older ones, and when the target of the plant changes it is sent, once. Runs at the end of each turn that
+ * changed the plan, and when its time has come.
  */
+import { type Emergency, parseCommand, type SiteSetpoint } from '../../../protocol/command.ts';
 import type { OperatingMode } from '../../../protocol/enums.ts';
-import { earliest } from '../../object/agenda.ts';
-import type { Facts } from '../../object/facts.ts';
-import type { Sql } from '../../object/sql.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import type { DueSource } from '../../object/agenda.ts';
+import type { Clock } from '../../object/clock.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { SiteConfiguration } from '../config/configuration.ts';
-import type { ScheduleRows } from '../schedule/rows.ts';
-import { type KeptEntry, PlanEntries } from './rows.ts';
-import {
-  type HeldEmergency,
-  nextChangeMs,
-  type PlanEntry,
-  type Standing,
-  saysTheSame,
-  standingAt,
-  type Target,
-  type Told,
-  targetOf,
-} from './stack.ts';
+import type { PlantCopy } from '../../registry/plant-copy.ts';
+import type { BatteryDemands } from '../command/battery-demands.ts';
+import { type Commands, subjectOf } from '../command/commands.ts';
+import { actionOf } from '../command/kind/emergency.ts';
+import { isModeDispatch } from '../command/kind/mode-change.ts';
+import { checkLimits, planSetpoint } from '../command/kind/site-setpoint.ts';
+import type { CommandRow } from '../command/rows.ts';
+import type { Dispatches } from '../dispatch/dispatches.ts';
+import { type PlannedDispatch, toDevices } from '../dispatch/planned.ts';
+import type { DispatchRow } from '../dispatch/rows.ts';
+import type { Events } from '../event/events.ts';
+import { planSlot, type Schedules } from '../schedule/schedules.ts';
+import type { ActiveEmergency, ViewOf } from '../site-view.ts';
+import type { Journal } from '../telemetry/journal.ts';
+import { measure } from './measure.ts';
+import type { StoredEntry } from './rows.ts';
+import type { PlanEntry, Target } from './stack.ts';
+import type { PlanState } from './state.ts';
+import { judge, settlingMs, spansOf, verdictAtMs } from './verdict.ts';
 
-interface KeptPlan {
-  emergency?: HeldEmergency | undefined;
-  /** What the plant was told last. */
-  told?: Told | undefined;
+export interface PlanHost {
+  clock: Pick<Clock, 'now'>;
+  state: PlanState;
+  commands: Commands;
+  dispatches: Dispatches;
+  schedules: Schedules;
+  demands: BatteryDemands;
+  events: Events;
+  journal: Journal;
+  registry: PlantCopy;
+  view: ViewOf;
+  /** Whether an emergency ends a waiting dispatch of this owner. */
+  endsWithEmergency(row: DispatchRow): boolean;
 }
 
-export class Plan {
-  readonly entries: PlanEntries;
-  readonly #facts: Facts<'plan'>;
-  readonly #configuration: SiteConfiguration;
-  readonly #schedules: ScheduleRows;
-  #kept: KeptPlan;
-  #isChanged = false;
+/** Dispatches of the plan itself: slots, the mode in force, a repeated emergency. */
+const OWN = { owner: 'PLAN' as const, commandSequence: null };
 
-  constructor(sql: Sql, facts: Facts<'plan'>, configuration: SiteConfiguration, schedules: ScheduleRows) {
-    this.entries = new PlanEntries(sql);
-    this.#facts = facts;
-    this.#configuration = configuration;
-    this.#schedules = schedules;
-    this.#kept = facts.get<KeptPlan>('plan') ?? {};
+export class Plan implements DueSource {
+  readonly name = 'plan';
+  readonly state: PlanState;
+  readonly #host: PlanHost;
+
+  constructor(host: PlanHost) {
+    this.#host = host;
+    this.state = host.state;
   }
 
-  get emergency(): HeldEmergency | undefined {
-    return this.#kept.emergency;
+  dueMs(): number | undefined {
+    return this.state.dueMs(this.#host.clock.now());
   }
 
-  get told(): Told | undefined {
-    return this.#kept.told;
+  run(turn: Turn): void {
+    this.#apply(turn);
   }
 
-  /** Something that the plan depends on has changed in this turn: it is settled at the turn's end. */
-  touch(): void {
-    this.#isChanged = true;
+  /** Last in every turn: applies what the turn changed of the plan. */
+  settle(turn: Turn): void {
+    if (this.state.takeChange()) turn.step(() => this.#apply(turn));
   }
 
-  takeChange(): boolean {
-    const isChanged = this.#isChanged;
-    this.#isChanged = false;
-    return isChanged;
-  }
-
-  /** The stack now, what the plant is to be told by it, and whether it has to be told. */
-  at(now: number): Standing<KeptEntry> & { target: Target; isTold: boolean } {
-    const standing = standingAt(this.entries.all(), now);
-    const target = this.#targetOf(standing.top, now);
-    return { ...standing, target, isTold: saysTheSame(this.#kept.told, target) };
-  }
-
-  /** Whether a setpoint that was recorded now would be what the plant is told. */
-  wouldBeTold(candidate: Omit<PlanEntry, 'sequence'>, now: number): boolean {
-    const sequence = Number.POSITIVE_INFINITY;
-    const { top } = standingAt<PlanEntry>([...this.entries.all(), { ...candidate, sequence }], now);
-    const target = this.#targetOf(top, now);
-    return target.by === 'entry' && target.sequence === sequence;
-  }
-
-  add(turn: Turn, entry: PlanEntry): void {
-    this.entries.insert(turn, entry);
-    this.touch();
-  }
-
-  remove(turn: Turn, sequence: number): void {
-    if (this.entries.delete(turn, sequence)) this.touch();
-  }
-
-  /** The emergency's own dispatches tell the plant. */
-  hold(turn: Turn, emergency: HeldEmergency): void {
-    this.#keep(turn, { emergency, told: { by: 'emergency', sequence: emergency.sequence } });
-    this.touch();
+  /** Ends when the plant was sent the target: each round that could not send one has one entry less. */
+  #apply(turn: Turn): void {
+    for (;;) {
+      const { target, isSent } = this.#advance(turn);
+      if (!isSent && !this.#send(turn, target)) continue;
+      this.state.takeChange();
+      this.#host.dispatches.makeRoom(turn);
+      if (!this.state.takeChange()) return;
+    }
   }
 
   /**
-   * An emergency that goes out once more ends a setpoint at its gateway, and so does a mode: no gateway can know that it
-   * stands on. An emergency that holds is not over by a mode that nobody has acknowledged.
+   * Before a device is sent again what is open for it: what expired meanwhile is not sent. The end of the turn applies
+   * the rest.
    */
-  overrule(turn: Turn, by: Exclude<Told, { by: 'entry' | 'slot' | 'unknown' }>): void {
-    const { told } = this.#kept;
-    const isSetpoint = told?.by === 'entry' || told?.by === 'slot';
-    if (told?.by === 'emergency' || (by.by === 'emergency' && !isSetpoint)) return;
-    this.noteTold(turn, by);
-    this.touch();
+  catchUp(turn: Turn): void {
+    turn.step(() => this.#advance(turn));
   }
 
-  /** The plant has taken a mode: it ends an emergency that came before it. */
-  takeMode(turn: Turn, sequence: number, mode: OperatingMode): void {
-    const { emergency, told } = this.#kept;
-    if (emergency && emergency.sequence > sequence) return;
-    const isLast =
-      told?.by === 'unanswered mode' ? told.sequence === sequence : told?.by === 'emergency' && !told.isAgain;
-    this.#keep(turn, { told: isLast ? { by: 'mode', mode } : told });
-    this.touch();
+  /**
+   * Applies what time has decided: verdicts, closed windows, and entries that newer ones replaced, each as of its
+   * moment, also when it runs late. Sends nothing.
+   */
+  #advance(turn: Turn): { target: Target; isSent: boolean } {
+    const { schedules, commands } = this.#host;
+    schedules.advance(turn);
+    const { over, replaced, target, isSent } = this.state.at(turn.now);
+    for (const { entry, by, atMs } of replaced) {
+      if (isVerdictDue(entry, atMs)) this.#judge(turn, entry);
+      commands.fail(turn, entry.sequence, `SUPERSEDED by ${commands.find(by)?.id}`);
+    }
+    for (const entry of over) this.#endWindow(turn, entry);
+    for (const entry of this.state.entries.all()) {
+      if (isVerdictDue(entry, turn.now)) this.#judge(turn, entry);
+    }
+    return { target, isSent };
   }
 
-  /** A mode that nobody acknowledged has ended: what the plant does is not known, it is told anew. */
-  loseMode(turn: Turn, sequence: number): void {
-    const { told } = this.#kept;
-    if (told?.by === 'unanswered mode' && told.sequence === sequence) this.forgetTold(turn);
+  // a setpoint
+
+  /** A new setpoint takes its place. Above the limit of future setpoints the oldest fails. */
+  enter(turn: Turn, entry: PlanEntry): void {
+    this.state.add(turn, entry);
+    const ahead = this.state.entries.all().filter(({ startsAtMs }) => startsAtMs > turn.now);
+    for (const oldest of ahead.slice(0, Math.max(0, ahead.length - LIMIT.commandsAhead))) {
+      this.#host.commands.fail(turn, oldest.sequence, 'QUEUE_FULL');
+    }
+    this.#apply(turn);
   }
 
-  /** What the plant was told, it may not do: whatever the plan says is told anew. */
-  forgetTold(turn: Turn): void {
-    this.noteTold(turn, { by: 'unknown' });
-    this.touch();
+  /** The gateway acknowledges a setpoint: the plant follows it, and only the verdict ends the command. */
+  follow(turn: Turn, command: CommandRow, setpoint: SiteSetpoint): void {
+    const { commands, dispatches, events } = this.#host;
+    const entry = this.state.entries.find(command.sequence);
+    const starts = command.status === 'PENDING';
+    if (starts) {
+      commands.rows.markStarted(turn, command.sequence);
+      events.executing(turn, subjectOf(command), { targetValueKw: command.target_value_kw });
+    }
+    if (entry) {
+      this.state.entries.update(turn, entry, {
+        obeyedSinceMs: turn.now,
+        verdictAtMs: starts ? verdictAtMs(setpoint, entry, turn.now) : entry.verdictAtMs,
+      });
+    } else if (starts) {
+      // The ack came after the window closed: for how long the plant followed is not known.
+      const started = { ...command, status: 'EXECUTING' as const, started_at_ms: turn.now };
+      commands.finish(turn, started, { status: 'COMPLETED', reason: 'unmeasured' });
+      dispatches.rows.deleteOfCommand(turn, command.sequence);
+    }
   }
 
-  noteTold(turn: Turn, told: Told): void {
-    this.#keep(turn, { ...this.#kept, told });
+  /** Computes the verdict of a setpoint, once; the entry stays active. */
+  #judge(turn: Turn, entry: StoredEntry): void {
+    const { commands, events, journal, registry } = this.#host;
+    const command = commands.find(entry.sequence);
+    const setpoint = setpointOf(command);
+    if (this.state.entries.find(entry.sequence)) {
+      this.state.entries.update(turn, entry, { verdictAtMs: null, spans: [] });
+    }
+    if (!command || !setpoint || command.status !== 'EXECUTING' || entry.verdictAtMs === null) return;
+    const spans = spansOf(entry, Math.min(turn.now, entry.verdictAtMs));
+    const windowMs = entry.verdictAtMs - Math.max(entry.startsAtMs, command.started_at_ms ?? 0);
+    const measured = measure(journal, registry, spans, setpoint.includeConsumption);
+    const verdict = judge(setpoint, spans, settlingMs(windowMs), measured);
+    commands.finish(turn, command, verdict);
+    if (verdict.status === 'DEVIATED') events.deviated(turn, subjectOf(command), verdict);
   }
 
-  /** When it must be settled: now, if a boundary has passed unseen. */
-  dueMs(now: number): number | undefined {
-    const { over, replaced, isTold } = this.at(now);
-    if (over.length + replaced.length > 0 || !isTold) return now;
-    const entries = this.entries.all();
-    const isMode = this.#kept.told?.by === 'mode';
-    return earliest([
-      nextChangeMs(entries, now),
-      ...entries.map(({ verdictAtMs }) => verdictAtMs),
-      isMode ? this.#configuration.overrideEndsAtMs(now) : undefined,
-      // Not its slots alone, also what else a schedule is due for.
-      this.#schedules.dueMs(now),
-    ]);
+  /**
+   * The window has closed: computes the verdict, or expires the setpoint if the plant never followed it. Waits while an
+   * ack is still outstanding.
+   */
+  #endWindow(turn: Turn, entry: StoredEntry): void {
+    const { commands, dispatches, view } = this.#host;
+    const { sequence } = entry;
+    this.state.remove(turn, sequence);
+    const command = commands.find(sequence);
+    if (command?.status === 'PENDING') {
+      if (dispatches.rows.ofCommand(sequence).some(({ state }) => state === 'SENT')) return;
+      commands.expire(turn, command, view(turn).gatewayId);
+    } else if (command?.status === 'EXECUTING') this.#judge(turn, entry);
+    dispatches.rows.deleteOfCommand(turn, sequence);
   }
 
-  #targetOf(top: PlanEntry | undefined, now: number): Target {
-    const slot = this.#schedules.standing(now);
-    return targetOf(top, this.#kept.emergency, slot, this.#configuration.operatingMode(now));
+  /** Limits have changed: setpoints and the slot that break one now end, with their alarms. */
+  rejudge(turn: Turn): void {
+    const { commands, events, schedules, view } = this.#host;
+    this.#advance(turn);
+    for (const { sequence } of this.state.entries.all()) {
+      const command = commands.find(sequence);
+      const setpoint = setpointOf(command);
+      const why = setpoint && checkLimits(setpoint, view(turn));
+      if (!command || !why) continue;
+      if (why.violation) events.violated(turn, subjectOf(command), why.violation);
+      commands.fail(turn, sequence, why.rejectionCode);
+    }
+    const slot = schedules.rows.activeSlot(turn.now);
+    const unfit = slot && planSlot(slot, view(turn)).why;
+    if (slot && unfit) schedules.skipUnfit(turn, slot, unfit);
   }
 
-  #keep(turn: Turn, kept: KeptPlan): void {
-    const before = this.#kept;
-    turn.undo(() => {
-      this.#kept = before;
-    });
-    this.#kept = kept;
-    this.#facts.set(turn, 'plan', kept);
+  // emergencies and modes
+
+  /** Ends all setpoints and waiting commands; schedules stay. The emergency is active until a later mode change. */
+  beginEmergency(turn: Turn, emergency: ActiveEmergency, id: string): void {
+    const { commands, dispatches, demands } = this.#host;
+    this.#advance(turn);
+    for (const { sequence } of this.state.entries.all()) {
+      const waits = commands.find(sequence)?.dispatched_at_ms === null;
+      commands.fail(turn, sequence, waits ? 'EMERGENCY' : `SUPERSEDED by ${id}`);
+    }
+    for (const row of dispatches.rows.waiting()) {
+      if (row.command_sequence !== null && this.#host.endsWithEmergency(row))
+        commands.fail(turn, row.command_sequence, 'EMERGENCY');
+    }
+    dispatches.rows.deleteOfOwner(turn, 'PLAN');
+    demands.clear(turn);
+    this.state.hold(turn, emergency);
   }
+
+  /** The default mode of the site has changed: sends it to a plant that follows the mode, unless an override is active. */
+  modeChanged(turn: Turn): void {
+    const { sent } = this.state;
+    if (!sent || sent.by === 'mode') this.state.forgetSent(turn);
+  }
+
+  // sending
+
+  /** Sends the current target again to a gateway that has reconnected, unless an open dispatch already carries it. */
+  resend(turn: Turn, deviceId: string): void {
+    const { rows } = this.#host.dispatches;
+    const { sent } = this.state;
+    // An open mode change is newer than the target: nothing older may follow it.
+    const isModeOpen = rows.all().some(isModeDispatch);
+    if (!sent || sent.by === 'unanswered mode' || sent.by === 'unknown' || isModeOpen) return;
+    if (sent.by === 'entry') {
+      const isItsOwn = rows.ofCommand(sent.sequence).some((row) => row.device_id === deviceId);
+      if (!isItsOwn) this.state.forgetSent(turn);
+      return;
+    }
+    // The plan's dispatches to the gateway that served before do not count.
+    const open = rows.ofOwner('PLAN').filter((row) => row.device_id === deviceId);
+    if (sent.by === 'emergency') open.push(...rows.ofCommand(sent.sequence));
+    if (open.length > 0) return;
+    rows.deleteOfOwner(turn, 'PLAN');
+    if (sent.by === 'slot') this.state.forgetSent(turn);
+    else if (sent.by === 'mode') this.#sendMode(turn, sent.mode);
+    else this.#sendEmergency(turn, sent.sequence);
+  }
+
+  /** False when the target could not be sent: its entry has ended, and there is another target. */
+  #send(turn: Turn, target: Target): boolean {
+    const { rows } = this.#host.dispatches;
+    // An open dispatch of an older setpoint would be repeated after the new target.
+    const open = new Set(rows.all().map(({ command_sequence: sequence }) => sequence));
+    for (const entry of this.state.entries.all()) {
+      if (entry.obeyedSinceMs !== null || open.has(entry.sequence)) this.#leaveTop(turn, entry);
+    }
+    rows.deleteOfOwner(turn, 'PLAN');
+    if (target.by === 'entry') {
+      if (!this.#sendEntry(turn, target.sequence)) return false;
+    } else if (target.by === 'slot') {
+      if (!this.#sendSlot(turn)) return false;
+    } else if (target.by === 'mode') this.#sendMode(turn, target.mode);
+    else this.#sendEmergency(turn, target.sequence);
+    this.state.noteSent(turn, target.by === 'emergency' ? { ...target, isAgain: true } : target);
+    return true;
+  }
+
+  /** Another target replaces an entry: its dispatch is deleted, its time on top is stored for the verdict. */
+  #leaveTop(turn: Turn, entry: StoredEntry): void {
+    this.#host.dispatches.rows.deleteOfCommand(turn, entry.sequence);
+    if (entry.obeyedSinceMs === null) return;
+    const spans = entry.verdictAtMs === null ? [] : spansOf(entry, turn.now).slice(-LIMIT.planSpans);
+    this.state.entries.update(turn, entry, { obeyedSinceMs: null, spans });
+  }
+
+  #sendEntry(turn: Turn, sequence: number): boolean {
+    const { commands, dispatches, events } = this.#host;
+    const entry = this.state.entries.find(sequence);
+    if (!entry) return false;
+    const command = commands.find(sequence);
+    const setpoint = setpointOf(command);
+    if (!command || !setpoint) {
+      commands.fail(turn, sequence, 'INVALID_PAYLOAD');
+      return false;
+    }
+    const view = this.#host.view(turn);
+    const why = checkLimits(setpoint, view);
+    const [planned] = planSetpoint(setpoint, view);
+    if (why?.violation) events.violated(turn, subjectOf(command), why.violation);
+    if (why || !planned) {
+      commands.fail(turn, sequence, why?.rejectionCode ?? 'DEVICE_GONE');
+      return false;
+    }
+    dispatches.rows.deleteOfCommand(turn, sequence);
+    const from = { owner: command.command_type, commandSequence: sequence };
+    const window = { notBeforeMs: entry.startsAtMs, expiresAtMs: entry.endsAtMs };
+    const row = dispatches.create(turn, from, planned, window);
+    if (row.state === 'SENT') commands.rows.markDispatched(turn, sequence);
+    return true;
+  }
+
+  /** Missed slots are not sent; a slot that breaks a limit now is skipped [C-7.9]. */
+  #sendSlot(turn: Turn): boolean {
+    const { schedules, view } = this.#host;
+    const slot = schedules.rows.activeSlot(turn.now);
+    if (!slot) return false;
+    const {
+      planned: [planned],
+      why,
+    } = planSlot(slot, view(turn));
+    if (why) schedules.skipUnfit(turn, slot, why);
+    this.#sendOwn(turn, planned, slot.endsAtMs);
+    return !why;
+  }
+
+  #sendMode(turn: Turn, mode: OperatingMode): void {
+    const [planned] = toDevices([this.#host.view(turn).gatewayId], 'MODE_CHANGE', { mode });
+    this.#sendOwn(turn, planned, null);
+  }
+
+  #sendEmergency(turn: Turn, sequence: number): void {
+    const command = this.#host.commands.find(sequence);
+    const parsed = command && parseCommand('EMERGENCY', command.payload);
+    const payload: Emergency = parsed?.ok
+      ? (parsed.value.payload as Emergency)
+      : { type: this.state.emergency?.type ?? 'STOP' };
+    const [planned] = toDevices([this.#host.view(turn).gatewayId], actionOf(payload), payload);
+    this.#sendOwn(turn, planned, null);
+  }
+
+  #sendOwn(turn: Turn, planned: PlannedDispatch | undefined, expiresAtMs: number | null): void {
+    if (planned) this.#host.dispatches.create(turn, OWN, planned, { notBeforeMs: 0, expiresAtMs });
+  }
+}
+
+function isVerdictDue({ verdictAtMs: dueMs }: StoredEntry, atMs: number): boolean {
+  return dueMs !== null && dueMs <= atMs;
+}
+
+/** The setpoint of a log row; undefined when its payload cannot be read. */
+export function setpointOf(command: CommandRow | undefined): SiteSetpoint | undefined {
+  const parsed = command && parseCommand('SITE_SETPOINT', command.payload);
+  return parsed?.ok ? (parsed.value.payload as SiteSetpoint) : undefined;
 }

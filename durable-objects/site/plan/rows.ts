@@ -1,22 +1,22 @@
-/** The entries of the plan stack as they are kept: all in memory, one small row each. */
+/** The stored entries of the plan stack: one small row each, all in memory. */
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Level, PlanEntry } from './stack.ts';
 
-/** A time on top, epoch milliseconds: [from, to). */
+/** A time during which a setpoint was on top of the stack, epoch ms: [from, to). */
 export type Span = readonly [fromMs: number, toMs: number];
 
-export interface KeptEntry extends PlanEntry {
-  /** When its command's verdict is due; null before it executes, and once it is judged. */
+export interface StoredEntry extends PlanEntry {
+  /** When the command's verdict is due; null before execution starts and after the verdict. */
   readonly verdictAtMs: number | null;
-  /** Since when the plant obeys it: the ack of its present dispatch. Null while it does not. */
+  /** Since when the plant follows the setpoint: the ack of its current dispatch. Null while it does not. */
   readonly obeyedSinceMs: number | null;
-  /** Earlier times on top, for the verdict. */
+  /** Earlier times on top of the stack, for the verdict. */
   readonly spans: readonly Span[];
 }
 
-/** What of an entry ever changes. */
-export type EntryChange = Partial<Pick<KeptEntry, 'verdictAtMs' | 'obeyedSinceMs' | 'spans'>>;
+/** The fields of an entry that can change. */
+export type EntryChange = Partial<Pick<StoredEntry, 'verdictAtMs' | 'obeyedSinceMs' | 'spans'>>;
 
 type EntryRow = {
   command_sequence: number;
@@ -30,17 +30,17 @@ type EntryRow = {
 
 export class PlanEntries {
   readonly #sql: Sql;
-  #bySequence: Map<number, KeptEntry> | undefined;
+  #bySequence: Map<number, StoredEntry> | undefined;
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
-  all(): KeptEntry[] {
+  all(): StoredEntry[] {
     return [...this.#entries().values()];
   }
 
-  find(sequence: number): KeptEntry | undefined {
+  find(sequence: number): StoredEntry | undefined {
     return this.#entries().get(sequence);
   }
 
@@ -63,7 +63,7 @@ export class PlanEntries {
     );
   }
 
-  update(turn: Turn, entry: KeptEntry, change: EntryChange): void {
+  update(turn: Turn, entry: StoredEntry, change: EntryChange): void {
     const next = { ...entry, ...change };
     this.#note(turn, entry.sequence, next);
     turn.write(
@@ -75,7 +75,7 @@ export class PlanEntries {
     );
   }
 
-  /** Returns whether there was one. */
+  /** Returns false if the entry does not exist. */
   delete(turn: Turn, sequence: number): boolean {
     if (!this.find(sequence)) return false;
     this.#note(turn, sequence, undefined);
@@ -83,14 +83,14 @@ export class PlanEntries {
     return true;
   }
 
-  #note(turn: Turn, sequence: number, entry: KeptEntry | undefined): void {
+  #note(turn: Turn, sequence: number, entry: StoredEntry | undefined): void {
     const entries = this.#entries();
     const before = entries.get(sequence);
     turn.undo(() => put(entries, sequence, before));
     put(entries, sequence, entry);
   }
 
-  #entries(): Map<number, KeptEntry> {
+  #entries(): Map<number, StoredEntry> {
     this.#bySequence ??= new Map(
       this.#sql
         .all<EntryRow>('SELECT * FROM plan_entry ORDER BY command_sequence')
@@ -100,12 +100,12 @@ export class PlanEntries {
   }
 }
 
-function put(entries: Map<number, KeptEntry>, sequence: number, entry: KeptEntry | undefined): void {
+function put(entries: Map<number, StoredEntry>, sequence: number, entry: StoredEntry | undefined): void {
   if (entry) entries.set(sequence, entry);
   else entries.delete(sequence);
 }
 
-function toEntry(row: EntryRow): KeptEntry {
+function toEntry(row: EntryRow): StoredEntry {
   return {
     sequence: row.command_sequence,
     level: row.level,

@@ -1,40 +1,31 @@
 /**
- * The plan stack: which of a site's setpoints stands on top now, and which end by that [C-7.7]. Pure.
+ * The plan stack: which of a site's setpoints is active now, and which ones it permanently replaces [C-7.7].
+ * Pure.
  *
  *   EMERGENCY setpoint > emergency STOP or HOLD > HIGH > slot of a schedule > NORMAL > the mode in force
  *
- * Within a level the newer (recorded later) replaces the older for good, from the moment on at which both windows are
- * open; between levels the lower one waits below and comes back.
+ * Within a level the newer (recorded later) permanently replaces the older as soon as both windows are open.
+ * Between levels the lower one waits and becomes active again when the higher one ends.
  */
-import type { EmergencyType, OperatingMode } from '../../../protocol/enums.ts';
+import type { OperatingMode } from '../../../protocol/enums.ts';
+import type { SlotPlace } from '../schedule/slots.ts';
+import type { ActiveEmergency } from '../site-view.ts';
 
-/** Highest first; a slot stands above a NORMAL setpoint. */
+/** Highest first; a slot ranks above a NORMAL setpoint. */
 export const LEVELS = ['EMERGENCY', 'HIGH', 'NORMAL'] as const;
 export type Level = (typeof LEVELS)[number];
 
-/** The slot that its schedule has at a moment; `sequence`: of the schedule's command. */
-export interface SlotPlace {
-  readonly sequence: number;
-  readonly slotIndex: number;
-}
-
-/** A setpoint with its window; it stands by itself, whatever has become of its command. */
+/** A setpoint with its window; it stays in the plan even after its command has ended. */
 export interface PlanEntry {
-  /** Of its command: the newer has the higher. */
+  /** Sequence of its command; a newer setpoint has a higher one. */
   readonly sequence: number;
   readonly level: Level;
   readonly startsAtMs: number;
-  /** Null: until something replaces it. */
+  /** Null: open-ended, until it is replaced. */
   readonly endsAtMs: number | null;
 }
 
-/** An emergency that holds until a mode change that came after it. */
-export interface HeldEmergency {
-  sequence: number;
-  type: EmergencyType;
-}
-
-/** What the plant is told: by an entry, by a slot, by an emergency, or the mode in force where none of them stands. */
+/** What the plant should do now: a setpoint, a slot, an emergency, or the mode in force when none of them is active. */
 export type Target =
   | { by: 'entry'; sequence: number }
   | ({ by: 'slot' } & SlotPlace)
@@ -42,21 +33,21 @@ export type Target =
   | { by: 'mode'; mode: OperatingMode };
 
 /**
- * What the plant was told last: by the plan, or by somebody's mode change that it has not acknowledged yet. `isAgain`:
- * an emergency that the plan has told once more.
+ * The target that the plant was sent last, by the plan or by a partner's mode change that it has not acknowledged yet.
+ * `isAgain`: the plan has repeated the emergency.
  */
-export type Told =
+export type Sent =
   | Extract<Target, { by: 'entry' | 'slot' | 'mode' }>
   | { by: 'emergency'; sequence: number; isAgain?: boolean }
   | { by: 'unanswered mode'; sequence: number; mode: OperatingMode }
-  /** It may do none of that: whatever the plan says is to be told. */
+  /** The plant may follow none of these: the current target must be sent. */
   | { by: 'unknown' };
 
-export interface Standing<Entry extends PlanEntry = PlanEntry> {
+export interface Stack<Entry extends PlanEntry = PlanEntry> {
   top: Entry | undefined;
-  /** Their windows are over. */
+  /** Entries whose windows are over. */
   over: Entry[];
-  /** Replaced for good, by which, and when. */
+  /** Permanently replaced entries, by which sequence and when. */
   replaced: { entry: Entry; by: number; atMs: number }[];
 }
 
@@ -68,8 +59,10 @@ export function isOver({ endsAtMs }: Pick<PlanEntry, 'endsAtMs'>, atMs: number):
   return endsAtMs !== null && endsAtMs <= atMs;
 }
 
-/** The stack at a moment. Every start up to then is gone through in its order, so a site that slept misses none. */
-export function standingAt<Entry extends PlanEntry>(entries: readonly Entry[], now: number): Standing<Entry> {
+/**
+ * The stack at `now`. Replays every start until then in order, so a site that slept misses no replacement.
+ */
+export function stackAt<Entry extends PlanEntry>(entries: readonly Entry[], now: number): Stack<Entry> {
   const replaced = new Map<Entry, { by: number; atMs: number }>();
   const starts = [...new Set(entries.map(({ startsAtMs }) => startsAtMs).filter((atMs) => atMs <= now))];
   for (const atMs of starts.sort((left, right) => left - right)) {
@@ -92,10 +85,10 @@ export function standingAt<Entry extends PlanEntry>(entries: readonly Entry[], n
   };
 }
 
-/** The one answer to what the plant is told now. */
+/** The only rule for what the plant should do now. */
 export function targetOf(
   top: PlanEntry | undefined,
-  emergency: HeldEmergency | undefined,
+  emergency: ActiveEmergency | undefined,
   slot: SlotPlace | undefined,
   mode: OperatingMode,
 ): Target {
@@ -106,18 +99,18 @@ export function targetOf(
   return { by: 'mode', mode };
 }
 
-/** Whether a plant that was told this is to be told nothing else. One that was never told does as its mode says. */
-export function saysTheSame(told: Told | undefined, target: Target): boolean {
+/** Whether the target was sent already. A plant that was sent nothing follows its mode. */
+export function isAlreadySent(sent: Sent | undefined, target: Target): boolean {
   if (target.by === 'mode') {
-    return !told || told.by === 'unanswered mode' || (told.by === 'mode' && told.mode === target.mode);
+    return !sent || sent.by === 'unanswered mode' || (sent.by === 'mode' && sent.mode === target.mode);
   }
   if (target.by === 'slot') {
-    return told?.by === 'slot' && told.sequence === target.sequence && told.slotIndex === target.slotIndex;
+    return sent?.by === 'slot' && sent.sequence === target.sequence && sent.slotIndex === target.slotIndex;
   }
-  return told?.by === target.by && told.sequence === target.sequence;
+  return sent?.by === target.by && sent.sequence === target.sequence;
 }
 
-/** When time alone changes the stack next. */
+/** When the next window starts or ends. */
 export function nextChangeMs(entries: readonly PlanEntry[], now: number): number | undefined {
   let next: number | undefined;
   for (const { startsAtMs, endsAtMs } of entries) {

@@ -1,18 +1,18 @@
 /**
- * The verdict on a setpoint: what the site exchanged with the grid while the setpoint stood on top, against what it
- * asked for [C-7.8]. Pure: samples and spans in, numbers out.
+ * The verdict on a setpoint: compares the site's grid exchange while the setpoint was active with its target
+ * [C-7.8]. Pure: takes samples and spans, returns numbers.
  */
 import { type SiteSetpoint, targetSignedKw } from '../../../protocol/command.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Span } from './rows.ts';
 
-/** A value at a moment, epoch milliseconds; it holds until the next one. Null: a part of it is not known. */
+/** A value at a time, epoch ms, valid until the next point. Null: a part of the value is unknown. */
 export interface Point {
   atMs: number;
   value: number | null;
 }
 
-/** In the order of their moments: power in kW (+ = import), and the net of the grid's registers in kWh. */
+/** Points in time order: power in kW (+ = import) and net grid registers (import − export) in kWh. */
 export interface Measured {
   powerKw: readonly Point[];
   registerKwh: readonly Point[];
@@ -24,7 +24,7 @@ export interface Verdict {
   actualValueKw?: number;
   targetValueKw: number;
   deviationKw?: number;
-  /** Of an ENERGY setpoint. */
+  /** The kWh values are present only for ENERGY setpoints. */
   targetValueKwh?: number;
   actualValueKwh?: number;
   deviationKwh?: number;
@@ -33,7 +33,7 @@ export interface Verdict {
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 
-/** When a setpoint that executes since then is judged. */
+/** When the verdict on a setpoint is due that executes since `executingSinceMs`. */
 export function verdictAtMs(
   setpoint: SiteSetpoint,
   window: { startsAtMs: number; endsAtMs: number | null },
@@ -45,7 +45,7 @@ export function verdictAtMs(
   return Math.min(window.endsAtMs ?? untilMs, untilMs);
 }
 
-/** How long the plant may take to arrive at a target, each time it is told one anew. */
+/** The settling time after each activation, in which measurements do not count. */
 export function settlingMs(windowMs: number): number {
   return Math.min(LIMIT.settlingMs, windowMs / 4);
 }
@@ -99,14 +99,14 @@ function judgeEnergy(setpoint: SiteSetpoint, spans: readonly Span[], measured: M
   };
 }
 
-/** Without the time that each span gives the plant to arrive. */
+/** The spans without the settling time at the start of each. */
 function settled(spans: readonly Span[], settleMs: number): Span[] {
   return spans.flatMap(([fromMs, toMs]) =>
     fromMs + settleMs < toMs ? [[fromMs + settleMs, toMs] as const] : [],
   );
 }
 
-/** A sample holds until the next; the last one before a span counts in it. */
+/** Each sample is valid until the next; the last one before a span counts for its beginning. */
 function integrate(points: readonly Point[], spans: readonly Span[]): { kwh: number; hours: number } {
   let [kwh, hours] = [0, 0];
   for (const [fromMs, toMs] of spans) {
@@ -127,8 +127,8 @@ function integrated(points: readonly Point[], spans: readonly Span[]): number | 
 }
 
 /**
- * By the registers next to both ends of each span; for what lies between a register and its end, when that is more
- * than half a minute, by the power. Undefined where a span has no two of them.
+ * Energy from the register values closest to both ends of each span. If a value is more than half a minute
+ * from its end, the gap is filled from the power. Undefined if a span does not have two register values.
  */
 function counted({ registerKwh: points, powerKw }: Measured, spans: readonly Span[]): number | undefined {
   let total = 0;
@@ -144,19 +144,32 @@ function counted({ registerKwh: points, powerKw }: Measured, spans: readonly Spa
   return spans.length === 0 ? undefined : total;
 }
 
-/** What the power makes of the time from one moment to another, negative backwards; nothing for a short one. */
+/** Energy from the power between two times, negative if `toMs` is earlier; 0 for a short gap. */
 function between(powerKw: readonly Point[], fromMs: number, toMs: number): number {
   if (Math.abs(toMs - fromMs) <= LIMIT.registerFreshMs) return 0;
   const [startMs, endMs] = [Math.min(fromMs, toMs), Math.max(fromMs, toMs)];
   return Math.sign(toMs - fromMs) * (integrated(powerKw, [[startMs, endMs]]) ?? 0);
 }
 
-/** More than so much; what both sides are rounded to does not count. */
+/** Whether the deviation exceeds the tolerance; ignores rounding errors. */
 function exceeds(deviation: number, tolerance: number): boolean {
   return Math.abs(deviation) - tolerance > 1e-9;
 }
 
-/** Watts and watt-hours are enough. */
+/** Rounds to watts or watt-hours; `+ 0` turns -0 into 0. */
 function round(value: number): number {
   return Math.round(value * 1_000) / 1_000 + 0;
+}
+
+/** The spans in which the plant followed an entry, up to a moment, at most the last day. */
+export function spansOf(
+  { spans, obeyedSinceMs }: { spans: readonly Span[]; obeyedSinceMs: number | null },
+  untilMs: number,
+): Span[] {
+  const all: Span[] = obeyedSinceMs === null ? [...spans] : [...spans, [obeyedSinceMs, untilMs]];
+  const earliestMs = untilMs - LIMIT.verdictDepthMs;
+  return all.flatMap(([fromMs, toMs]) => {
+    const span = [Math.max(fromMs, earliestMs), Math.min(toMs, untilMs)] as const;
+    return span[0] < span[1] ? [span] : [];
+  });
 }

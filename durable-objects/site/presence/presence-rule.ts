@@ -1,4 +1,4 @@
-/** Who is there: plant and sub-device status from sessions and samples [C-2.5]. Pure. */
+/** Presence: the status of plant, sub-devices and devices, from sessions and samples [C-2.5]. Pure. */
 import type {
   DeviceConnectionStatus,
   DeviceReportedStatus,
@@ -12,23 +12,26 @@ export interface PresenceStatus {
   plant: PlantStatus;
   subDevices: Record<string, SubDeviceStatus>;
   devices: Record<string, DeviceConnectionStatus>;
-  /** When lists were last told that a device is there, by id. */
+  /** The `lastSeenAt` last reported to the registry for connected devices, by id. */
   seenAtMs?: Record<string, number>;
 }
 
 export interface PresenceInput {
   previous: PresenceStatus;
-  /** Whether any device is in a session. */
+  /** Whether any device has a session. */
   connected: boolean;
-  /** When the last session ended; undefined when there never was one. */
+  /** When the last session ended; undefined if there was none. */
   lastSessionEndMs: number | undefined;
-  /** After how long without a word it falls back, undefined where that is not agreed; and whether it says that it did. */
+  /**
+   * `afterMs`: how long after the last contact the gateway engages its fallback; undefined if none is
+   * configured. `isActive`: the gateway reports that its fallback is active.
+   */
   fallback: { afterMs: number | undefined; isActive: boolean };
   subDevices: {
     id: string;
     lastSampleAtMs: number | undefined;
     inError: boolean;
-    /** Of the newest register of a meter, as its device says; undefined where it never told one. */
+    /** The device's `ts` of a meter's newest register value; undefined if there is none. */
     registerAtMs?: number | undefined;
   }[];
   devices: {
@@ -41,7 +44,7 @@ export interface PresenceInput {
 
 export const NO_PRESENCE: PresenceStatus = { plant: 'PENDING', subDevices: {}, devices: {} };
 
-/** The presence now, and when time alone will change it next. */
+/** The presence now, and when it changes next without any new input. */
 export function presenceAt(
   input: PresenceInput,
   now: number,
@@ -79,7 +82,9 @@ export function presenceAt(
   return { presence: { plant, subDevices, devices }, nextChangeMs };
 }
 
-/** Whether the plant runs by its fallback: it says so, or nobody could reach it for as long as was agreed [C-2.3]. */
+/**
+ * Whether the plant runs its fallback: it reports so, or it was unreachable for the configured time [C-2.3].
+ */
 export function isFallbackEngaged(input: PresenceInput, now: number): boolean {
   return input.fallback.isActive || (fallbackAtMs(input) ?? Number.POSITIVE_INFINITY) <= now;
 }
@@ -89,7 +94,10 @@ function fallbackAtMs({ connected, lastSessionEndMs, fallback }: PresenceInput):
   return lastSessionEndMs + fallback.afterMs;
 }
 
-/** Without a session it is OFFLINE, whatever it said last; within one it is what it said [C-3.10]. */
+/**
+ * Without a session the device is OFFLINE whatever it last reported; with one, the reported status counts
+ * [C-3.10].
+ */
 function connectionStatus(device: PresenceInput['devices'][number]): DeviceConnectionStatus {
   if (!device.connected) return device.everConnected ? 'OFFLINE' : 'UNKNOWN';
   return device.reported ?? 'ONLINE';

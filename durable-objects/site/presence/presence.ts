@@ -1,15 +1,18 @@
-/** Presence as it is kept: worked out anew when something changed or time alone does it, written only when it differs. */
+/**
+ * Stored presence: computed again after a change and when time changes it, written only if the result
+ * differs.
+ */
 import { REGISTERS } from '../../../protocol/asset.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
+import type { SiteConfig } from '../../../protocol/site-config.ts';
 import { type DueSource, earliest } from '../../object/agenda.ts';
 import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
-import type { SiteConfiguration } from '../config/configuration.ts';
 import type { Devices } from '../device/devices.ts';
 import type { DeviceRow } from '../device/rows.ts';
 import { isInFault } from '../device/serving.ts';
-import type { State } from '../event/events.ts';
+import type { State } from '../event/event-rows.ts';
 import type { Outbox } from '../event/outbox.ts';
 import { statusRow } from '../event/registry-rows.ts';
 import type { StandingAlarms } from '../event/standing-alarms.ts';
@@ -23,10 +26,13 @@ import {
   presenceAt,
 } from './presence-rule.ts';
 
-/** How often a busy plant's presence is looked at, and when once more behind a change. */
+/**
+ * `CHECK_MS`: how often a busy plant's presence is computed. `AGAIN_MS`: the delay of one more check after a
+ * change.
+ */
 const CHECK_MS = 1_000;
 const AGAIN_MS = 5_000;
-/** How old `lastSeenAt` may be of a device that is there: each time is a row here and one in D1. */
+/** How old `lastSeenAt` of a connected device may be. Each update costs a row here and one in D1. */
 const SEEN_MS = 15 * 60_000;
 
 export interface PresenceParts {
@@ -36,8 +42,8 @@ export interface PresenceParts {
   journal: Journal;
   outbox: Outbox;
   alarms: StandingAlarms;
-  configuration: SiteConfiguration;
-  /** Since when nothing came from a connected device; undefined while it shows life. */
+  config(): SiteConfig;
+  /** Since when a connected device has been silent; undefined while it shows signs of life. */
   quietSinceMs(deviceId: string): number | undefined;
 }
 
@@ -63,17 +69,17 @@ export class Presence implements DueSource {
     return isInFault(subDevice, (id) => devices.find(id), fault);
   }
 
-  /** Whether it was last worked out long enough ago for readings to be worth another look. */
+  /** Whether the last check is long enough ago for new readings to justify another. */
   isStale(now: number): boolean {
     return now - this.#checkedAtMs >= CHECK_MS;
   }
 
-  /** Something may have changed that nobody has worked out yet: the next alarm does. */
+  /** Notes a possible change; the next alarm computes the presence. */
   noteChange(): void {
     this.#nextChangeMs = earliest([this.#nextChangeMs, this.#checkedAtMs + CHECK_MS]);
   }
 
-  /** When time alone changes it next. */
+  /** When the presence changes next without new input, or the next check is due. */
   dueMs(): number | undefined {
     return this.#nextChangeMs;
   }
@@ -82,7 +88,7 @@ export class Presence implements DueSource {
     this.update(turn);
   }
 
-  /** What lists need of a change goes to the registry's lane. */
+  /** Computes the presence, updates alarms and sends status changes to the registry's lane. */
   update(turn: Turn): void {
     const before = { status: this.#status, checkedAtMs: this.#checkedAtMs, nextChangeMs: this.#nextChangeMs };
     turn.undo(() => {
@@ -97,17 +103,18 @@ export class Presence implements DueSource {
     this.#parts.alarms.update(turn, [...statesOf(presence, input, turn.now), ...this.#suspended()]);
     const status = { ...presence, seenAtMs: this.#seen(input, turn.now) };
     if (JSON.stringify(status) === JSON.stringify(this.#status)) return;
-    // What comes within a second of this look is looked at a little later, though nothing else may come for long.
+    // Input within CHECK_MS of this check is skipped, and nothing may follow it: check once more a little
+    // later.
     const isOther = JSON.stringify(presence) !== JSON.stringify(withoutSeen(this.#status));
     if (isOther) this.#nextChangeMs = earliest([nextChangeMs, turn.now + AGAIN_MS]);
-    this.#tell(turn, status);
+    this.#report(turn, status);
     this.#parts.facts.set(turn, 'presence', status);
     this.#status = status;
   }
 
   #input(): PresenceInput {
-    const { registry, journal, configuration } = this.#parts;
-    const { fallback } = configuration.config;
+    const { registry, journal, config } = this.#parts;
+    const { fallback } = config();
     const devices = this.#parts.devices.all();
     const quietSinceMs = (id: string) => this.#parts.quietSinceMs(id);
     const isThere = ({ id, connection_id }: DeviceRow) =>
@@ -136,7 +143,7 @@ export class Presence implements DueSource {
     };
   }
 
-  /** When a meter last told a register. */
+  /** The device's `ts` of a meter's newest register value. */
   #registerAtMs(subDevice: SubDevice): number | undefined {
     if (roleOf(subDevice) === null) return undefined;
     const { externalId } = subDevice;
@@ -144,7 +151,7 @@ export class Presence implements DueSource {
     return latest(REGISTERS.map((register) => snapshot.get(`${externalId}/${register}`)?.atMs ?? null));
   }
 
-  /** When each device was there, as lists are to be told: to a quarter of an hour while it stays. */
+  /** `lastSeenAt` of each connected device for the registry, updated every quarter of an hour. */
   #seen({ devices }: PresenceInput, now: number): Record<string, number> {
     const known = this.#status.seenAtMs ?? {};
     const here = devices.filter(({ connected }) => connected);
@@ -153,7 +160,7 @@ export class Presence implements DueSource {
     );
   }
 
-  /** By the sub-device that it serves alone, where it does. */
+  /** Suspended devices, named by their linked sub-device if there is one. */
   #suspended(): State[] {
     const { devices, registry } = this.#parts;
     return devices
@@ -165,7 +172,7 @@ export class Presence implements DueSource {
       });
   }
 
-  #tell(turn: Turn, presence: PresenceStatus): void {
+  #report(turn: Turn, presence: PresenceStatus): void {
     const { registry, outbox, devices } = this.#parts;
     const plantId = registry.record?.plantId;
     if (plantId && presence.plant !== this.#status.plant) {
@@ -189,7 +196,7 @@ export class Presence implements DueSource {
     }
   }
 
-  /** Now, for one that is there; null for one that never was. */
+  /** When the device was last seen: now if it is connected, null if it never was. */
   #lastSeenMs(
     { id, connection_id, disconnected_at_ms: disconnectedAtMs }: DeviceRow,
     now: number,
@@ -203,7 +210,7 @@ function withoutSeen({ seenAtMs: _seen, ...presence }: PresenceStatus): Presence
   return presence;
 }
 
-/** What of it is an alarm while it is so [C-8.3]. */
+/** The states that are alarms for as long as they last [C-8.3]. */
 function statesOf(presence: PresenceStatus, input: PresenceInput, now: number): State[] {
   const states: State[] = presence.plant === 'OFFLINE' ? [{ type: 'SITE_OFFLINE' }] : [];
   if (isFallbackEngaged(input, now)) states.push({ type: 'FALLBACK_ENGAGED' });

@@ -1,40 +1,40 @@
 /**
- * The schedules of a site as they are kept: those that are open in memory, without their slots until those are asked
- * for; the others in their rows, until there are too many.
+ * The stored schedules of a site. Open schedules are in memory, their slots loaded on first use; ended ones
+ * are only in their rows, and the oldest are deleted above a limit.
  */
 import type { ScheduleStatus } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { earliest } from '../../object/agenda.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
-import type { SlotPlace } from '../plan/stack.ts';
 import {
   cutSlot,
   type DueSlot,
-  type KeptSlot,
   lastEndMs,
   nextBoundaryMs,
+  type SlotPlace,
   type SlotWindow,
+  type StoredSlot,
   slotAt,
 } from './slots.ts';
 
-/** One that has not ended; all instants epoch milliseconds. */
+/** A schedule that has not ended; all times in epoch ms. */
 export interface OpenSchedule extends SlotWindow {
   readonly id: string;
-  /** Of its command: the newer has the higher. */
+  /** Sequence of its command; a newer schedule has a higher one. */
   readonly sequence: number;
   readonly status: ScheduleStatus;
   readonly lastMs: number;
-  readonly isCarried: boolean;
+  readonly hasTakenSlot: boolean;
 }
 
-/** The slot that stands at a moment, and whose it is. */
-export interface StandingSlot extends DueSlot {
+/** The active slot at a given time, and its schedule. */
+export interface ActiveSlot extends DueSlot {
   id: string;
   sequence: number;
 }
 
-/** A schedule as its row has it. */
+/** A row of the schedule table. */
 export type ScheduleRow = {
   id: string;
   command_sequence: number;
@@ -44,17 +44,17 @@ export type ScheduleRow = {
   slot_ms: number;
   slot_count: number;
   last_ms: number;
-  is_carried: number;
+  has_taken_slot: number;
   created_at_ms: number;
   ended_at_ms: number | null;
-  /** JSON of `KeptSlot[]`. */
+  /** JSON of `StoredSlot[]`. */
   slots: string;
 };
 
 export class ScheduleRows {
   readonly #sql: Sql;
   #open: Map<number, OpenSchedule> | undefined;
-  readonly #slots = new Map<number, readonly KeptSlot[]>();
+  readonly #slots = new Map<number, readonly StoredSlot[]>();
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -69,7 +69,7 @@ export class ScheduleRows {
     return this.#all().get(commandSequence);
   }
 
-  /** Of any that is remembered. */
+  /** Finds an open or ended schedule that is still stored. */
   find(id: string): { commandSequence: number; status: ScheduleStatus } | undefined {
     const row = this.#sql.one<Pick<ScheduleRow, 'command_sequence' | 'status'>>(
       'SELECT command_sequence, status FROM schedule WHERE id = ?',
@@ -78,18 +78,18 @@ export class ScheduleRows {
     return row && { commandSequence: row.command_sequence, status: row.status };
   }
 
-  /** Of an open one. */
-  slotsOf({ id, sequence }: Pick<OpenSchedule, 'id' | 'sequence'>): readonly KeptSlot[] {
+  /** The slots of an open schedule. */
+  slotsOf({ id, sequence }: Pick<OpenSchedule, 'id' | 'sequence'>): readonly StoredSlot[] {
     const known = this.#slots.get(sequence);
     if (known) return known;
     const row = this.#sql.one<{ slots: string }>('SELECT slots FROM schedule WHERE id = ?', id);
-    const slots = JSON.parse(row?.slots ?? '[]') as KeptSlot[];
+    const slots = JSON.parse(row?.slots ?? '[]') as StoredSlot[];
     this.#slots.set(sequence, slots);
     return slots;
   }
 
-  /** What the plant is to do by its schedules: those that it has taken. No two of them have the same moment. */
-  standing(atMs: number): StandingSlot | undefined {
+  /** The active slot at `atMs` among the accepted schedules. Their slots never overlap. */
+  activeSlot(atMs: number): ActiveSlot | undefined {
     for (const schedule of this.#all().values()) {
       if (schedule.status === 'PENDING' || atMs < schedule.startsAtMs || atMs >= schedule.lastMs) continue;
       const slot = slotAt(schedule, this.slotsOf(schedule), atMs);
@@ -98,7 +98,7 @@ export class ScheduleRows {
     return undefined;
   }
 
-  /** When time alone changes anything of them next; now, where it has and nobody has looked. */
+  /** When time changes an open schedule next; `now` if a change is overdue. */
   dueMs(now: number): number | undefined {
     return earliest(
       this.open().map((schedule) => {
@@ -110,16 +110,16 @@ export class ScheduleRows {
     );
   }
 
-  /** The latest recorded of those that are open (spec: Site configuration snapshot). */
+  /** The newest open schedule (spec: Site configuration snapshot). */
   latestOpen(): ScheduleRow | undefined {
     return this.#sql.one<ScheduleRow>(
       'SELECT * FROM schedule WHERE ended_at_ms IS NULL ORDER BY command_sequence DESC LIMIT 1',
     );
   }
 
-  /** Those whose windows meet [fromMs, toMs), by their start, from behind that one on. */
+  /** Schedules whose windows overlap [fromMs, toMs), ordered by start, after the schedule `afterSequence`. */
   meeting(fromMs: number, toMs: number, afterSequence: number | null, limit: number): ScheduleRow[] {
-    // No window is longer than this.
+    // No window is longer than the maximum number of slots of maximum length.
     const earliestMs = fromMs - LIMIT.scheduleSlots * LIMIT.scheduleSlotMinutesMax * 60_000;
     const [after] =
       afterSequence === null
@@ -139,9 +139,9 @@ export class ScheduleRows {
     );
   }
 
-  insert(turn: Turn, id: string, sequence: number, window: SlotWindow, slots: readonly KeptSlot[]): void {
+  insert(turn: Turn, id: string, sequence: number, window: SlotWindow, slots: readonly StoredSlot[]): void {
     const { startsAtMs, endsAtMs, slotMs } = window;
-    const schedule = { id, sequence, startsAtMs, endsAtMs, slotMs, lastMs: endsAtMs, isCarried: false };
+    const schedule = { id, sequence, startsAtMs, endsAtMs, slotMs, lastMs: endsAtMs, hasTakenSlot: false };
     this.#note(turn, sequence, { ...schedule, status: 'PENDING' });
     turn.write(
       `INSERT INTO schedule (id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms,
@@ -161,29 +161,29 @@ export class ScheduleRows {
     this.#forgetOldest(turn);
   }
 
-  /** An open one goes on. */
+  /** Changes an open schedule. */
   update(
     turn: Turn,
     schedule: OpenSchedule,
-    change: Partial<Pick<OpenSchedule, 'status' | 'isCarried'>>,
+    change: Partial<Pick<OpenSchedule, 'status' | 'hasTakenSlot'>>,
   ): void {
     const next = { ...schedule, ...change };
     this.#note(turn, schedule.sequence, next);
     turn.write(
-      'UPDATE schedule SET status = ?, is_carried = ? WHERE id = ?',
+      'UPDATE schedule SET status = ?, has_taken_slot = ? WHERE id = ?',
       next.status,
-      Number(next.isCarried),
+      Number(next.hasTakenSlot),
       schedule.id,
     );
   }
 
-  /** A slot of an open one is over here, for that reason. */
+  /** Skips the rest of a slot of an open schedule, for the reason `why`. */
   skip(turn: Turn, { sequence, slotIndex }: SlotPlace, why: string): void {
     const schedule = this.openOf(sequence);
     if (schedule) this.setSlots(turn, schedule, cutSlot(this.slotsOf(schedule), slotIndex, turn.now, why));
   }
 
-  setSlots(turn: Turn, schedule: OpenSchedule, slots: readonly KeptSlot[]): void {
+  setSlots(turn: Turn, schedule: OpenSchedule, slots: readonly StoredSlot[]): void {
     const next = { ...schedule, lastMs: lastEndMs(schedule, slots) };
     this.#note(turn, schedule.sequence, next);
     turn.write(
@@ -225,7 +225,7 @@ export class ScheduleRows {
     this.#open ??= new Map(
       this.#sql
         .all<Omit<ScheduleRow, 'slots'>>(
-          `SELECT id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, last_ms, is_carried FROM schedule
+          `SELECT id, command_sequence, status, starts_at_ms, ends_at_ms, slot_ms, last_ms, has_taken_slot FROM schedule
            WHERE ended_at_ms IS NULL ORDER BY command_sequence`,
         )
         .map((row) => [row.command_sequence, toOpen(row)]),
@@ -248,6 +248,6 @@ function toOpen(row: Omit<ScheduleRow, 'slots'>): OpenSchedule {
     endsAtMs: row.ends_at_ms,
     slotMs: row.slot_ms,
     lastMs: row.last_ms,
-    isCarried: row.is_carried === 1,
+    hasTakenSlot: row.has_taken_slot === 1,
   };
 }

@@ -1,15 +1,21 @@
 /**
- * The slots of schedules in time: which one is due, until when, and what newer schedules leave of older ones [C-7.9].
- * Pure. A slot is [mode, kW or null for the mode alone], and what ended it early, if anything did.
+ * Calculates schedule slots: which slot is due, until when, and what a newer schedule leaves of an older one
+ * [C-7.9]. Pure. A slot is [mode, kW or null for only the mode], plus the cut that ended it early, if any.
  *
- *   older   |  0  |  1  |  2  |  3  |        what is left of it:  0, the beginning of 1, and 3
+ *   older   |  0  |  1  |  2  |  3  |        remaining:  0, the beginning of 1, and 3
  *   newer            |  0  |  1  |
  */
 import type { OperatingMode } from '../../../protocol/enums.ts';
 
-/** Why a slot ended early: a newer schedule has it, or it was skipped, for that reason. */
+/** Why a slot ended early: replaced by a newer schedule, or skipped for the reason given. */
 export type Cut = readonly [atMs: number, why: 'REPLACED' | (string & {})];
-export type KeptSlot = readonly [mode: OperatingMode, targetKw: number | null, cut?: Cut];
+export type StoredSlot = readonly [mode: OperatingMode, targetKw: number | null, cut?: Cut];
+
+/** The slot of a schedule; `sequence`: of the schedule's command. */
+export interface SlotPlace {
+  readonly sequence: number;
+  readonly slotIndex: number;
+}
 
 /** [startsAtMs, endsAtMs) in slots of one length. */
 export interface SlotWindow {
@@ -18,7 +24,7 @@ export interface SlotWindow {
   readonly slotMs: number;
 }
 
-/** A slot as it is due at a moment; `endsAtMs`: its end, or that which a newer schedule has put to it. */
+/** The slot due at a given time; `endsAtMs`: its end, or an earlier one if a newer schedule replaces it. */
 export interface DueSlot {
   slotIndex: number;
   mode: OperatingMode;
@@ -26,8 +32,8 @@ export interface DueSlot {
   endsAtMs: number;
 }
 
-/** The slot of a moment within the window, unless it has ended by then. */
-export function slotAt(window: SlotWindow, slots: readonly KeptSlot[], atMs: number): DueSlot | undefined {
+/** The slot at `atMs`; undefined outside the window or if the slot ended earlier. */
+export function slotAt(window: SlotWindow, slots: readonly StoredSlot[], atMs: number): DueSlot | undefined {
   const slotIndex = Math.floor((atMs - window.startsAtMs) / window.slotMs);
   const slot = slots[slotIndex];
   if (!slot) return undefined;
@@ -36,10 +42,10 @@ export function slotAt(window: SlotWindow, slots: readonly KeptSlot[], atMs: num
   return atMs < endsAtMs ? { slotIndex, mode, targetKw, endsAtMs } : undefined;
 }
 
-/** When the slot of a moment changes next: where its window begins, and where a slot of it begins or ends. */
+/** When the active slot changes next after `atMs`: the start of the window, or the start or end of a slot. */
 export function nextBoundaryMs(
   window: SlotWindow,
-  slots: () => readonly KeptSlot[],
+  slots: () => readonly StoredSlot[],
   atMs: number,
 ): number | undefined {
   if (atMs < window.startsAtMs) return window.startsAtMs;
@@ -48,35 +54,35 @@ export function nextBoundaryMs(
   return slotAt(window, slots(), atMs)?.endsAtMs ?? slotStart(window, slotIndex + 1);
 }
 
-/** One slot ends early; one that has ended before stays so. */
+/** Ends one slot at `atMs`; a slot that was cut earlier does not change. */
 export function cutSlot(
-  slots: readonly KeptSlot[],
+  slots: readonly StoredSlot[],
   slotIndex: number,
   atMs: number,
   why: Cut[1],
-): KeptSlot[] {
+): StoredSlot[] {
   return slots.map((slot, index) => {
     const [mode, targetKw, cut] = slot;
     return index !== slotIndex || (cut && cut[0] <= atMs) ? slot : [mode, targetKw, [atMs, why]];
   });
 }
 
-/** What is left of slots once a newer schedule has its window; those that are over stay as they were. */
+/** The slots after a newer schedule has replaced those in its window; past slots do not change. */
 export function cutByNewer(
   window: SlotWindow,
-  slots: readonly KeptSlot[],
+  slots: readonly StoredSlot[],
   newer: SlotWindow,
   now: number,
-): KeptSlot[] {
-  return slots.reduce<readonly KeptSlot[]>((left, _slot, index) => {
+): StoredSlot[] {
+  return slots.reduce<readonly StoredSlot[]>((left, _slot, index) => {
     const [startsAtMs, endsAtMs] = [slotStart(window, index), slotStart(window, index + 1)];
     const isMet = newer.startsAtMs < endsAtMs && startsAtMs < newer.endsAtMs && endsAtMs > now;
     return isMet ? cutSlot(left, index, Math.max(startsAtMs, newer.startsAtMs), 'REPLACED') : left;
-  }, slots) as KeptSlot[];
+  }, slots) as StoredSlot[];
 }
 
-/** The end of the last slot of which anything is left; its window's start where nothing is. */
-export function lastEndMs(window: SlotWindow, slots: readonly KeptSlot[]): number {
+/** The end of the last remaining slot; the start of the window if none remains. */
+export function lastEndMs(window: SlotWindow, slots: readonly StoredSlot[]): number {
   return slots.reduce((lastMs, slot, index) => {
     const endsAtMs = endOf(window, slot, index);
     return endsAtMs > slotStart(window, index) ? Math.max(lastMs, endsAtMs) : lastMs;
@@ -87,8 +93,11 @@ export function slotStart({ startsAtMs, slotMs }: SlotWindow, slotIndex: number)
   return startsAtMs + slotIndex * slotMs;
 }
 
-/** Those that were skipped and why, in words: `slots 4-6, 9: CONSTRAINT_VIOLATION`; undefined where none was. */
-export function skippedText(slots: readonly KeptSlot[]): string | undefined {
+/**
+ * Lists the skipped slots with reasons: `slots 4-6, 9 skipped: CONSTRAINT_VIOLATION`; undefined if there are
+ * none.
+ */
+export function skippedText(slots: readonly StoredSlot[]): string | undefined {
   const byReason = new Map<string, number[]>();
   slots.forEach(([, , cut], index) => {
     if (!cut || cut[1] === 'REPLACED') return;
@@ -109,7 +118,7 @@ function rangesText(indexes: readonly number[]): string {
   return `${indexes.length > 1 ? 'slots' : 'slot'} ${texts.join(', ')}`;
 }
 
-function endOf(window: SlotWindow, [, , cut]: KeptSlot, slotIndex: number): number {
+function endOf(window: SlotWindow, [, , cut]: StoredSlot, slotIndex: number): number {
   const endsAtMs = slotStart(window, slotIndex + 1);
   return cut ? Math.min(cut[0], endsAtMs) : endsAtMs;
 }

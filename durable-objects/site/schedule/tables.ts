@@ -1,4 +1,4 @@
-/** The table of a site's schedules: one row each, its slots as JSON of `KeptSlot[]`. */
+/** The table of a site's schedules: one row each, its slots as JSON of `StoredSlot[]`. */
 export const SCHEDULE_TABLES = `
     CREATE TABLE schedule (
       id TEXT PRIMARY KEY,
@@ -8,10 +8,10 @@ export const SCHEDULE_TABLES = `
       ends_at_ms INTEGER NOT NULL,
       slot_ms INTEGER NOT NULL,
       slot_count INTEGER NOT NULL,
-      -- The end of the last of its slots that is its own.
+      -- The end of its last slot that no newer schedule has replaced.
       last_ms INTEGER NOT NULL,
-      -- Whether the plant has taken any slot.
-      is_carried INTEGER NOT NULL DEFAULT 0,
+      -- 1 once the plant has accepted a slot.
+      has_taken_slot INTEGER NOT NULL DEFAULT 0,
       created_at_ms INTEGER NOT NULL,
       ended_at_ms INTEGER,
       slots TEXT NOT NULL

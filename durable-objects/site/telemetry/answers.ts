@@ -1,38 +1,35 @@
-/** What a site answers to those who read its history: JSON text, as much as one call may carry. */
+/** Answers history reads with JSON text. Each call returns a bounded chunk and where the next one starts. */
 import type { DevicePage, DeviceQuery, HistoryQuery, JsonChunk } from '../../../protocol/history.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { MeterReading } from '../../../protocol/meter.ts';
 import { BUCKET_MS, isRegister } from '../../../protocol/telemetry.ts';
-import type { SubDevice } from '../../registry/plant-copy.ts';
+import type { Clock } from '../../object/clock.ts';
+import type { PlantCopy, SubDevice } from '../../registry/plant-copy.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
-import type { SiteParts } from '../parts.ts';
-import { readSchedules } from '../schedule/read.ts';
 import type { Bucket } from './bucket.ts';
+import type { Journal } from './journal.ts';
 import { type Heard, meterReading, roleOf } from './meter.ts';
 import { bucketStretches, type Point, type Stretch, stretches } from './read.ts';
 import { isComputed, type RegisterState, totalOf, totals } from './register.ts';
 import { metricName, type SignalOrigin } from './snapshot.ts';
+import type { TelemetryStore } from './store.ts';
 
 const QUARTER = LIMIT.meterReadingStepMs;
 const DAY = BUCKET_MS['1d'];
 
 type TelemetryQuery = Extract<HistoryQuery, { kind: 'telemetry' }>;
 
-export function readHistory(site: SiteParts, query: HistoryQuery): JsonChunk {
-  switch (query.kind) {
-    case 'telemetry':
-      return readTelemetry(site, query);
-    case 'meter-readings':
-      return readMeterReadings(site, query.fromMs, query.toMs);
-    case 'schedules':
-      return readSchedules(site, query);
-  }
+/** What history is read from. */
+export interface HistorySources {
+  clock: Pick<Clock, 'now'>;
+  registry: PlantCopy;
+  store: TelemetryStore;
 }
 
-/** Readings or buckets of one metric, from the start of the range on. */
-function readTelemetry(
-  { store }: SiteParts,
+/** Readings or buckets of one metric, from the start of the range, oldest first. */
+export function readTelemetry(
+  { store }: HistorySources,
   { metric, fromMs, toMs, granularity }: TelemetryQuery,
 ): JsonChunk {
   const items: string[] = [];
@@ -44,8 +41,8 @@ function readTelemetry(
   return { items: items.join(','), nextMs: null };
 }
 
-/** The registers now; null when none is fresh enough. */
-export function readMeterState({ store, registry, clock }: SiteParts): MeterReading | null {
+/** The current meter reading; null when no register is fresh enough. */
+export function readMeterState({ store, registry, clock }: HistorySources): MeterReading | null {
   const registers: Record<string, RegisterState> = { ...store.state.registers };
   for (const [metric, series] of store.unpacked(0)) totals(registers, metric, series);
   const heard = (metric: string): Heard | undefined => {
@@ -55,14 +52,14 @@ export function readMeterState({ store, registry, clock }: SiteParts): MeterRead
   return meterReading(registry.subDevices, heard, clock.now());
 }
 
-/** What the registers said at each quarter of an hour, of those that are over: a day's at a time. */
-function readMeterReadings(site: SiteParts, fromMs: number, toMs: number): JsonChunk {
-  const endMs = Math.min(toMs, site.clock.now() + 1);
+/** The meter reading of each quarter hour up to now, computed one day at a time. */
+export function readMeterReadings(sources: HistorySources, fromMs: number, toMs: number): JsonChunk {
+  const endMs = Math.min(toMs, sources.clock.now() + 1);
   const first = Math.ceil(fromMs / QUARTER) * QUARTER;
   const items: string[] = [];
   for (let dayMs = first; dayMs < endMs; ) {
     const nextMs = Math.min(Math.floor(dayMs / DAY) * DAY + DAY, endMs);
-    for (const reading of quarters(site, dayMs, nextMs)) items.push(JSON.stringify(reading));
+    for (const reading of quarters(sources, dayMs, nextMs)) items.push(JSON.stringify(reading));
     dayMs = Math.ceil(nextMs / QUARTER) * QUARTER;
     if (items.length >= SITE_BOUNDS.readingsPerCall && dayMs < endMs)
       return { items: items.join(','), nextMs: dayMs };
@@ -70,7 +67,11 @@ function readMeterReadings(site: SiteParts, fromMs: number, toMs: number): JsonC
   return { items: items.join(','), nextMs: null };
 }
 
-function* quarters({ store, registry }: SiteParts, fromMs: number, toMs: number): Generator<MeterReading> {
+function* quarters(
+  { store, registry }: HistorySources,
+  fromMs: number,
+  toMs: number,
+): Generator<MeterReading> {
   const metered = registry.subDevices.filter((subDevice) => roleOf(subDevice) !== null);
   const range = { fromMs: fromMs - LIMIT.registerStaleMs, toMs, bucket: '5m' as const };
   const byMetric = new Map<string, Map<number, Bucket>>();
@@ -88,8 +89,9 @@ function* quarters({ store, registry }: SiteParts, fromMs: number, toMs: number)
 }
 
 /**
- * The last of a register by a quarter of an hour, within the time that it is answered for. Of the bucket that begins
- * then only a meter's that tells by the clock is known to be of that very moment.
+ * The last value of a register at or before a quarter hour; undefined when it is older than
+ * `registerStaleMs`. The bucket that starts at the quarter hour counts only if its last sample has exactly
+ * that time.
  */
 function heardBy(buckets: ReadonlyMap<number, Bucket> | undefined, quarterMs: number): Heard | undefined {
   const width = BUCKET_MS['5m'];
@@ -106,9 +108,18 @@ function isRegisterOf(subDevices: readonly SubDevice[], metric: string): boolean
   return isRegister(metric) && subDevices.some(({ externalId }) => metric.startsWith(`${externalId}/`));
 }
 
-/** One page of what a device sent, by time and then by metric, under the names that it uses [C-3.5]. */
+export interface DeviceSources extends HistorySources {
+  journal: Journal;
+  /** Whether the device belongs to this site. */
+  isHere(deviceId: string): boolean;
+}
+
+/**
+ * One page of a device's telemetry, ordered by time and then metric, with the device's own metric names
+ * [C-3.5].
+ */
 export function readDeviceTelemetry(
-  { store, registry, devices, journal }: SiteParts,
+  { store, registry, journal, isHere }: DeviceSources,
   deviceId: string,
   { metric, fromMs, toMs, bucket, aggregate, page, limit }: DeviceQuery,
 ): DevicePage {
@@ -120,7 +131,7 @@ export function readDeviceTelemetry(
   const first = (page - 1) * limit;
   const items: string[] = [];
   let total = 0;
-  if (devices.find(deviceId)) {
+  if (isHere(deviceId)) {
     for (const stretch of stretches(store, { metric: named, fromMs, toMs, bucket, aggregate })) {
       const rows = rowsOf(stretch, isOwn);
       if (total + rows.length > first && total < first + limit) {
@@ -139,7 +150,10 @@ function rowsOf(stretch: Stretch, isOwn: (metric: string) => boolean): (Point & 
   return own.flatMap((metric) => stretch.points(metric).map((point) => ({ ...point, metric })));
 }
 
-/** Whether a device sent a metric: what serves the site sends all that no other device is linked to. */
+/**
+ * Whether a device sent a metric. A gateway or controller sends all metrics of sub-devices without another
+ * device.
+ */
 function isOf(
   { deviceId, servesSite, subDeviceId }: SignalOrigin,
   others: readonly SubDevice[],
@@ -150,7 +164,7 @@ function isOf(
   return servesSite && !others.some(({ externalId }) => metric.startsWith(`${externalId}/`));
 }
 
-/** The name by which the device itself calls it. */
+/** The name that the device itself uses for the metric. */
 function ownName({ deviceId, subDeviceId }: SignalOrigin, metric: string): string {
   for (const prefix of [`@${deviceId}/`, `${subDeviceId}/`]) {
     if (metric.startsWith(prefix)) return metric.slice(prefix.length);

@@ -1,12 +1,12 @@
 /**
- * What a roll-up keeps of one metric over one bucket of time. Buckets begin at whole multiples of their width since
- * the epoch, so in UTC [C-4.5]. Two of the same bucket merge, and smaller ones into larger: nothing depends on how the
- * samples were cut. Pure.
+ * The aggregates of one metric over one bucket of time. Buckets begin at whole multiples of their width since
+ * the epoch, that is in UTC [C-4.5]. Aggregates of the same bucket merge, and narrow buckets merge into wider
+ * ones, so the result does not depend on how the samples were split. Pure.
  */
 import { type Aggregate, isRegister } from '../../../protocol/telemetry.ts';
 import { ExactSum, sumOf } from './exact-sum.ts';
 
-/** One metric's samples, in the order of their moments; the device's `ts`, each at most once. */
+/** One metric's samples, ordered by the device's `ts`; each `ts` occurs at most once. */
 export interface Series {
   atMs: number[];
   values: number[];
@@ -20,9 +20,9 @@ export interface Bucket {
   min: number;
   max: number;
   last: number;
-  /** The moment of `last`. */
+  /** The time of `last`. */
   lastAtMs: number;
-  /** Of a register that was reset or fell: what `last` stands for since the register was first heard. */
+  /** Only for a register that was reset or fell: its corrected total at `last`, since its first reading. */
   total?: number;
 }
 
@@ -30,7 +30,7 @@ export function bucketStart(atMs: number, widthMs: number): number {
   return Math.floor(atMs / widthMs) * widthMs;
 }
 
-/** `totals`: of each sample what its register stands for, where that is something else. */
+/** `totals`: the corrected register total of each sample; undefined where it equals the value. */
 export function bucketsOf(
   { atMs, values }: Series,
   widthMs: number,
@@ -63,7 +63,7 @@ export function bucketsOf(
   return buckets;
 }
 
-/** Of two lists in order, buckets of any width up to `widthMs`, one with buckets of that width. */
+/** Merges two ordered lists, whose buckets may have any width up to `widthMs`, into buckets of `widthMs`. */
 export function mergeBuckets(one: readonly Bucket[], other: readonly Bucket[], widthMs: number): Bucket[] {
   const ordered =
     other.length === 0 ? one : [...one, ...other].sort((left, right) => left.startMs - right.startMs);
@@ -105,7 +105,7 @@ export function aggregateOf(bucket: Bucket, aggregate: Aggregate): number {
   }
 }
 
-/** Registers by what they last said, everything else by its mean [C-4.5]. */
+/** The last value for registers, the mean for every other metric [C-4.5]. */
 export function defaultAggregate(metric: string): Aggregate {
   return isRegister(metric) ? 'last' : 'avg';
 }

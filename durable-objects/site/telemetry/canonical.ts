@@ -1,7 +1,7 @@
 /**
- * The canonical payload: what a site's latest values say, in the spec's nine fields [C-3.13]. A sum or balance with a
- * missing part is null; a site-level value that is stale gives way to parts that are fresh. The quality is that of the
- * signals that were used. Pure.
+ * The canonical payload: a site's latest values in the spec's nine fields [C-3.13]. A sum or balance with a
+ * missing part is null. A stale site-level value is replaced by the sum of its parts when those are fresh.
+ * The quality is that of the signals that were used. Pure.
  */
 import { ASSETS } from '../../../protocol/asset.ts';
 import type { AssetType, DataQuality, MeterRole, OperatingMode } from '../../../protocol/enums.ts';
@@ -10,7 +10,7 @@ import type { CanonicalTelemetry, DeviceSample, SiteSignal } from '../../../prot
 import type { SubDevice } from '../../registry/plant-copy.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** Signals that a device sample shows beside its power (spec: Device sample). */
+/** Signals that a device sample contains in addition to its power (spec: Device sample). */
 const SAMPLE_SIGNALS = [
   'availableCapacityKwh',
   'regulationPercent',
@@ -36,7 +36,7 @@ export function canonicalTelemetry(
   const fve = signals.prefer('fvePowerKw', (parts) => parts.sum(plants, 'powerKw'));
   const battery = signals.prefer('batteryPowerKw', (parts) => parts.sum(batteries, 'powerKw'));
   const metered = signals.prefer('consumptionPowerKw', (parts) => parts.sum(houses, 'powerKw'));
-  // What a site has none of takes no part in its balance.
+  // A site without PV or without batteries counts them as 0 in its balance.
   const balanced = balance(
     grid,
     fve ?? (plants.length === 0 ? 0 : null),
@@ -62,12 +62,15 @@ export function canonicalTelemetry(
   };
 }
 
-/** What the site takes from the grid, kW; negative = export. Null while a part of it is not known. */
+/** Power that the site takes from the grid, kW; negative = export. Null while a part of it is unknown. */
 export function gridPower(snapshot: Snapshot, subDevices: readonly SubDevice[], now: number): number | null {
   return gridOf(new Signals(snapshot, now), subDevices);
 }
 
-/** What its controllable assets alone take from the grid: what they produce counts against it [C-7.8]. */
+/**
+ * Power that only the controllable assets take from the grid, kW; what they produce counts as negative
+ * [C-7.8].
+ */
 export function controllablePower(
   snapshot: Snapshot,
   subDevices: readonly SubDevice[],
@@ -86,7 +89,7 @@ export function controllablePower(
   return total;
 }
 
-/** What the grid meters have counted, kWh; null while nobody tells. */
+/** The sums of the grid meters' registers, kWh; null while one is missing. */
 export function gridRegisters(
   snapshot: Snapshot,
   subDevices: readonly SubDevice[],
@@ -99,7 +102,9 @@ export function gridRegisters(
   };
 }
 
-/** Assets that a setpoint without the site's own consumption counts, and how their power counts at the grid. */
+/**
+ * Assets that count for a setpoint without the site's consumption, and the sign of their power at the grid.
+ */
 const CONTROLLABLE: readonly { assetType: AssetType; sign: 1 | -1; site?: SiteSignal }[] = [
   { assetType: 'BESS', sign: 1, site: 'batteryPowerKw' },
   { assetType: 'FVE', sign: -1, site: 'fvePowerKw' },
@@ -116,12 +121,12 @@ function metersOf(subDevices: readonly SubDevice[], role: MeterRole): SubDevice[
   return subDevices.filter(({ assetType, meterRole }) => assetType === 'METER' && meterRole === role);
 }
 
-/** The latest values, and the age of those that were used. */
+/** The latest values. Remembers the oldest value used, which decides the quality. */
 class Signals {
   readonly #snapshot: Snapshot;
   readonly #now: number;
   #oldestMs: number | undefined;
-  /** Of something that was to be summed only a part is known. */
+  /** Some, but not all, parts of a sum are known. */
   #isPartial = false;
 
   constructor(snapshot: Snapshot, now: number) {
@@ -129,7 +134,9 @@ class Signals {
     this.#now = now;
   }
 
-  /** The site's own value; in the place of one that is missing, or stale where they are not, what its parts say. */
+  /**
+   * The site's own value if it is fresh; else the value from its parts, unless that is null or stale as well.
+   */
   prefer(signal: SiteSignal, ofParts: (parts: Signals) => number | null): number | null {
     const own = this.#snapshot.get(signal);
     if (own && this.#now - own.atMs < LIMIT.signalStaleMs) return this.site(signal);
@@ -149,7 +156,7 @@ class Signals {
     return this.#values([`${subDevice.externalId}/${signal}`])?.[0] ?? null;
   }
 
-  /** Of all of them, in their order; null as soon as one lacks it, and where there are none. */
+  /** The signal's value for each sub-device, in order; null when one is missing or the list is empty. */
   all(subDevices: readonly SubDevice[], signal: string): number[] | null {
     return this.#values(subDevices.map(({ externalId }) => `${externalId}/${signal}`));
   }
@@ -193,7 +200,7 @@ function balance(grid: number | null, fve: number | null, battery: number | null
   return grid === null || fve === null || battery === null ? null : round(grid + fve - battery);
 }
 
-/** Weighted by capacity; evenly where one is unknown [C-4.5]. */
+/** The mean weighted by capacity; unweighted when a capacity is unknown [C-4.5]. */
 function stateOfCharge(signals: Signals, batteries: readonly SubDevice[]): number | null {
   const values = signals.all(batteries, 'socPercent');
   if (!values) return null;

@@ -1,4 +1,6 @@
-/** A journal entry: one message as it came, as a line of its block. A line carries data and nonce in one. */
+/**
+ * A journal entry: one received message, stored as one line of a block. The line holds both data and nonce.
+ */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import type { DevicePublishTopic } from '../../../protocol/topics.ts';
 import type { SignalOrigin } from './snapshot.ts';
@@ -9,11 +11,11 @@ export interface JournalEntry {
   topic: Exclude<DevicePublishTopic, 'ack'>;
   ts: number;
   nonce: string;
-  /** The first 16 hex characters of the signature: tells a re-send from a replay. */
+  /** The first 16 hex characters of the signature; distinguishes a resend from a replay. */
   digest: string;
   /**
-   * What its bare signal names meant when it came: `*` of what serves the site, then the sub-device that is linked to it.
-   * Absent from messages of before, and from a status.
+   * The meaning of bare signal names when the message was received: `*` if the device served the site, then
+   * the external id of its linked sub-device. Absent in entries of earlier versions and in status entries.
    */
   as?: string | undefined;
   /** Raw JSON: `data` of a telemetry message, the status of a status message. */
@@ -26,10 +28,10 @@ export function formatEntry(entry: JournalEntry): string {
   return `[${receivedMs},"${deviceId}","${topic}",${ts},${signableJson(nonce)},"${digest}",${meaning}${dataText}]\n`;
 }
 
-/** What stands before the data of a line; the nonce may hold whatever JSON escapes. */
+/** The part of a line before its data; the nonce is a JSON string and may contain escapes. */
 const HEAD = /^\[(\d+),"([^"]*)","([a-z]+)",(-?\d+),("(?:[^"\\]|\\.)*"),"([0-9a-f]*)",(?:"([^"]*)",)?/;
 
-/** The entries of a block, one at a time; their data is not parsed. */
+/** Yields the entries of a block, without parsing their data. */
 export function* parseEntries(block: string): Generator<JournalEntry> {
   for (let start = 0; start < block.length; ) {
     const end = block.indexOf('\n', start);
@@ -51,13 +53,13 @@ export function* parseEntries(block: string): Generator<JournalEntry> {
   }
 }
 
-/** A reading as it is read back. */
+/** A telemetry entry with its parsed values. */
 export interface StoredReading {
   entry: JournalEntry;
   data: Record<string, number>;
 }
 
-/** The readings of a block that were received since then. */
+/** The readings of a block that were received at or after `sinceMs`. */
 export function* readingsOf(block: string, sinceMs: number): Generator<StoredReading> {
   for (const entry of parseEntries(block)) {
     if (entry.topic !== 'telemetry' || entry.receivedMs < sinceMs) continue;
@@ -65,7 +67,7 @@ export function* readingsOf(block: string, sinceMs: number): Generator<StoredRea
   }
 }
 
-/** What bare signal names mean, as it stands in an entry. */
+/** The value of `JournalEntry.as` for an origin. */
 export function meaningOf({ servesSite, subDeviceId = '' }: SignalOrigin): string {
   return `${servesSite ? '*' : ''}${subDeviceId}`;
 }
@@ -76,7 +78,7 @@ export function originOf(deviceId: string, as: string): SignalOrigin {
   return { deviceId, servesSite, subDeviceId: subDeviceId === '' ? undefined : subDeviceId };
 }
 
-/** The values of a telemetry message as they counted when it came: `__proto__` is the name of no signal, whatever it holds. */
+/** The values of a telemetry message. `__proto__` is removed, as on receipt: it is never a signal name. */
 export function valuesOf({ dataText }: Pick<JournalEntry, 'dataText'>): Record<string, number> {
   const data = JSON.parse(dataText) as Record<string, number>;
   Reflect.deleteProperty(data, '__proto__');

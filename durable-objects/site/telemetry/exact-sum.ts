@@ -1,11 +1,11 @@
 /**
- * Sums of readings as the decimals that devices write: exact, so that the order in which they are added, and through
- * how many roll-ups, changes nothing, and an independent reckoning comes to the same last digit. Most readings have six
- * decimals at most and are added as whole millionths; what does not fit is added as big integers. Pure.
+ * Exact decimal sums of readings. The result does not depend on the order of addition or on the number of
+ * roll-ups, so an independent calculation gives the same last digit. Most readings have at most six decimals
+ * and are added as whole millionths; all others are added as big integers, which is slower. Pure.
  */
 
 const MICRO = 1e6;
-/** Below it a number with six decimals has 15 digits: its millionths are exact. */
+/** Below this value a number with six decimals has at most 15 digits, so its millionths are exact. */
 const MICRO_MAX = 1e9;
 
 /** `digits` / 10^`scale` */
@@ -26,7 +26,7 @@ export class ExactSum {
     else this.#addDecimal(parseDecimal(String(value)));
   }
 
-  /** What `toString` gave of another. */
+  /** Adds the text that `toString` of another sum returned. */
   addText(text: string): void {
     const value = Number(text);
     if (String(value) === text) this.add(value);
@@ -38,12 +38,12 @@ export class ExactSum {
     return this.#rest ? formatDecimal(this.#whole()) : formatMicro(this.#micro);
   }
 
-  /** The double that is nearest to the sum. */
+  /** The double nearest to the sum. */
   toNumber(): number {
     return this.#rest ? Number(this.toString()) : this.#micro / MICRO;
   }
 
-  /** The double that is nearest to the mean of so many. */
+  /** The double nearest to the mean of `count` readings. */
   mean(count: number): number {
     if (!this.#rest) return this.#micro / (MICRO * count);
     const { digits, scale } = this.#whole();
@@ -60,7 +60,7 @@ export class ExactSum {
   }
 }
 
-/** Of a sum's text. */
+/** Parses the text of a sum. */
 export function sumOf(text: string): ExactSum {
   const sum = new ExactSum();
   sum.addText(text);
@@ -76,7 +76,7 @@ function atScale({ digits, scale }: Decimal, wanted: number): bigint {
   return digits * 10n ** BigInt(wanted - scale);
 }
 
-/** Of what a number prints as: `-12.5`, `1e-7`, `1e+21`. */
+/** Parses the text of a JavaScript number: `-12.5`, `1e-7`, `1e+21`. */
 function parseDecimal(text: string): Decimal {
   const [mantissa = '0', exponent = '0'] = text.split('e');
   const [whole = '0', fraction = ''] = mantissa.split('.');
@@ -98,7 +98,7 @@ function formatMicro(micro: number): string {
   return isShort && !short.includes('e') ? short : formatDecimal({ digits: BigInt(micro), scale: 6 });
 }
 
-/** The double nearest to a ratio: more digits than it has room for, and one that says whether there are others. */
+/** The double nearest to a ratio. Parses 30 digits plus one that is non-zero when further digits follow. */
 function quotient(numerator: bigint, denominator: bigint): number {
   const size = (value: bigint) => String(value).replace('-', '').length;
   const shift = Math.max(0, 30 + size(denominator) - size(numerator));

@@ -1,7 +1,10 @@
 /**
- * What partners are told of a plant's values: coalesced, the latest wins, at most once per interval and, while the
- * plant is online, at least once a minute [C-8.2]. A crash may lose one of these events: the next one tells more.
+ * Telemetry events for partners: coalesced, the latest value wins, at most one per interval and, while the
+ * plant is online, at least one a minute [C-8.2]. Events are not stored: a crash may lose one, and the next
+ * event replaces it.
  */
+
+import type { OperatingMode } from '../../../protocol/enums.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { LULL_MS } from '../../../protocol/link/live.ts';
@@ -11,9 +14,7 @@ import type { Clock } from '../../object/clock.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { PlantCopy } from '../../registry/plant-copy.ts';
 import type { PassingEvent } from '../../rpc.ts';
-import type { SiteConfiguration } from '../config/configuration.ts';
-import type { DeviceSessions } from '../device/sessions.ts';
-import { telemetryEvent } from '../event/events.ts';
+import { telemetryEvent } from '../event/event-rows.ts';
 import type { SiteIdentity } from '../identity.ts';
 import { canonicalTelemetry } from './canonical.ts';
 import type { Journal } from './journal.ts';
@@ -23,8 +24,8 @@ export interface FeedParts {
   identity: SiteIdentity;
   registry: PlantCopy;
   journal: Journal;
-  sessions: DeviceSessions;
-  configuration: SiteConfiguration;
+  sessions: { readonly isAnyConnected: boolean };
+  operatingMode(now: number): OperatingMode;
 }
 
 export class TelemetryFeed implements DueSource {
@@ -37,19 +38,22 @@ export class TelemetryFeed implements DueSource {
     this.#deliver = deliver;
   }
 
-  /** The latest values, and the moment of the newest of them, as its device says. */
+  /** The latest values, with the device's `ts` of the newest one. */
   latest(now: number): { timestamp: string; payload: CanonicalTelemetry } {
-    // A device's clock may be ahead of ours.
+    // A device's clock may be ahead of the platform's.
     const timestamp = formatInstant(Math.min(now, this.#parts.journal.snapshot.latestAtMs() ?? now));
     return { timestamp, payload: this.#payload(now) };
   }
 
-  /** Whether values that came now go out now; else they wait for the next message or the pulse. No timer does it. */
+  /**
+   * Whether new values are sent now. Otherwise they wait for the next message or the pulse: no timer is set
+   * for them.
+   */
   isDue(now: number): boolean {
     return this.#nextMs() <= now;
   }
 
-  /** What is known now, to every key that may see the plant. */
+  /** Sends the current values to every key that may see the plant. */
   emit(now: number): void {
     const { identity, registry } = this.#parts;
     if (!identity.known || !registry.record?.plantId) return;
@@ -58,14 +62,13 @@ export class TelemetryFeed implements DueSource {
   }
 
   /**
-   * The pulse of a plant that is online: what waited goes with it. While one of its devices sends, no alarm stands for
-   * it: the bridges tell of those that do not.
+   * The next pulse of an online plant, which also sends values that wait. While a device is sending, no pulse
+   * is scheduled if all bridges report when a device falls silent: its messages trigger the events.
    */
   dueMs(): number | undefined {
     const { journal, registry, sessions, clock } = this.#parts;
     if (!sessions.isAnyConnected || !registry.record?.plantId || journal.isEmpty) return undefined;
-    const isBusy = clock.now() - journal.lastAtMs < LULL_MS;
-    if (isBusy && sessions.areLullsTold) return undefined;
+    if (clock.now() - journal.lastAtMs < LULL_MS) return undefined;
     return Math.max(this.#nextMs(), journal.eventAtMs + LIMIT.telemetryPulseMs);
   }
 
@@ -81,7 +84,7 @@ export class TelemetryFeed implements DueSource {
   }
 
   #payload(now: number): CanonicalTelemetry {
-    const { journal, registry, configuration } = this.#parts;
-    return canonicalTelemetry(journal.snapshot, registry.subDevices, configuration.operatingMode(now), now);
+    const { journal, registry, operatingMode } = this.#parts;
+    return canonicalTelemetry(journal.snapshot, registry.subDevices, operatingMode(now), now);
   }
 }

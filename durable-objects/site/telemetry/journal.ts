@@ -1,15 +1,14 @@
 /**
- * The telemetry journal: messages as they came, appended to blocks of five minutes or 8 KB. A block carries data and
- * nonces in one row, so a message costs one row written; the price is reading blocks back to find one signal, until the
- * store has packed them (`store.ts`). A new block takes the row of one that nobody needs any more, which spares deleting
- * it. What is derived from the journal is read back at first use after a wake, block by block: the nonces seen, and the
- * latest values, of which a snapshot is stored now and then.
+ * The telemetry journal: received messages, appended to blocks of five minutes or 8 KB. A block holds data
+ * and nonces in one row, so a message costs one row write. The price: until the store has packed a block
+ * (`store.ts`), finding one signal means reading whole blocks. A new block overwrites the row of a block that
+ * is no longer needed, which saves a delete. The seen nonces and the latest values are derived from the
+ * journal at first use after a wake, block by block; a snapshot of the latest values is stored periodically.
  */
 import type { Clock } from '../../object/clock.ts';
 import type { Facts } from '../../object/facts.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
-import { type NonceUse, REPLAY_HORIZON_MS, ReplayGuard } from '../device/replay.ts';
 import {
   formatEntry,
   type JournalEntry,
@@ -19,13 +18,17 @@ import {
   readingsOf,
   type StoredReading,
 } from './entry.ts';
+import { type NonceUse, REPLAY_HORIZON_MS, ReplayGuard } from './replay.ts';
 import type { BlockHeadRow, JournalRows } from './rows.ts';
 import { type Sample, type SignalOrigin, Snapshot } from './snapshot.ts';
 
-/** How often the snapshot is stored while messages come: sooner only when so many characters of them came. */
+/**
+ * The snapshot is stored every `lateMs` while messages arrive; every `soonMs` after more than `chars`
+ * characters.
+ */
 const SNAPSHOT = { chars: 64 * 1_024, soonMs: 5 * 60_000, lateMs: 60 * 60_000 };
 
-/** What an entry says beside its text: the values of a telemetry message. */
+/** A new entry, with the parsed values if it is a telemetry message. */
 export interface Reading {
   entry: JournalEntry;
   data?: Readonly<Record<string, number>>;
@@ -36,31 +39,34 @@ interface BlockHead {
   id: number;
   openedAtMs: number;
   lastAtMs: number;
-  /** What all blocks before it held, since the first there ever was. */
+  /** Total size of all earlier blocks, including deleted ones. */
   startsAt: number;
   size: number;
-  /** When the last telemetry event went to partners: rides in the same row, for nothing. */
+  /**
+   * When the last telemetry event was sent to partners. Stored in this row because it then costs no extra
+   * write.
+   */
   eventAtMs: number;
-  /** What is remembered of the alert rules rides there, too. */
+  /** The state of the alert rules, as JSON; stored here for the same reason. */
   alerts: string;
 }
 
-/** The snapshot as it is stored; entries received since then are read back from the journal. */
+/** The stored snapshot. Entries received after `asOfMs` are read from the journal. */
 interface StoredSnapshot {
   samples: Record<string, Sample>;
   asOfMs: number;
-  /** Where the journal ended then, as its blocks count; absent from what older code stored. */
+  /** The journal's total size at that time; absent in snapshots of earlier versions. */
   place?: number;
 }
 
 export interface JournalHost {
   clock: Clock;
-  /** What a device's bare signal names mean. */
+  /** The current meaning of a device's bare signal names. */
   origin(deviceId: string): SignalOrigin;
-  /** Whether the site has a sub-device of that external id. */
+  /** Whether the site has a sub-device with this external id. */
   isSubDevice(externalId: string): boolean;
-  /** Nonces that no entry has. */
-  carried(): Iterable<NonceUse>;
+  /** Nonces that no entry of the journal has. */
+  movedNonces(): Iterable<NonceUse>;
 }
 
 export class Journal {
@@ -79,18 +85,18 @@ export class Journal {
     this.#host = host;
   }
 
-  /** The nonces that count now. */
+  /** The nonces that are still valid for replay detection. */
   get replay(): ReplayGuard {
     this.#replay ??= this.#readNonces();
     return this.#replay;
   }
 
-  /** They are read back from what is stored. */
+  /** Drops the nonces in memory; the next use reads them from storage. */
   forgetReplay(): void {
     this.#replay = undefined;
   }
 
-  /** The nonces of one device that may still count. */
+  /** The nonces of one device that may still be valid. */
   *noncesOf(deviceId: string): Generator<NonceUse> {
     for (const { deviceId: usedBy, nonce, digest, ts, receivedMs } of this.#nonceUses()) {
       if (usedBy === deviceId) yield { deviceId, nonce, digest, ts, receivedMs };
@@ -110,27 +116,27 @@ export class Journal {
     return this.#open() === undefined;
   }
 
-  /** The number of the block that is being filled; 0 when there is none. */
+  /** The number of the open block; 0 when there is none. */
   get newestBlock(): number {
     return this.#open()?.id ?? 0;
   }
 
-  /** When the last message came; 0 when none did. */
+  /** When the last message was received; 0 when none was. */
   get lastAtMs(): number {
     return this.#open()?.lastAtMs ?? 0;
   }
 
-  /** When the last telemetry event went to partners; 0 when none did. */
+  /** When the last telemetry event was sent to partners; 0 when none was. */
   get eventAtMs(): number {
     return this.#open()?.eventAtMs ?? 0;
   }
 
-  /** What is remembered of the alert rules; empty while there is nothing. */
+  /** The state of the alert rules as JSON; empty when there is none. */
   get alerts(): string {
     return this.#open()?.alerts ?? '';
   }
 
-  /** The same without a message. */
+  /** Stores the state of the alert rules without appending a message. */
   noteAlerts(turn: Turn, alerts: string): void {
     const head = this.#open();
     if (!head || head.alerts === alerts) return;
@@ -141,7 +147,7 @@ export class Journal {
     this.#head = { ...head, alerts };
   }
 
-  /** An event has gone, or goes with this turn. */
+  /** Stores that a telemetry event is sent with this turn. */
   noteEvent(turn: Turn): void {
     const head = this.#open();
     if (!head) return;
@@ -151,7 +157,7 @@ export class Journal {
     });
   }
 
-  /** Appends messages of one device; nonces and latest values follow once the turn stands. */
+  /** Appends messages of one device. Nonces and latest values in memory are updated after the commit. */
   append(turn: Turn, readings: readonly Reading[], eventAtMs: number, alerts = this.alerts): void {
     const [first] = readings;
     if (!first) return;
@@ -170,35 +176,35 @@ export class Journal {
     });
   }
 
-  /** What a device's bare signal names mean now. */
+  /** The current meaning of a device's bare signal names. */
   meaningOf(deviceId: string): SignalOrigin {
     return this.#host.origin(deviceId);
   }
 
-  /** What the bare signal names of a reading meant when it came. */
+  /** The meaning of a reading's bare signal names when it was received. */
   originOf({ deviceId, as }: JournalEntry): SignalOrigin {
     return as === undefined ? this.#host.origin(deviceId) : originOf(deviceId, as);
   }
 
   /**
-   * The readings received since then, in the order in which they came, one block in memory at a time; the newest where
-   * there are more than so many characters of them.
+   * The readings received since `sinceMs`, oldest first, one block in memory at a time. With `maxChars`, only
+   * the newest blocks that fit.
    */
   *readingsSince(sinceMs: number, maxChars?: number): Generator<StoredReading> {
     for (const block of this.#rows.since(sinceMs, maxChars)) yield* readingsOf(block, sinceMs);
   }
 
-  /** The readings of that block and those behind it, in the order in which they came. */
+  /** The readings of this block and all later ones, in order of receipt. */
   *readingsFrom(block: number): Generator<StoredReading> {
     for (const text of this.#rows.from(block)) yield* readingsOf(text, 0);
   }
 
-  /** When that block was opened, or the next one that there is. */
+  /** When this block was opened, or the next one if this one no longer exists. */
   openedFrom(block: number): number | undefined {
     return this.#rows.openedFrom(block);
   }
 
-  /** Where that block and those behind it begin and end. */
+  /** The heads of this block and all later ones. */
   blocksFrom(block: number): Iterable<BlockHeadRow> {
     return this.#rows.headsFrom(block);
   }
@@ -236,8 +242,8 @@ export class Journal {
   }
 
   /**
-   * Stores what the latest values were before the messages of this turn. It is read back from the blocks when it could
-   * not be stored: no reading is lost for it.
+   * Stores a snapshot of the latest values from before this turn's messages. A failed write loses nothing:
+   * the values are read from the blocks instead.
    */
   #keepSnapshot(turn: Turn, asOfMs: number): void {
     const { snapshot } = this;
@@ -279,12 +285,12 @@ export class Journal {
   }
 
   *#nonceUses(): Generator<NonceUse> {
-    yield* this.#host.carried();
+    yield* this.#host.movedNonces();
     for (const block of this.#rows.since(this.#host.clock.now() - REPLAY_HORIZON_MS))
       yield* parseEntries(block);
   }
 
-  /** From the first block on, when there is none stored. */
+  /** Reads the stored snapshot and applies the entries received since; without one, all entries. */
   #readSnapshot(): Snapshot {
     const stored = this.#facts.get<StoredSnapshot>('snapshot') ?? { samples: {}, asOfMs: 0 };
     this.#snapshotAtMs = stored.asOfMs;

@@ -1,6 +1,6 @@
 /**
- * Meter readings: what the registers of a plant's meters had counted at a moment, of those that were heard within a
- * quarter of an hour before it [C-4.5], [C-4.6]. Pure.
+ * Meter readings: the register values of a plant's meters at a given time. A register counts if its last
+ * value is less than a quarter of an hour old [C-4.5], [C-4.6]. Pure.
  */
 import { ASSETS, REGISTERS, type RegisterName } from '../../../protocol/asset.ts';
 import type { MeterRole, ReadingQuality } from '../../../protocol/enums.ts';
@@ -9,22 +9,24 @@ import { LIMIT } from '../../../protocol/limits.ts';
 import type { MeterEntry, MeterReading } from '../../../protocol/meter.ts';
 import type { SubDevice } from '../../registry/plant-copy.ts';
 
-/** What one register says at a moment. */
+/** The last value of one register at a given time. */
 export interface Heard {
-  /** kWh since it was first heard. */
+  /** kWh since its first reading. */
   total: number;
   /** The device's `ts`. */
   atMs: number;
-  /** Its total is not what the device said: it was reset, or fell. */
+  /** The total differs from the device's value because the register was reset or fell. */
   isComputed: boolean;
 }
 
-/** What a sub-device's meter measures; null = it is none [C-2.2]. */
+/** What a sub-device measures as a meter; null = the sub-device is not a meter [C-2.2]. */
 export function roleOf({ meterRole, assetType }: SubDevice): MeterRole | null {
   return meterRole ?? ASSETS[assetType].meterRole;
 }
 
-/** Null when no register is fresh enough. `heard`: the last of a register before the moment; undefined = never. */
+/**
+ * Null when no register is fresh enough. `heard` returns a register's last value up to `momentMs`, if any.
+ */
 export function meterReading(
   subDevices: readonly SubDevice[],
   heard: (metric: string) => Heard | undefined,

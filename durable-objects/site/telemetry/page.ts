@@ -1,6 +1,7 @@
 /**
- * A page of roll-ups: the buckets of one width over a long time, its metrics spread over parts by their names. Buckets are
- * added part by part, one in memory at a time; a part that has grown too large is split.
+ * A page of roll-ups: the buckets of one width over a long time. Its metrics are distributed over parts by
+ * name. Buckets are added part by part, with one part in memory at a time; a part that grows too large is
+ * split.
  */
 import { compareUtf8 } from '../../../protocol/utf8.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -12,11 +13,14 @@ import { nextNumber, type PartHead, type PartRows } from './part-rows.ts';
 export interface Page {
   startMs: number;
   endMs: number;
-  /** Of its buckets. */
+  /** Width of one bucket. */
   widthMs: number;
 }
 
-/** Returns by how many bytes the page grew. Signals beyond so many are left out, and counted in the log. */
+/**
+ * Returns by how many bytes the page grew. Signals above `signalsPerPage` are dropped; the log shows how
+ * many.
+ */
 export function mergePage(
   turn: Turn,
   rows: PartRows,
@@ -28,7 +32,7 @@ export function mergePage(
   const buckets = withinPage(parts, added);
   if (parts.length === 0) return rows.add(turn, startMs, endMs, packBuckets(buckets, widthMs));
   let grown = 0;
-  // Parts are numbered as they come: a split takes the next number.
+  // Parts are numbered in order of creation, not of their metrics: a split takes the next free number.
   let number = nextNumber(parts);
   for (const head of parts) {
     const own = [...buckets].filter(([metric]) => isWithin(head, metric));
@@ -63,7 +67,7 @@ function withinPage(
   const isKnown = (metric: string) => parts.some(({ directory }) => countOf(directory, metric) > 0);
   const kept = [...added].filter(([metric]) => isKnown(metric) || room-- > 0);
   if (kept.length < added.size) {
-    console.warn('a page of roll-ups is full', { signalsLeftOut: added.size - kept.length });
+    console.warn('roll-up page is full, dropping new signals', { signalsLeftOut: added.size - kept.length });
   }
   return new Map(kept.map(([metric, buckets]) => [metric, [...buckets]]));
 }

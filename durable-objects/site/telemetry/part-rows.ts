@@ -1,7 +1,7 @@
 /**
- * The parts of the telemetry store: raw samples as they were packed, and pages of roll-ups, each level a table of its
- * own. A row's id is the minute in which its stretch of time begins and the number of the part, so that a stretch is found
- * without an index, whatever the history.
+ * The parts of the telemetry store: packed raw samples and pages of roll-ups, one table per level. A row's id
+ * combines the first minute of its stretch of time with the number of the part, so a stretch is found without
+ * an index.
  */
 import { utf8Length } from '../../../protocol/utf8.ts';
 import { boundedBytes } from '../../object/row-size.ts';
@@ -17,9 +17,9 @@ const DAY = 24 * 60 * MINUTE;
 /** How much time one page of a level covers. */
 export const PAGE_MS: Readonly<Record<RolledLevel, number>> = { '5m': DAY, '1h': 32 * DAY, '1d': 512 * DAY };
 const PARTS_PER_STRETCH = 1_024;
-/** The last moment of a `Date`: no part is of a later one, and its id is a safe integer. */
+/** The latest time of a `Date`. No part is later, and the id for this time is still a safe integer. */
 const LAST_MS = 8.64e15;
-/** Parts in memory at once, of some 128 KB each. */
+/** Parts in memory at the same time, about 128 KB each. */
 const PARTS_AT_ONCE = 8;
 
 type PartRow = {
@@ -33,7 +33,7 @@ type PartRow = {
   data: ArrayBuffer;
 };
 
-/** A part as it is stored. */
+/** A part with the columns of its row. */
 export interface StoredPart extends Part {
   id: number;
   startMs: number;
@@ -46,7 +46,7 @@ export type PartHead = Omit<StoredPart, 'data'>;
 export class PartRows {
   readonly #sql: Sql;
   readonly #table: string;
-  /** Null: there is none that may leave. */
+  /** Null: no stretch may be deleted. Undefined: not read yet. */
   #oldestEndMs: number | null | undefined;
 
   constructor(sql: Sql, level: Level) {
@@ -55,8 +55,8 @@ export class PartRows {
   }
 
   /**
-   * The parts of the stretches that overlap [fromMs, toMs), in the order of time; those that a metric belongs in, where
-   * one is named.
+   * The parts of the stretches that overlap [fromMs, toMs), in time order; with `metric`, only those that may
+   * hold it.
    */
   *between(fromMs: number, toMs: number, metric?: string): Generator<StoredPart> {
     const named =
@@ -77,7 +77,7 @@ export class PartRows {
     for (const row of rows) yield partOf(row);
   }
 
-  /** The parts of the stretch that begins then, without their data, in the order of their metrics. */
+  /** The parts of the stretch that begins at `startMs`, without their data, ordered by metric. */
   page(startMs: number): PartHead[] {
     return this.#sql
       .all<Omit<PartRow, 'data'>>(
@@ -89,13 +89,13 @@ export class PartRows {
       .map(headOf);
   }
 
-  /** One of them, whole. */
+  /** One part with its data. */
   whole(head: PartHead): StoredPart {
     const row = this.#sql.one<{ data: ArrayBuffer }>(`SELECT data FROM ${this.#table} WHERE id = ?`, head.id);
     return { ...head, data: new Uint8Array(row?.data ?? new ArrayBuffer(0)) };
   }
 
-  /** Where the first stretch begins that does so then or later. */
+  /** The start of the first stretch that begins at or after `startMs`. */
   firstFrom(startMs: number): number | undefined {
     const row = this.#sql.one<{ id: number }>(
       `SELECT id FROM ${this.#table} WHERE id >= ? ORDER BY id LIMIT 1`,
@@ -104,7 +104,10 @@ export class PartRows {
     return row && startOf(row.id);
   }
 
-  /** When the oldest stretch ends; undefined where it is the newest, which stays: it is asked after every turn. */
+  /**
+   * When the oldest stretch ends; undefined if it is also the newest, which is kept. Cached: called after
+   * every turn.
+   */
   oldestEndMs(): number | undefined {
     if (this.#oldestEndMs === undefined) {
       const row = this.#sql.one<{ end_ms: number }>(
@@ -116,7 +119,7 @@ export class PartRows {
     return this.#oldestEndMs ?? undefined;
   }
 
-  /** Adds the parts of a stretch, from that number on; returns their size. */
+  /** Adds parts to a stretch, numbered from `number`; returns their size in bytes. */
   add(turn: Turn, startMs: number, endMs: number, parts: readonly Part[], number = 0): number {
     let size = 0;
     for (const [index, part] of parts.entries())
@@ -124,7 +127,7 @@ export class PartRows {
     return size;
   }
 
-  /** Writes one part; returns its size. */
+  /** Writes one part; returns its size in bytes. */
   put(turn: Turn, id: number, endMs: number, part: Part): number {
     const directory = JSON.stringify(part.directory);
     const directoryBytes = utf8Length(directory);
@@ -146,8 +149,8 @@ export class PartRows {
   }
 
   /**
-   * Deletes the oldest stretches, whole ones: those that ended by then, and as many as hold so many bytes; never the
-   * newest. Returns what they held.
+   * Deletes whole stretches, oldest first: all that ended by `beforeMs`, and more until `bytes` are freed;
+   * never the newest. Returns the number of rows and bytes deleted.
    */
   trim(turn: Turn, bytes: number, beforeMs: number, limit: number): { rows: number; bytes: number } {
     this.#changed(turn);
@@ -177,7 +180,7 @@ export class PartRows {
   }
 }
 
-/** The number that the next part of a stretch takes. */
+/** The number of the next part of a stretch. */
 export function nextNumber(parts: readonly PartHead[]): number {
   return Math.max(-1, ...parts.map(({ id }) => id % PARTS_PER_STRETCH)) + 1;
 }

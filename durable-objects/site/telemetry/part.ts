@@ -1,27 +1,30 @@
 /**
- * A part: some metrics of a stretch of time as one row, each metric's columns JSON that is deflated by itself, so that
- * one metric is read without the others. The directory says where each begins. Metrics of one message share their
- * moments, which are kept once. Pure.
+ * A part: some metrics of a stretch of time in one row. Each metric's columns are JSON, deflated separately,
+ * so one metric can be read without the others; the directory gives the position of each. Metrics with equal
+ * timestamps share one column of timestamps. Pure.
  */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { compareUtf8 } from '../../../protocol/utf8.ts';
 import type { Bucket, Series } from './bucket.ts';
 
-/** A part is closed at this size; a metric alone is never longer than a tenth of a row. */
+/** A part is closed at this size; a single metric never takes more than a tenth of a row. */
 export const PART_BYTES = 128 * 1_024;
 
 /** [offset, length] in the part's data. */
 type Place = readonly [number, number];
 
 export interface Directory {
-  /** Columns of moments, each of one metric or more. */
+  /** Columns of timestamps; several metrics may share one. */
   times?: Place[];
-  /** Of each metric its place, how many samples or buckets it has, and of samples which column of moments is theirs. */
+  /**
+   * Per metric: its place, its number of samples or buckets, and for samples the index of its timestamp
+   * column.
+   */
   metrics: Record<string, readonly [...Place, number, number?]>;
 }
 
 export interface Part {
-  /** The first metric that belongs here, and the first that does not any more; null = none behind it. */
+  /** The part holds metrics from `fromMetric` up to, but excluding, `untilMetric`; null = no upper end. */
   fromMetric: string;
   untilMetric: string | null;
   count: number;
@@ -29,7 +32,7 @@ export interface Part {
   data: Uint8Array;
 }
 
-/** Columns in the making. */
+/** Collects the deflated columns of a part. */
 class Columns {
   readonly #pieces: Uint8Array[] = [];
   length = 0;
@@ -57,7 +60,7 @@ function column(data: Uint8Array, [offset, length]: Place): unknown {
   return JSON.parse(new TextDecoder().decode(inflateRawSync(data.subarray(offset, offset + length))));
 }
 
-/** The samples of all metrics between two moments, in parts in the order of the metrics' names. */
+/** Packs the samples of all metrics of a stretch of time into parts, ordered by metric name. */
 export function packSamples(samples: ReadonlyMap<string, Series>): Part[] {
   return inParts([...samples], PART_BYTES, (columns, directory, [metric, { atMs, values }], known) => {
     directory.times ??= [];
@@ -82,8 +85,8 @@ export function unpackSamples({ directory, data }: Pick<Part, 'directory' | 'dat
 }
 
 /**
- * Buckets of one width, of metrics in their names' order. More than one part has room for are spread evenly: a full part
- * would be split again by the very next bucket that is added to it.
+ * Packs buckets of one width into parts, ordered by metric name. If one part is too small the buckets are
+ * spread evenly over several: a full part would be split again by the next bucket that is added to it.
  */
 export function packBuckets(buckets: ReadonlyMap<string, readonly Bucket[]>, widthMs: number): Part[] {
   const parts = bucketParts(buckets, widthMs, PART_BYTES);
@@ -156,17 +159,17 @@ export function metricsOf({ directory }: Pick<Part, 'directory'>): string[] {
   return Object.keys(directory.metrics);
 }
 
-/** How many samples or buckets a part has of a metric. */
+/** The number of samples or buckets of a metric in a part. */
 export function countOf(directory: Directory, metric: string): number {
   return entryOf(directory, metric)?.[2] ?? 0;
 }
 
-/** A metric may be called whatever every object has. */
+/** Checks own properties only: a metric may be named like an inherited one, such as `toString`. */
 function entryOf({ metrics }: Directory, metric: string) {
   return Object.hasOwn(metrics, metric) ? metrics[metric] : undefined;
 }
 
-/** `write` adds one metric's columns and says how many samples or buckets they are. */
+/** `write` adds one metric's columns and returns its number of samples or buckets. */
 function inParts<Own>(
   own: [string, Own][],
   partBytes: number,

@@ -1,6 +1,7 @@
 /**
- * Reading the store: stretches of time one after the other, from what is packed and what is not yet, each held in
- * memory alone. Ranges are [from, to); a bucket belongs by its start and is answered whole [C-4.5].
+ * Reads the store one stretch of time after the other, first packed and then unpacked data; only one stretch
+ * is in memory at a time. Ranges are [from, to). A bucket belongs to a range by its start and is always
+ * complete [C-4.5].
  */
 import { type Aggregate, BUCKET_MS, type BucketName } from '../../../protocol/telemetry.ts';
 import {
@@ -23,33 +24,34 @@ export interface TelemetryRange {
   fromMs: number;
   toMs: number;
   bucket: BucketName;
-  /** Undefined: registers by what they last said, everything else by its mean. */
+  /** Undefined: the last value for registers, the mean for every other metric. */
   aggregate?: Aggregate | undefined;
-  /** Undefined: all. */
+  /** Undefined: all metrics. */
   metric?: string | undefined;
 }
 
-/** `count`: the readings behind a bucket; absent on raw. */
+/** `count`: the number of readings in a bucket; absent for raw samples. */
 export interface Point {
   atMs: number;
   value: number;
   count?: number;
 }
 
-/** What stands between two moments, by metric. */
+/** The points of one stretch of time, by metric. */
 export interface Stretch {
   endMs: number;
   metrics(): string[];
   points(metric: string): Point[];
 }
 
-/** In the order of time; the last one is what is not packed. */
+/** Yields the stretches in time order; the last one holds the unpacked data. */
 export function* stretches(store: TelemetryStore, range: TelemetryRange): Generator<Stretch> {
   const { bucket, fromMs, toMs } = range;
   const widthMs = BUCKET_MS[bucket];
   if (bucket === 'raw') yield* ofSamples(store, range, (series) => pointsOf(series, fromMs, toMs));
   else if (bucket === '1m') {
-    // Whole buckets: what lies before the first one's start is not of it, what lies behind the end may be of the last.
+    // Only whole buckets: skip samples before the first bucket's start, include those of the last bucket
+    // after the end.
     const whole = { ...range, ...wholeBuckets(range) };
     yield* ofSamples(store, whole, (series, metric) => {
       const buckets = bucketsOf(pick(series, whole.fromMs, whole.toMs), widthMs);
@@ -69,11 +71,11 @@ export function* stretches(store: TelemetryStore, range: TelemetryRange): Genera
 export interface BucketStretch {
   endMs: number;
   metrics(): string[];
-  /** Those of them that begin within the range. */
+  /** The metric's buckets that begin within the range. */
   buckets(metric: string): Bucket[];
 }
 
-/** The buckets of five minutes or more themselves. */
+/** Yields the buckets, five minutes or wider, that `stretches` aggregates. */
 export function* bucketStretches(store: TelemetryStore, range: TelemetryRange): Generator<BucketStretch> {
   const widthMs = BUCKET_MS[range.bucket];
   const whole = { ...range, ...wholeBuckets(range) };
@@ -90,7 +92,7 @@ export function* bucketStretches(store: TelemetryStore, range: TelemetryRange): 
   yield* ofPages(store, '5m', { ...whole, fromMs }, widthMs, fresh);
 }
 
-/** The samples that are not packed, in buckets of five minutes. */
+/** The unpacked samples as buckets of five minutes. */
 function unpackedBuckets(
   store: TelemetryStore,
   fromMs: number,
@@ -99,7 +101,7 @@ function unpackedBuckets(
 ): Map<string, Bucket[]> {
   const registers = { ...store.state.registers };
   const buckets = new Map<string, Bucket[]>();
-  // From the first of them on, so that registers go on where the packed ones ended.
+  // Start at the first unpacked sample, so that registers continue from the last packed one.
   for (const [name, series] of store.unpacked(0, Number.POSITIVE_INFINITY, metric)) {
     const all = bucketsOf(series, BUCKET_MS['5m'], totals(registers, name, series));
     const own = all.filter(({ startMs }) => startMs >= fromMs && startMs < toMs);
@@ -108,7 +110,7 @@ function unpackedBuckets(
   return buckets;
 }
 
-/** A level's pages, with what is not packed yet beside them; each day of five minutes a stretch. */
+/** Yields a level's pages, merged with the unpacked buckets in `fresh`. A page of 5m buckets is one day. */
 function* ofPages(
   store: TelemetryStore,
   level: RolledLevel,
@@ -118,7 +120,7 @@ function* ofPages(
 ): Generator<BucketStretch> {
   const days = byDay(fresh);
   const stretch = (endMs: number, parts: readonly StoredPart[], beside: ReadonlyMap<string, Bucket[]>) => ({
-    // A page may go on behind what is asked of it, where another takes over.
+    // A page may extend beyond the requested range, where another level continues.
     endMs: Math.min(endMs, toMs),
     metrics: () => [...new Set([...parts.flatMap(metricsOf), ...beside.keys()])],
     buckets: (name: string) => {
@@ -168,7 +170,7 @@ function* ofSamples(
   };
 }
 
-/** The parts of each stretch together. */
+/** Groups the parts by stretch. */
 function* grouped(parts: Iterable<StoredPart>): Generator<StoredPart[]> {
   let group: StoredPart[] = [];
   for (const part of parts) {
@@ -181,7 +183,7 @@ function* grouped(parts: Iterable<StoredPart>): Generator<StoredPart[]> {
   if (group.length > 0) yield group;
 }
 
-/** The stretch of time of the buckets that begin within a range. */
+/** The time that the buckets beginning within a range cover. */
 function wholeBuckets({ fromMs, toMs, bucket }: TelemetryRange): { fromMs: number; toMs: number } {
   const widthMs = BUCKET_MS[bucket];
   const up = (atMs: number) => Math.ceil(atMs / widthMs) * widthMs;

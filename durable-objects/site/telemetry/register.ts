@@ -1,7 +1,7 @@
 /**
- * Registers count energy and only rise. A meter that was replaced or reset begins anew: what it had counted is added
- * to what it counts from then on [C-4.5]. One that falls by less than a tenth is no reset but a slip of its last digits, or
- * of whoever sends them: what it had said holds until it says more. Pure.
+ * Registers count energy and only rise. When a meter is replaced or reset, its previous total is added to all
+ * later values [C-4.5]. A decrease of less than a tenth is a glitch, not a reset: the previous value is kept
+ * until the register exceeds it. Pure.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { isRegister } from '../../../protocol/telemetry.ts';
@@ -9,19 +9,19 @@ import type { Series } from './bucket.ts';
 import { ExactSum } from './exact-sum.ts';
 
 export interface RegisterState {
-  /** The most that it said since it was last reset, kWh. */
+  /** The highest value since the last reset, kWh. */
   counted: number;
-  /** What it had counted before its resets. */
+  /** The sum of the totals before each reset, kWh. */
   offset: number;
   /** The device's `ts`. */
   atMs: number;
-  /** It says less than it did. */
+  /** The device currently reports less than `counted`. */
   isHeld?: true;
 }
 
 const SLIP = 0.9;
 
-/** `value`: what it says next, in the order of its device's `ts`. */
+/** Applies the next value, in the order of the device's `ts`. */
 export function advanceRegister(
   state: RegisterState | undefined,
   value: number,
@@ -32,22 +32,22 @@ export function advanceRegister(
   if (value >= counted) return { counted: value, offset, atMs };
   if (counted > 0 && value > counted * SLIP) return { counted, offset, atMs, isHeld: true };
   const total = plus(offset, counted);
-  // Nobody counts less than nothing.
+  // A register cannot be negative: treat the value as a reset to 0.
   if (value < 0) return { counted: 0, offset: total, atMs, isHeld: true };
   return { counted: value, offset: total, atMs };
 }
 
-/** What it has counted since it was first heard, kWh. */
+/** The energy counted since the first reading, kWh. */
 export function totalOf({ counted, offset }: RegisterState): number {
   return plus(offset, counted);
 }
 
-/** Whether the total is something else than what the device says. */
+/** Whether the total differs from the value that the device reports. */
 export function isComputed({ offset, isHeld }: RegisterState): boolean {
   return offset !== 0 || isHeld === true;
 }
 
-/** As decimals: what is added never makes it less, and shows no digits that nobody sent. */
+/** Adds as decimals, so that the sum has no binary rounding digits and never decreases. */
 function plus(one: number, other: number): number {
   const sum = new ExactSum();
   sum.add(one);
@@ -55,7 +55,9 @@ function plus(one: number, other: number): number {
   return sum.toNumber();
 }
 
-/** What a register's samples stand for, where that is something else than they say; the states move on. */
+/**
+ * The corrected total of each sample, undefined where it equals the value. Advances the state in `registers`.
+ */
 export function totals(
   registers: Record<string, RegisterState>,
   metric: string,
@@ -73,7 +75,7 @@ export function totals(
   });
 }
 
-/** As many as there are signals; those that were silent for longest are forgotten. */
+/** Limits the registers to the number of signals of a site; drops the least recently updated. */
 export function boundedRegisters(registers: Record<string, RegisterState>): Record<string, RegisterState> {
   const all = Object.entries(registers);
   if (all.length <= LIMIT.signalsPerSite) return registers;

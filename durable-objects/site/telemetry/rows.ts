@@ -1,17 +1,17 @@
-/** The blocks of the telemetry journal: messages as they came, with their nonces. */
+/** The blocks of the telemetry journal: received messages with their nonces. */
 import { EMPTY, type Extent } from '../../object/extent.ts';
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
-import { REPLAY_HORIZON_MS } from '../device/replay.ts';
-import type { Kept } from '../retention.ts';
+import type { Trimmable } from '../retention.ts';
+import { REPLAY_HORIZON_MS } from './replay.ts';
 
 export type JournalBlockRow = {
   id: number;
   opened_at_ms: number;
   last_at_ms: number;
-  /** What all blocks before it held: the ends of the journal tell its size. */
+  /** Total size of all earlier blocks. The first and last block give the journal's size without counting. */
   starts_at: number;
   size: number;
   event_at_ms: number;
@@ -19,31 +19,31 @@ export type JournalBlockRow = {
   data: string;
 };
 
-/** What rides in the row of the open block. */
+/** Values stored in the row of the open block because they then cost no extra write. */
 export interface Riders {
   eventAtMs: number;
   alerts: string;
 }
 
-/** Heads of blocks that are read at once. */
+/** Number of block heads read per query. */
 const HEADS = 8;
 
 type NewBlock = Pick<JournalBlockRow, 'id' | 'starts_at' | 'data'>;
 
 export type BlockHeadRow = Omit<JournalBlockRow, 'data'>;
 
-export class JournalRows implements Kept {
+export class JournalRows implements Trimmable {
   readonly #sql: Sql;
   readonly #packedBlock: () => number;
   #extent: Extent | undefined;
 
-  /** `packedBlock`: blocks before it are in the store, too. */
+  /** `packedBlock`: all earlier blocks are also in the store. */
   constructor(sql: Sql, packedBlock: () => number) {
     this.#sql = sql;
     this.#packedBlock = packedBlock;
   }
 
-  /** The block that is being filled. */
+  /** The block that is being filled: the newest. */
   open(): BlockHeadRow | undefined {
     return this.#sql.one(
       `SELECT id, opened_at_ms, last_at_ms, starts_at, size, event_at_ms, alerts FROM journal_block
@@ -51,7 +51,7 @@ export class JournalRows implements Kept {
     );
   }
 
-  /** The data of that block and those behind it, oldest first, one at a time. */
+  /** Yields the data of this block and all later ones, oldest first. */
   *from(id: number): Generator<string> {
     const blocks = this.#sql.each<Pick<JournalBlockRow, 'id' | 'data'>>(
       'SELECT id, data FROM journal_block WHERE id > ? ORDER BY id LIMIT ?',
@@ -69,7 +69,7 @@ export class JournalRows implements Kept {
     );
   }
 
-  /** When the first of them was opened. */
+  /** When the first of these blocks was opened. */
   openedFrom(id: number): number | undefined {
     const row = this.#sql.one<{ at: number }>(
       'SELECT opened_at_ms AS at FROM journal_block WHERE id >= ? ORDER BY id LIMIT 1',
@@ -84,8 +84,8 @@ export class JournalRows implements Kept {
   }
 
   /**
-   * The data of blocks written to since then, oldest first, one at a time, whatever the history. Where they hold more
-   * than so many characters, only the newest of them.
+   * Yields the data of the blocks written to since `sinceMs`, oldest first. Beyond `maxChars` characters,
+   * only the newest blocks that fit. The cost does not depend on the length of the history.
    */
   *since(sinceMs: number, maxChars = Number.POSITIVE_INFINITY): Generator<string> {
     const heads = this.#sql.each<Pick<JournalBlockRow, 'id' | 'last_at_ms' | 'size'>>(
@@ -101,7 +101,7 @@ export class JournalRows implements Kept {
     if (first !== undefined) yield* this.from(first);
   }
 
-  /** A block that is packed and old gives its row to the new one. */
+  /** Inserts a block. It overwrites the row of the oldest block if that is packed and old. */
   insert(turn: Turn, block: NewBlock, riders: Riders): void {
     this.#grow(turn, block.data.length);
     const oldest = this.#oldest();
@@ -146,8 +146,8 @@ export class JournalRows implements Kept {
   }
 
   /**
-   * The open block stays, and what holds nonces that still count: a replay is no way in for want of room. What is not
-   * packed goes only for want of room.
+   * Keeps the open block, and blocks with nonces that are still valid: a full journal must not allow replays.
+   * Unpacked blocks are deleted only when the budget is exceeded, not by age.
    */
   trim(turn: Turn, place: number, beforeMs: number, limit: number): number {
     this.#extent = undefined;
@@ -175,7 +175,7 @@ export class JournalRows implements Kept {
     const newest = this.open();
     const oldest = this.#oldest();
     if (!oldest || !newest) return EMPTY;
-    // A journal of one block has nothing to lose: the open block stays.
+    // A journal of one block has nothing to delete: the open block is kept.
     const oldestMs = oldest.starts_at === newest.starts_at ? undefined : oldest.last_at_ms;
     return { startsAt: oldest.starts_at, endsAt: newest.starts_at + newest.size, oldestMs };
   }

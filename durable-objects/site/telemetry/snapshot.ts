@@ -1,6 +1,7 @@
 /**
- * The latest value of every signal of a site, by its device's own `ts` [C-3.13]. Names are a device's to invent, so they are
- * capped: the stalest make room, those that mean nothing here within a smaller part of their own [C-3.13].
+ * The latest value of every signal of a site, by the device's `ts` [C-3.13]. Devices may invent signal names,
+ * so the number of signals is limited: the least recently updated are dropped. Unknown names have a lower
+ * limit [C-3.13].
  */
 import { SUB_DEVICE_SIGNALS } from '../../../protocol/asset.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -10,16 +11,16 @@ export interface Sample {
   value: number;
   /** The device's `ts`. */
   atMs: number;
-  /** When it was received: what a device's clock says is no sign of its life. */
-  heardMs?: number;
+  /** When it was received. A device's `ts` does not prove that the device is alive. */
+  receivedMs?: number;
 }
 
-/** Which device sent a message, as far as the meaning of its bare signal names goes. */
+/** The sender of a message, as needed to resolve its bare signal names. */
 export interface SignalOrigin {
   deviceId: string;
-  /** A gateway's or controller's bare names are the site's own. */
+  /** Bare names of a gateway or controller are signals of the site. */
   servesSite: boolean;
-  /** The sub-device that is linked to the device: its bare names are that one's. */
+  /** The linked sub-device: the device's bare names are its signals. */
   subDeviceId: string | undefined;
 }
 
@@ -29,7 +30,7 @@ const KNOWN_SITE_SIGNALS: ReadonlySet<string> = new Set(SITE_SIGNALS);
 export class Snapshot {
   readonly #samples: Map<string, Sample>;
   readonly #isSubDevice: (externalId: string) => boolean;
-  /** By external id, for sub-devices that the site has. */
+  /** By external id, for sub-devices of the site. */
   readonly #lastSampleMs = new Map<string, number>();
   #unknownCount = 0;
 
@@ -37,27 +38,30 @@ export class Snapshot {
     this.#isSubDevice = isSubDevice;
     this.#samples = new Map(Object.entries(samples));
     for (const [metric, sample] of [...this.#samples].sort((left, right) => left[1].atMs - right[1].atMs)) {
-      this.#noteSubDevice(metric, sample.heardMs ?? sample.atMs);
+      this.#noteSubDevice(metric, sample.receivedMs ?? sample.atMs);
       if (!this.#isKnown(metric)) this.#unknownCount += 1;
     }
   }
 
-  /** Takes in one message; an older one never overwrites a newer, of equal ones the later received wins. */
+  /**
+   * Applies one message. An older value never overwrites a newer one; of equal `ts` the one received later
+   * wins.
+   */
   apply(
     origin: SignalOrigin,
-    { ts: atMs, receivedMs: heardMs }: { ts: number; receivedMs: number },
+    { ts: atMs, receivedMs }: { ts: number; receivedMs: number },
     data: Readonly<Record<string, number>>,
   ): void {
     for (const [name, value] of Object.entries(data)) {
       const metric = metricName(origin, name);
       const known = this.#samples.get(metric);
-      this.#noteSubDevice(metric, heardMs);
+      this.#noteSubDevice(metric, receivedMs);
       if (known && known.atMs > atMs) {
-        this.#samples.set(metric, { ...known, heardMs });
+        this.#samples.set(metric, { ...known, receivedMs });
         continue;
       }
       if (!known && !this.#isKnown(metric)) this.#unknownCount += 1;
-      this.#samples.set(metric, { value, atMs, heardMs });
+      this.#samples.set(metric, { value, atMs, receivedMs });
     }
     if (this.#unknownCount > LIMIT.unknownSignalsPerSite) {
       const unknown = [...this.#samples].filter(([metric]) => !this.#isKnown(metric));
@@ -72,19 +76,25 @@ export class Snapshot {
     return this.#samples.get(metric);
   }
 
-  /** When a sub-device was last heard of. */
+  /** When the last sample of a sub-device was received. */
   lastSampleAtMs(subDeviceId: string): number | undefined {
     return this.#lastSampleMs.get(subDeviceId);
   }
 
-  /** Those beyond so many. Names that were unknown once may have become known: there may be none. */
+  /**
+   * Drops the oldest samples above `max`. None may be left to drop: unknown names may have become known
+   * since.
+   */
   #forgetStalest(samples: [string, Sample][], max: number): void {
     const byAge = samples.sort((left, right) => left[1].atMs - right[1].atMs);
     for (const [metric] of byAge.slice(0, Math.max(0, samples.length - max))) this.#samples.delete(metric);
     this.#unknownCount = [...this.#samples.keys()].filter((metric) => !this.#isKnown(metric)).length;
   }
 
-  /** Whether payloads, presence or checks are made from it: a site signal, or a known one of a sub-device here. */
+  /**
+   * Whether payloads, presence or checks use the metric: a site signal, or a known signal of a sub-device of
+   * the site.
+   */
   #isKnown(metric: string): boolean {
     const slash = metric.indexOf('/');
     if (slash < 0) return KNOWN_SITE_SIGNALS.has(metric);
@@ -111,7 +121,10 @@ export class Snapshot {
   }
 }
 
-/** Only what serves the site names other sub-devices; what anyone else calls so stays its own (`@device/…`). */
+/**
+ * The metric for a signal name of a device. Only a gateway or controller may name other sub-devices; such a
+ * name from any other device becomes a metric of that device (`@device/…`).
+ */
 export function metricName(origin: SignalOrigin, name: string): string {
   const slash = name.indexOf('/');
   const isOwn = slash > 0 && name.slice(0, slash) === origin.subDeviceId;

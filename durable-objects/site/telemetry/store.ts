@@ -1,8 +1,8 @@
 /**
- * What a site keeps of its telemetry for good. The journal's messages are packed, once no message can come any more that
- * is dated before (the tolerance of a device's `ts`): samples of each metric as deflated columns, and roll-ups of five
- * minutes in pages of a day; when a day is over, those of an hour and a day. Other widths are made from these when they
- * are read. What is packed never changes, so a read finds the same numbers whenever it comes.
+ * The long-term telemetry store of a site. The journal's messages are packed as soon as no earlier-dated
+ * message can arrive (the tolerance of a device's `ts`): samples of each metric as deflated columns, and 5m
+ * roll-ups in pages of a day. When a day is over, 1h and 1d roll-ups follow. Other widths are computed from
+ * these on read. Packed data never changes, so repeated reads return the same numbers.
  *
  *   journal ─► raw (30 d)
  *           └► 5m (1 y) ─► 1h, 1d (5 y)          1m from raw, 15m from 5m
@@ -15,7 +15,7 @@ import type { Facts } from '../../object/facts.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 import { SITE_BOUNDS } from '../bounds.ts';
-import type { Kept } from '../retention.ts';
+import type { Trimmable } from '../retention.ts';
 import { type Bucket, bucketStart, bucketsOf, mergeBuckets, type Series } from './bucket.ts';
 import type { Journal } from './journal.ts';
 import { mergePage } from './page.ts';
@@ -27,19 +27,19 @@ import type { Level } from './tables.ts';
 
 const MINUTE = 60_000;
 const DAY = BUCKET_MS['1d'];
-/** How long messages wait to be packed: a quarter of an hour where many wait, two hours where few do. */
+/** How long messages wait to be packed: a quarter of an hour when many wait, two hours when few do. */
 const PACK_AFTER_MS = { many: 15 * MINUTE, few: 120 * MINUTE };
 
 interface StoreState {
-  /** Samples that are dated before it are packed; a whole minute. */
+  /** All samples dated earlier are packed; a whole minute. */
   packedToMs: number;
-  /** Blocks before it hold none that is dated later. */
+  /** Earlier blocks hold only samples dated before `packedToMs`. */
   packedBlock: number;
-  /** Days before it are in the roll-ups of an hour and a day; of that day the metrics before `rolledMetric`. */
+  /** All earlier days are in the 1h and 1d roll-ups; of this day, the metrics before `rolledMetric`. */
   rolledToMs: number;
   rolledMetric: string;
   bytes: Record<Level, number>;
-  /** As of `packedToMs`, by metric. */
+  /** State at `packedToMs`, by metric. */
   registers: Record<string, RegisterState>;
 }
 
@@ -84,7 +84,7 @@ export class TelemetryStore implements DueSource {
     return this.unpackedFromMs + LIMIT.timestampToleranceMs + this.#packAfterMs(blocks);
   }
 
-  /** What is not packed is dated from then on. */
+  /** No unpacked sample is dated earlier; infinity when all samples are packed. */
   get unpackedFromMs(): number {
     const { packedToMs, packedBlock } = this.state;
     if (this.#journal.newestBlock < packedBlock) return Number.POSITIVE_INFINITY;
@@ -97,14 +97,14 @@ export class TelemetryStore implements DueSource {
     else this.#pack(turn);
   }
 
-  /** The samples that are not packed and dated from then on, of one metric or all, by metric. */
+  /** The unpacked samples dated in [fromMs, toMs), by metric; only `metric` if given. */
   unpacked(fromMs: number, toMs = Number.POSITIVE_INFINITY, metric?: string): Map<string, Series> {
     const { packedBlock, packedToMs } = this.state;
     return this.#collect(packedBlock, Math.max(fromMs, packedToMs), toMs, metric);
   }
 
-  /** A level as a table that retention trims. */
-  kept(level: Level): Kept {
+  /** The level as a table for retention. */
+  rowsOf(level: Level): Trimmable {
     const rows = this.parts[level];
     return {
       extent: () => ({ startsAt: 0, endsAt: this.state.bytes[level], oldestMs: rows.oldestEndMs() }),
@@ -124,7 +124,7 @@ export class TelemetryStore implements DueSource {
     return blocks >= SITE_BOUNDS.unpackedBlocks ? PACK_AFTER_MS.many : PACK_AFTER_MS.few;
   }
 
-  /** When the oldest block was opened that is not packed. */
+  /** When the oldest unpacked block was opened. */
   #waitingSinceMs(block: number): number {
     if (this.#waiting?.block !== block) {
       const openedAtMs = this.#journal.openedFrom(block);
@@ -134,7 +134,7 @@ export class TelemetryStore implements DueSource {
     return this.#waiting.openedAtMs;
   }
 
-  /** The next stretch of time: as much as one turn may hold, and never over a day's end. */
+  /** Packs the next stretch of time: at most as much as one turn may hold, and never across midnight UTC. */
   #pack(turn: Turn): void {
     const stretch = this.#nextStretch(turn.now);
     if (!stretch) return;
@@ -192,8 +192,8 @@ export class TelemetryStore implements DueSource {
   }
 
   /**
-   * Samples of signals that the site remembers [C-3.13]; of equal moments the later received wins [C-4.5]. What comes
-   * later than a tolerance behind the end is dated behind it.
+   * Samples of the signals in the snapshot [C-3.13]; of equal timestamps the one received later wins [C-4.5].
+   * Stops at messages received later than `toMs` plus the tolerance: they are dated after `toMs`.
    */
   #collect(block: number, fromMs: number, toMs: number, only?: string): Map<string, Series> {
     const byMetric = new Map<string, Map<number, number>>();
@@ -216,7 +216,7 @@ export class TelemetryStore implements DueSource {
     return new Map([...byMetric].map(([metric, own]) => [metric, seriesOf(own)]));
   }
 
-  /** One part of the oldest day that is over: its hours, and the day. */
+  /** Rolls up one part of the oldest finished day into 1h and 1d buckets. */
   #roll(turn: Turn): void {
     const { rolledToMs: dayMs, rolledMetric, packedToMs } = this.state;
     const heads = this.parts['5m'].page(dayMs);
@@ -245,7 +245,7 @@ export class TelemetryStore implements DueSource {
     });
   }
 
-  /** Adds buckets to the page of a level that holds that moment; returns by how much it grew. */
+  /** Adds buckets to the level's page that contains `atMs`; returns by how many bytes the page grew. */
   #merge(turn: Turn, level: RolledLevel, atMs: number, buckets: ReadonlyMap<string, Bucket[]>): number {
     const startMs = bucketStart(atMs, PAGE_MS[level]);
     const page = { startMs, endMs: startMs + PAGE_MS[level], widthMs: BUCKET_MS[level] };

@@ -1,8 +1,8 @@
-/** What a frame of a client is applied with. */
+/** Context for applying a client's frame. */
 import type { VhostNames } from '../../../protocol/publish-right.ts';
 import type { Broker, Connections } from '../delivery/broker.ts';
 
-/** Whose frame it is, and what it works on. */
+/** The connection that sent the frame, and the broker that it changes. */
 export interface Client {
   connectionId: string;
   names: VhostNames;

@@ -1,4 +1,4 @@
-/** What a client's frames do to the broker, publishes aside, and what each is answered. */
+/** Applies a client's frames, except publishes, to the broker, and returns the answers. */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import type { AmqpRefusal } from '../../../protocol/publish-right.ts';
@@ -11,7 +11,7 @@ type ClientFrame = Exclude<VhostLinkUp, PublishFrame | { kind: 'open' }>;
 type Consume = Extract<ClientFrame, { kind: 'consume' }>;
 type Get = Extract<ClientFrame, { kind: 'get' }>;
 
-/** Acknowledgements and credit change memory alone, until the next turn takes them along. */
+/** Acknowledgements and credit change only memory; the next turn stores them. */
 export type MemoryFrame =
   | Extract<ClientFrame, { kind: 'credit' }>
   | (Extract<ClientFrame, { kind: 'settle' }> & { outcome: 'ack' });
@@ -72,7 +72,7 @@ function answerTo({ seq }: { seq: number }, answer: ReturnType<typeof declare>):
   return answer.ok ? { kind: 'ok', seq, ...answer.value } : refusedFrame(seq, answer.refusal);
 }
 
-/** A malformed envelope is dead-lettered with its reason, and nothing else happens [C-7.1]. */
+/** Dead-letters a malformed envelope with its reason; it has no other effect [C-7.1]. */
 export function deadLetter(turn: Turn, client: Client, frame: PublishFrame, reason: string): VhostLinkDown {
   const { names, broker } = client;
   const { routingKey, body, encoding, properties } = frame;

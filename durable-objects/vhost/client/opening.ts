@@ -1,6 +1,6 @@
 /**
- * connection.open: a client's connection begins when it names the vhost of its key, not when its link does. A wrong
- * name is an attempt that was refused, and told to the audit log like a refused login [C-6.3].
+ * connection.open: a client's connection begins when it names the vhost of its key, not when its link opens.
+ * A wrong name counts as a rejected attempt and is written to the audit log like a rejected login [C-6.3].
  */
 
 import { reasonOf } from '../../object/reason.ts';
@@ -8,7 +8,7 @@ import type { Turn } from '../../object/turn.ts';
 import { writeConnected, writeRefusedConnection } from '../../registry/audit-events.ts';
 import type { VhostParts } from '../parts.ts';
 
-/** `named`: the vhost in the client's connection.open. */
+/** Handles connection.open. `named`: the vhost that the client requested. */
 export function openConnection(turn: Turn, vhost: VhostParts, connectionId: string, named: string): void {
   const { key, sockets, database, keepAlive } = vhost;
   const { record } = key;
@@ -19,7 +19,7 @@ export function openConnection(turn: Turn, vhost: VhostParts, connectionId: stri
   if (isRight) key.noteConnection(turn);
   else vhost.counts.add(turn, 'refused_dials/partner/vhost');
   turn.send(() => {
-    const told = isRight
+    const written = isRight
       ? writeConnected(database, { organizationId, keyId, keyPrefix }, address, turn.now)
       : writeRefusedConnection(
           database,
@@ -27,7 +27,7 @@ export function openConnection(turn: Turn, vhost: VhostParts, connectionId: stri
           turn.now,
         );
     keepAlive(
-      told.catch((error: unknown) =>
+      written.catch((error: unknown) =>
         console.warn('audit row not written', { keyId, reason: reasonOf(error) }),
       ),
     );

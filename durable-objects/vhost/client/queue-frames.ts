@@ -1,6 +1,7 @@
 /**
- * Queues as a client names them: which it may read, and the declarations, bindings and ends of its own [C-6.6]. Ours are
- * there, may be declared again as they are, and change for nobody [C-6.2].
+ * Queue methods of a client: which queues it may read, and how it declares, binds and deletes partner queues
+ * [C-6.6]. Platform queues always exist; a client may declare them with equal properties, but not change them
+ * [C-6.2].
  */
 import type { VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import type { AmqpRefusal } from '../../../protocol/publish-right.ts';
@@ -33,10 +34,10 @@ type Frame<Kind extends VhostLinkUp['kind']> = Kind extends unknown
   : never;
 type Answer = Result<Omit<Extract<VhostLinkDown, { kind: 'ok' }>, 'kind' | 'seq'>, AmqpRefusal>;
 
-/** How all of ours are declared. */
+/** The properties of every platform queue. */
 const OURS = { durable: true, autoDelete: false, ownerId: null, arguments: [] } as const;
 
-/** The queue to read from: ours, or its own unless another connection has it for itself. */
+/** Finds the queue to read from: a platform queue, or a partner queue that is not exclusive to another connection. */
 export function readable(
   { names, broker, connectionId }: Client,
   name: string,
@@ -48,7 +49,10 @@ export function readable(
   return isLocked(own, connectionId) ? refuse(lockedQueue(names, name)) : ok(own.queue.key);
 }
 
-/** A declaration finds the queue that there is, passive or equal to it, or makes one of the partner's own. */
+/**
+ * Declares a queue: returns the existing one if it is equal or the declaration is passive, or creates a
+ * partner queue.
+ */
 export function declare(turn: Turn, client: Client, frame: Frame<'declare'>): Answer {
   const { names, broker } = client;
   const { queue: name, passive } = frame;
@@ -67,7 +71,7 @@ export function declare(turn: Turn, client: Client, frame: Frame<'declare'>): An
   return ok(countsOf(client, own.queue));
 }
 
-/** An empty name lets the server choose one. */
+/** Creates a partner queue. The server chooses a name if the client sends an empty one. */
 function create(turn: Turn, client: Client, frame: Frame<'declare'>): Answer {
   const { names, broker, connectionId } = client;
   const { own } = broker.queues;
@@ -82,13 +86,13 @@ function create(turn: Turn, client: Client, frame: Frame<'declare'>): Answer {
   return ok({ queue: name, messageCount: 0, consumerCount: 0 });
 }
 
-/** [C-6.6] To our exchange: the bridge has looked at that. */
+/** Binds or unbinds a partner queue [C-6.6]. The bridge has already checked that the exchange is `vcp`. */
 export function bind(turn: Turn, client: Client, frame: Frame<'bind' | 'unbind'>): Answer {
   const { names, broker } = client;
   if (frame.queue.startsWith('vcp.')) return refuse(forbiddenQueue(names, frame.queue));
   if (!isOwnPattern(names.slug, frame.pattern)) return refuse(foreignPattern(names, frame.pattern));
   const own = changeable(client, frame.queue);
-  // What is not bound is unbound, as in RabbitMQ.
+  // Unbinding an unknown queue succeeds, as in RabbitMQ.
   if (!own.ok) return frame.kind === 'unbind' && own.refusal.code === 404 ? ok({}) : own;
   if (frame.kind === 'unbind') {
     broker.queues.own.unbind(turn, own.value, frame.pattern);
@@ -99,7 +103,7 @@ export function bind(turn: Turn, client: Client, frame: Frame<'bind' | 'unbind'>
     : refuse(tooManyBindings(names, frame.queue));
 }
 
-/** Its own, and its dead letters. */
+/** Purges a partner queue or the key's dead-letter queue. */
 export function purge(turn: Turn, client: Client, { queue: name }: Frame<'purge'>): Answer {
   const { names, broker } = client;
   if (queueByFullName(names.slug, name) === 'dead-letter')
@@ -108,7 +112,7 @@ export function purge(turn: Turn, client: Client, { queue: name }: Frame<'purge'
   return own.ok ? ok({ messageCount: own.value.queue.purge(turn) }) : own;
 }
 
-/** One that is not there is deleted already. */
+/** Deletes a partner queue; succeeds if it does not exist. */
 export function deleteQueue(turn: Turn, client: Client, frame: Frame<'delete'>): Answer {
   const { names, broker } = client;
   const { queue: name, ifUnused, ifEmpty } = frame;
@@ -122,7 +126,7 @@ export function deleteQueue(turn: Turn, client: Client, frame: Frame<'delete'>):
   return ok({ messageCount });
 }
 
-/** A queue of its own that it may change. */
+/** Finds a partner queue that the client may change. */
 function changeable({ names, broker, connectionId }: Client, name: string): Result<OwnQueue, AmqpRefusal> {
   const own = broker.queues.own.find(name);
   if (!own) return refuse(unknownQueue(names, name));
@@ -137,7 +141,7 @@ function countsOf({ broker }: Client, queue: Queue): { messageCount: number; con
   return { messageCount: queue.readyCount, consumerCount: broker.consumers.ofQueue(queue.key).length };
 }
 
-/** In RabbitMQ's order: whose it is, its flags, its arguments. */
+/** Compares in RabbitMQ's order: exclusive owner, flags, arguments. */
 function differenceOf(
   { names, connectionId }: Client,
   name: string,
@@ -157,7 +161,7 @@ function differenceOf(
   return unequal && inequivalent(names, name, unequal.name, unequal.text);
 }
 
-/** 22 characters, as RabbitMQ's. */
+/** A random name of 22 characters, as in RabbitMQ. */
 function serverName(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return btoa(String.fromCharCode(...bytes))

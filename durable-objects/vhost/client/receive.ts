@@ -1,6 +1,6 @@
 /**
- * One batch of a client's frames (rule 3): publishes are judged, what is decided here is written in one turn and
- * answered at once, and publishes for Sites go to their lanes, which answer them.
+ * Handles one batch of a client's frames (rule 3). Publishes are authorized; all other frames are applied in
+ * one turn and answered at once; valid publishes go to the lanes of their Sites, which answer them later.
  */
 import type { PublishFrame, VhostLinkDown, VhostLinkUp } from '../../../protocol/link/vhost.ts';
 import { authorizePublish } from '../../../protocol/publish-right.ts';
@@ -13,13 +13,16 @@ import type { Publish } from '../publish/publisher.ts';
 import { applyFrame, applyMemoryFrame, deadLetter, isMemoryFrame, refusedFrame } from './frames.ts';
 import { openConnection } from './opening.ts';
 
-/** What of a batch is decided here, in its order: a frame, a connection's begin, or a publish for the dead-letter queue. */
+/**
+ * A change that the batch makes here, in its order: a frame, connection.open, or a publish for the
+ * dead-letter queue.
+ */
 type Write =
   | { frame: Exclude<VhostLinkUp, PublishFrame | { kind: 'open' }> }
   | { opened: string }
   | { malformed: PublishFrame; reason: string };
 
-/** False when a frame could not be handled: nothing of the batch stands. */
+/** Returns false if a frame could not be handled; then the whole batch is rolled back. */
 export function receiveFrames(
   vhost: VhostParts,
   connectionId: string,
@@ -27,7 +30,7 @@ export function receiveFrames(
   frames: readonly VhostLinkUp[],
   now: number,
 ): boolean {
-  // 1. judge the publishes; nothing is written yet
+  // 1. authorize the publishes; nothing is written yet
   const { names, scopes } = vhost.key;
   const answers: VhostLinkDown[] = [];
   const publishes: Publish[] = [];
@@ -57,10 +60,10 @@ export function receiveFrames(
     else writes.push({ malformed: frame, reason: envelope?.refusal ?? '' });
   }
 
-  // 2. write once, where anything is to be written; acknowledgements and credit wait for a turn to ride in
+  // 2. apply the changes in one turn; a batch of only acknowledgements and credit changes memory and needs none
   if (!write(vhost, connectionId, writes, answers)) return false;
 
-  // 3. answer, deliver, and hand on
+  // 3. send answers and deliveries, and submit the publishes
   if (waiting.length > 0) answers.push(vhost.rate.wait(waiting, vhost.publishesPerSecond));
   vhost.outflow.send(new Map([[connectionId, answers]]));
   for (const publish of publishes) vhost.publisher.publish(connectionId, key, publish, now);
@@ -72,7 +75,10 @@ function hasGot(answer: VhostLinkDown): boolean {
   return answer.kind === 'got' && answer.delivery !== null;
 }
 
-/** [C-6.5] Emergencies wait for nothing; a bridge of before cannot be told to wait. */
+/**
+ * Applies the publish rate [C-6.5]. Emergencies are never held; bridges with link version 1 cannot hold
+ * publishes.
+ */
 function paceOf(
   vhost: VhostParts,
   connectionId: string,
@@ -84,7 +90,7 @@ function paceOf(
   return vhost.rate.take(connectionId, seq, vhost.publishesPerSecond, now);
 }
 
-/** One step of one turn: a batch stands or falls as a whole, and one that fell is not answered. */
+/** Applies all changes in one step: a batch is applied completely or not at all, and a failed batch has no answer. */
 function write(
   vhost: VhostParts,
   connectionId: string,
@@ -99,7 +105,7 @@ function write(
     return true;
   }
   return vhost.turns.run((turn) => {
-    // What others acknowledged lately stands, whatever becomes of this batch.
+    // Store the acknowledgements of other connections first: a failure of this batch must not undo them.
     broker.queues.save(turn);
     return turn.step(() => {
       vhost.undoBroker(turn);

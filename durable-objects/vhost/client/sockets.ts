@@ -1,6 +1,7 @@
 /**
- * The client connections of a vhost: one socket each, its row in storage, its delivery window on the socket itself
- * so that it outlives hibernation. Rows without a socket are gone connections: no close event comes after a crash.
+ * The client connections of a vhost: a socket and a row each. The delivery window is stored on the socket, so
+ * that it survives hibernation. A row without a socket is a lost connection: after a crash there is no close
+ * event.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import { SIGN_OF_LIFE_MS } from '../../../protocol/link/live.ts';
@@ -16,10 +17,10 @@ import type { ConnectionRows } from './rows.ts';
 interface Attachment extends Window {
   connectionId: string;
   connectedAtMs: number;
-  /** The version of the link's frames that its bridge speaks. */
+  /** The link version of the bridge. */
   link: number;
   isProbe?: boolean;
-  /** When the key was last noted as used. */
+  /** When `lastUsedAt` of the key was last written. */
   usedAtMs?: number;
 }
 
@@ -69,7 +70,7 @@ export class ClientSockets implements Connections {
     return [...this.#clients.keys()];
   }
 
-  /** Connections that storage still lists and that have no socket any more (rule 8). */
+  /** Connections with a row but without a socket (rule 8). */
   missing(): string[] {
     return this.#rows
       .all()
@@ -77,7 +78,7 @@ export class ClientSockets implements Connections {
       .filter((id) => !this.#clients.has(id));
   }
 
-  /** Connections of earlier boots of a bridge that dials now. */
+  /** Connections from earlier starts of the bridge that dials. */
   ofOlderBoots(dial: ClientDial): string[] {
     return this.#rows
       .all()
@@ -91,8 +92,9 @@ export class ClientSockets implements Connections {
   }
 
   /**
-   * When to look for them next: each look is a row, and until it comes a silent one is sent nothing anyway. Pings are
-   * asked for only when frames do not tell.
+   * When to check for silent connections next. Each check writes a row, and a silent connection is sent
+   * nothing in the meantime, so checks are rare. The time of the last ping is read only if the last frame is
+   * not recent enough.
    */
   silentAtMs(): number | undefined {
     const recentMs = this.#clock.now() - SIGN_OF_LIFE_MS / 2;
@@ -105,12 +107,12 @@ export class ClientSockets implements Connections {
     return first === undefined ? undefined : first + 2 * SIGN_OF_LIFE_MS + 1;
   }
 
-  /** True when the bridge's connection id opened a link here before: a replayed proof. */
+  /** True if the bridge's connection id has already opened a link here: the proof is a replay. */
   isReplay(dial: ClientDial): boolean {
     return this.#seen.has(dial.connection);
   }
 
-  /** Opens a connection; returns the client's end. */
+  /** Opens a connection; returns the client's end of the WebSocket. */
   accept(turn: Turn, dial: ClientDial): WebSocket {
     const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     this.#seen.remember(turn, dial.connection);
@@ -132,7 +134,7 @@ export class ClientSockets implements Connections {
     return client;
   }
 
-  /** The connection of a socket while it counts; undefined for one that is closed, replaced or unknown. */
+  /** The connection id of a socket; undefined if it is closed, replaced or unknown. */
   current(socket: WebSocket): string | undefined {
     for (const [id, known] of this.#clients) if (known.socket === socket) return id;
     return undefined;
@@ -143,12 +145,15 @@ export class ClientSockets implements Connections {
     if (known) known.lastFrameMs = now;
   }
 
-  /** The version of the link's frames that a connection's bridge speaks. */
+  /** The link version of a connection's bridge. */
   linkOf(connectionId: string): number {
     return this.#clients.get(connectionId)?.link ?? 1;
   }
 
-  /** Somebody published or took something; whether that is to be noted: once a minute [C-5.2]. */
+  /**
+   * Records that a client used the key. Returns true at most once a minute: then `lastUsedAt` must be written
+   * [C-5.2].
+   */
   noteUse(now: number): boolean {
     if (now - this.#usedAtMs < LIMIT.lastUsedStepMs) return false;
     this.#usedAtMs = now;
@@ -156,12 +161,12 @@ export class ClientSockets implements Connections {
     return true;
   }
 
-  /** Whether it is the probe of a new key [C-5.4]. */
+  /** Whether the connection is the connection test of a new key [C-5.4]. */
   isProbe(connectionId: string): boolean {
     return this.#clients.get(connectionId)?.isProbe ?? false;
   }
 
-  /** Where a connection comes from. */
+  /** The client address of a connection. */
   addressOf(connectionId: string): string {
     return this.#rows.all().find((row) => row.id === connectionId)?.address ?? '';
   }
@@ -170,7 +175,10 @@ export class ClientSockets implements Connections {
     return this.#clients.has(connectionId);
   }
 
-  /** Pings are answered without waking this object: they are asked for only when frames do not tell. */
+  /**
+   * The delivery window; undefined if the connection is silent or unknown. The runtime answers pings without
+   * this object; the time of the last one is read only if the last frame is not recent enough.
+   */
   window(connectionId: string): Window | undefined {
     const known = this.#clients.get(connectionId);
     if (!known) return undefined;
@@ -178,7 +186,7 @@ export class ClientSockets implements Connections {
     return known.lastFrameMs >= oldest || this.#signOfLifeMs(known) >= oldest ? known.window : undefined;
   }
 
-  /** In memory at once; onto the socket with the frames that it counts. */
+  /** Changes the window in memory. It is stored on the socket when the frames that it counts are sent. */
   saveWindow(connectionId: string, window: Window): void {
     const known = this.#clients.get(connectionId);
     if (known) known.window = window;
@@ -200,7 +208,7 @@ export class ClientSockets implements Connections {
     known.socket.serializeAttachment(attachment);
   }
 
-  /** Forgets a connection; closes its socket when that is still open. */
+  /** Deletes a connection; with a `code` its socket is closed too. */
   drop(turn: Turn, connectionId: string, code?: number, reason?: string): void {
     const known = this.#clients.get(connectionId);
     this.#rows.delete(turn, connectionId);

@@ -1,7 +1,8 @@
 /**
- * Queues, consumers and who holds what. Deliveries go round-robin to consumers that may take one: within their own
- * prefetch, their channel's, and their connection's byte window (rule 9). What is delivered waits as frames until
- * the turn stands. Acknowledgements and young telemetry are in memory alone for a while; all else is stored.
+ * Queues, consumers and leases. Deliveries go round-robin to consumers that have room in their own prefetch,
+ * in the prefetch of their channel and in the byte window of their connection (rule 9). Deliveries are
+ * collected as frames and sent after the commit. Acknowledgements and recent events may be only in memory for
+ * a while; all else is stored.
  */
 import {
   DELIVERY_WINDOW_BYTES,
@@ -21,21 +22,21 @@ import { type Consumer, Consumers } from './consumers.ts';
 import { Leases } from './leases.ts';
 import type { ConsumerRows } from './rows.ts';
 
-/** What a connection's bridge was sent and what its client took, in bytes since the link opened. */
+/** Bytes sent to a connection's bridge, and bytes that its client has taken, since the link opened. */
 export interface Window {
   sentBytes: number;
   drainedBytes: number;
-  /** Its bridge is of before, and reckons by body and routing key alone. */
+  /** The bridge has link version 1, which counts only body and routing key. */
   isPlain: boolean;
 }
 
-/** The connections as the broker sees them; others hold the sockets. */
+/** The connections, as the broker needs them; `ClientSockets` has the sockets. */
 export interface Connections {
   isConnected(connectionId: string): boolean;
-  /** Undefined while nothing may be sent: half-open, or gone. */
+  /** Undefined if nothing may be sent: the connection is half-open or closed. */
   window(connectionId: string): Window | undefined;
   saveWindow(connectionId: string, window: Window): void;
-  /** Whether its bridge understands that a consumer was cancelled here. */
+  /** Whether the bridge supports cancels by the server. */
   hearsOfCancels(connectionId: string): boolean;
 }
 
@@ -45,7 +46,7 @@ export class Broker {
   readonly #connections: Connections;
   readonly #leases: Leases;
   #frames = new Map<string, VhostLinkDown[]>();
-  /** Events since this broker was made. */
+  /** Number of events since this broker was created. */
   published = 0;
 
   constructor(queues: Queues, consumerRows: ConsumerRows, connections: Connections, now: number) {
@@ -55,19 +56,19 @@ export class Broker {
     this.#leases = new Leases(queues.all(), now);
   }
 
-  /** An event to the queue of ours that it is for, and to the partner's own that are bound to it. */
+  /** Adds an event to its event queue and to the partner queues that are bound to its routing key. */
   publish(turn: Turn, name: QueueName, message: Message, keptBy?: KeptBy): void {
     this.published += 1;
     this.queues.ours(name).push(turn, message, keptBy);
     this.queues.own.push(turn, message, keptBy);
   }
 
-  /** How many messages of a queue clients hold. */
+  /** Number of leased messages of a queue. */
   unackedCount(queue: Queue): number {
     return this.#leases.ofQueue(queue);
   }
 
-  // ends of consumers: what they hold stays held until their channel closes, as in RabbitMQ
+  // ends of consumers: their messages stay leased until their channel closes, as in RabbitMQ
 
   cancel(turn: Turn, connectionId: string, channel: number, tag: string): void {
     this.#leave(turn, this.consumers.remove(turn, connectionId, channel, tag));
@@ -85,7 +86,7 @@ export class Broker {
     this.#frames.delete(connectionId);
   }
 
-  /** A queue of the partner's own goes, and whoever consumes from it is told. Answers how many messages waited. */
+  /** Deletes a partner queue and cancels its consumers. Returns the number of messages that waited. */
   deleteOwn(turn: Turn, own: OwnQueue): number {
     const { queue } = own;
     const { key, readyCount } = queue;
@@ -98,7 +99,7 @@ export class Broker {
     return readyCount;
   }
 
-  /** Of queues that go with the last of their consumers. */
+  /** Deletes auto-delete queues whose last consumer has gone. */
   #leave(turn: Turn, gone: readonly Consumer[]): void {
     for (const key of new Set(gone.map(({ queue }) => queue))) {
       const own = this.queues.own.find(this.queues.fullName(key));
@@ -106,7 +107,7 @@ export class Broker {
     }
   }
 
-  // settling: only a lease that its own connection holds counts; every other is ignored
+  // settling: a lease that the connection does not hold is ignored
 
   acknowledge(connectionId: string, leases: readonly number[]): void {
     for (const lease of leases) this.#leases.take(connectionId, lease)?.acknowledge(lease);
@@ -136,14 +137,17 @@ export class Broker {
     return toDelivery(lease ?? 0, taken, messageBytes(taken.message));
   }
 
-  /** Whether `pump` would hand out anything. */
+  /** Whether `pump` would deliver anything. */
   get hasDeliverable(): boolean {
     return this.consumers
       .all()
       .some((one) => this.queues.find(one.queue).readyCount > 0 && this.#mayTake(one));
   }
 
-  /** Hands out what consumers may take now, so much at a time: `hasDeliverable` tells whether more would go. */
+  /**
+   * Delivers what consumers may take now, up to the limits of one turn; `hasDeliverable` shows whether more
+   * is left.
+   */
   pump(turn: Turn): void {
     const rest: PumpRest = { deliveries: VHOST_BOUNDS.pumpDeliveries, bytes: VHOST_BOUNDS.pumpBytes };
     for (const queue of this.queues.all()) {
@@ -168,7 +172,7 @@ export class Broker {
     }
   }
 
-  /** Returns what it counts as. */
+  /** Adds a delivery frame; returns the bytes that it counts in the window. */
   #deliver(queue: Queue, consumer: Consumer, lease: number | null, taken: Taken): number {
     if (lease !== null) this.#leases.hold(lease, queue, consumer);
     const { connectionId, channel, tag } = consumer;
@@ -198,7 +202,7 @@ export class Broker {
     return window !== undefined && window.sentBytes - window.drainedBytes < DELIVERY_WINDOW_BYTES;
   }
 
-  /** Deliveries and cancels since the last call, per connection: to be sent once the turn stands. */
+  /** Deliveries and cancels since the last call, per connection, to be sent after the commit. */
   takeFrames(): Map<string, VhostLinkDown[]> {
     const frames = this.#frames;
     this.#frames = new Map();
@@ -206,7 +210,7 @@ export class Broker {
   }
 }
 
-/** What is left of a pump's share. */
+/** The rest of the limits of one turn. */
 interface PumpRest {
   deliveries: number;
   bytes: number;

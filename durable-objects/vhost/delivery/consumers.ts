@@ -13,7 +13,7 @@ export interface Consumer {
   exclusive: boolean;
   /** 0 = no limit. */
   prefetch: number;
-  /** The highest that may take one gets it. */
+  /** A message goes to the available consumer with the highest priority. */
   priority: number;
 }
 
@@ -43,7 +43,7 @@ export class Consumers {
     return this.#consumers;
   }
 
-  /** In the order in which they are served: by priority, and in turn among equals. */
+  /** The consumers of a queue in serving order: by priority, round-robin among equals. */
   ofQueue(queue: QueueKey): Consumer[] {
     const own = this.#consumers.filter((consumer) => consumer.queue === queue);
     return own.sort((one, other) => other.priority - one.priority);
@@ -81,7 +81,7 @@ export class Consumers {
     this.#rows.setChannelLimit(turn, connectionId, channel, prefetch);
   }
 
-  // ends; each answers whom it has ended
+  // ends; each returns the consumers that it removed
 
   remove(turn: Turn, connectionId: string, channel: number, tag: string): Consumer[] {
     this.#rows.delete(turn, connectionId, channel, tag);
@@ -107,7 +107,7 @@ export class Consumers {
     return this.#drop((one) => one.queue === queue);
   }
 
-  /** Round-robin: whoever got one goes to the end of the line. */
+  /** Round-robin: moves a consumer that received a message to the end. */
   moveLast(consumer: Consumer): void {
     this.#consumers.splice(this.#consumers.indexOf(consumer), 1);
     this.#consumers.push(consumer);

@@ -1,4 +1,4 @@
-/** Who holds what: each delivery under a lease id of its own, counted toward the prefetch of consumer and channel. */
+/** The leases of all queues. Each lease counts toward the prefetch of its consumer and channel. */
 import type { Queue } from '../queue/queue.ts';
 import type { Owner } from '../queue/rows.ts';
 
@@ -9,7 +9,7 @@ interface Held {
 }
 
 export class Leases {
-  /** Those of one owner in one queue share their entry. */
+  /** By lease id. All leases of one owner in one queue share an entry. */
   readonly #held = new Map<number, Held>();
   readonly #entries = new Map<string, Held>();
   readonly #byQueue = new Map<string, number>();
@@ -17,7 +17,10 @@ export class Leases {
   readonly #byChannel = new Map<string, number>();
   #next: number;
 
-  /** Ids are never used again, also across wakes: they start from the clock, above all that is still held. */
+  /**
+   * Lease ids are never reused, even after a restart: they start at the clock, above every lease that is
+   * still held.
+   */
   constructor(queues: Iterable<Queue>, now: number) {
     let last = 0;
     for (const queue of queues) {
@@ -46,11 +49,11 @@ export class Leases {
     this.#held.set(lease, entry);
     bump(this.#byQueue, queue.key, 1);
     bump(this.#byConsumer, ownerKey(owner), 1);
-    // What basic.get took counts toward no prefetch.
+    // A message from basic.get does not count toward a prefetch.
     if (tag !== null) bump(this.#byChannel, channelKey(connectionId, channel), 1);
   }
 
-  /** The queue of a lease that this connection holds; from here on it is held no more. */
+  /** Removes a lease and returns its queue; undefined if this connection does not hold it. */
   take(connectionId: string, lease: number): Queue | undefined {
     const held = this.#held.get(lease);
     if (held?.owner.connectionId !== connectionId) return undefined;
@@ -62,7 +65,7 @@ export class Leases {
     for (const [lease, held] of this.#held) if (holds(held.owner)) this.#letGo(lease, held);
   }
 
-  /** All of a queue that is no more. */
+  /** Removes all leases of a deleted queue. */
   releaseQueue(queue: Queue): void {
     for (const [lease, held] of this.#held) if (held.queue === queue) this.#letGo(lease, held);
   }

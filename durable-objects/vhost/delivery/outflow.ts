@@ -1,20 +1,20 @@
 /**
- * What leaves a vhost for its clients: answers first, then the deliveries that may go now, so many a turn.
- * Acknowledgements that are only in memory ride with the next turn, or get one of their own a moment later; what is in
- * memory alone and was handed out is stored a little after, unless it is acknowledged by then. Both waits are part of
- * the handler that began them (`keepAlive`): no timer keeps an object awake that has nothing to do.
+ * Sends answers and then deliveries to clients, a limited number per turn. Acknowledgements that are only in
+ * memory are stored with the next turn, or in a turn of their own shortly after. Delivered events that are
+ * only in memory are stored shortly after too, unless they are acknowledged first. Both waits belong to the
+ * handler that started them (`keepAlive`), so no timer keeps an idle object awake.
  */
 import type { VhostLinkDown } from '../../../protocol/link/vhost.ts';
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { ClientSockets } from '../client/sockets.ts';
 import type { Broker } from './broker.ts';
 
-/** How long a client may take to acknowledge an event before it is stored: most take milliseconds, and no row. */
+/** Time for a client to acknowledge an event before it is stored; most take milliseconds, so no row is written. */
 const STORE_MS = 1_000;
-/** How long acknowledgements wait for a turn to ride in, before they get one of their own. */
+/** How long acknowledgements wait for another turn before they get one of their own. */
 const SETTLE_FLUSH_MS = 100;
 
-/** Between turns of deliveries that one did not hold. */
+/** Pause between turns when deliveries exceed the limit of one turn. */
 const PAUSE_MS = 1;
 
 /** Frames by connection. */
@@ -24,15 +24,15 @@ export interface OutflowHost {
   turns: Turns;
   sockets: ClientSockets;
   broker(): Broker;
-  /** Whether something is in memory alone; and what stores it. */
+  /** Whether any event is only in memory; `store` writes all of them. */
   hasUnstored(): boolean;
   store(turn: Turn): void;
   keepAlive(work: Promise<void>): void;
-  /** Clients take something. */
+  /** Called when clients receive deliveries. */
   taken(): void;
 }
 
-/** A wait within a handler. */
+/** A wait inside a handler. */
 interface Wait {
   timer: number;
   end: () => void;
@@ -65,12 +65,12 @@ export class Outflow {
     if (!this.#isGoingOn && broker().hasDeliverable) this.#host.keepAlive(this.#goOn());
   }
 
-  /** The deliveries that one turn did not hold: others get their turns in between. */
+  /** Sends the rest of the deliveries; other events of the object are handled in between. */
   async #goOn(): Promise<void> {
     this.#isGoingOn = true;
     try {
       while (this.#host.broker().hasDeliverable) {
-        // A pause, however short: without one the runtime lets nobody in before all of it has gone.
+        // Without a pause the runtime handles no other event until all deliveries are sent.
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
         this.send();
       }
@@ -95,7 +95,7 @@ export class Outflow {
       });
   }
 
-  /** Ends by itself or when there is nothing to wait for any more; `work` runs in both cases. */
+  /** Waits `ms`, or until `end` is called because nothing is left to wait for; `work` runs in both cases. */
   #wait(ms: number, work: () => void): Wait {
     const { promise, resolve } = Promise.withResolvers<void>();
     const end = () => {

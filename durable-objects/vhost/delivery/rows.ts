@@ -1,4 +1,4 @@
-/** Consumers, and the shared prefetch of a channel where a client set one. */
+/** Rows of consumers, and of the shared prefetch of channels. */
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 
@@ -63,7 +63,7 @@ export class ConsumerRows {
     );
   }
 
-  /** With its consumers. */
+  /** Deletes a channel's shared prefetch and its consumers. */
   deleteChannel(turn: Turn, connectionId: string, channel: number): void {
     turn.write('DELETE FROM consumer WHERE connection_id = ? AND channel = ?', connectionId, channel);
     turn.write('DELETE FROM channel_limit WHERE connection_id = ? AND channel = ?', connectionId, channel);

@@ -1,6 +1,7 @@
 /**
- * Events on their way into a vhost's queues: each once, by (site, sequence), and only what the key may see [C-8.1]. What
- * is in memory alone its Site keeps until it is stored or a client has acknowledged it: most of it is never written.
+ * Adds events to a vhost's queues: each once, by (site, sequence), and only events that the key may see
+ * [C-8.1]. The Site keeps an event in its outbox until the Vhost has stored it or a client has acknowledged
+ * it, so most are never stored here.
  */
 import { EVENT_QUEUES, type QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -13,7 +14,7 @@ import type { ReceivedRows } from './rows.ts';
 
 export interface IntakeQueues {
   push(turn: Turn, queue: QueueName, message: Message, keptBy: KeptBy | undefined): void;
-  /** The first of a site's events that is in memory alone. */
+  /** The sequence of a site's first event that is only in memory. */
   firstKept(siteId: string): number | undefined;
 }
 
@@ -22,7 +23,7 @@ export class EventIntake {
   readonly #key: Key;
   readonly #queues: IntakeQueues;
   #seen: Map<string, number>;
-  /** Sites whose row lags behind. */
+  /** Sites whose stored sequence is out of date. */
   readonly #unstored = new Set<string>();
 
   constructor(rows: ReceivedRows, key: Key, queues: IntakeQueues) {
@@ -32,18 +33,21 @@ export class EventIntake {
     this.#seen = rows.all();
   }
 
-  /** How far a site's outbox is here, in memory at least. */
+  /** The last sequence received from a site, at least in memory. */
   seenFrom(siteId: string): number {
     return this.#seen.get(siteId) ?? 0;
   }
 
-  /** How far a site need not keep its outbox: before the first that is in memory alone. */
+  /**
+   * The last sequence that a site may delete from its outbox: the one before the first event that is only in
+   * memory.
+   */
   receivedFrom(siteId: string): number {
     const kept = this.#queues.firstKept(siteId);
     return kept === undefined ? this.seenFrom(siteId) : kept - 1;
   }
 
-  /** Takes what is new of a site's outbox; what came before is dropped. */
+  /** Adds the new events of a site's outbox; drops those received before. */
   store(turn: Turn, siteId: string, events: readonly OutboxEvent[]): void {
     const before = this.seenFrom(siteId);
     let last = before;
@@ -59,8 +63,8 @@ export class EventIntake {
   }
 
   /**
-   * Takes an event where the key may see its site. Queues start to fill at the key's first connection [C-6.1].
-   * `sequence`: of one that its site keeps.
+   * Adds an event if the key may see its site. Queues start to fill at the key's first connection [C-6.1].
+   * `sequence`: position in the site's outbox, if the site keeps the event.
    */
   pass(turn: Turn, siteId: string, event: PassingEvent, sequence?: number): void {
     const key = this.#key.record;
@@ -69,17 +73,17 @@ export class EventIntake {
     this.#push(turn, siteId, event, sequence === undefined ? undefined : { siteId, sequence });
   }
 
-  /** Takes an event about whatever site the key named itself. */
+  /** Adds an event for a site id that the partner sent, without checking that the key may see it. */
   tell(turn: Turn, siteId: string, event: PassingEvent): void {
     this.#push(turn, siteId, event);
   }
 
-  /** Whether a row lags behind: a crash would let its site send again what was here. */
+  /** Whether a stored sequence is out of date: after a crash its site would send events again. */
   get hasUnstored(): boolean {
     return this.#unstored.size > 0;
   }
 
-  /** With it goes all that is in memory alone. */
+  /** Stores the sequences. The caller must store all events that are only in memory in the same turn. */
   save(turn: Turn): void {
     for (const siteId of this.#unstored) {
       turn.undo(() => this.#unstored.add(siteId));
@@ -88,13 +92,13 @@ export class EventIntake {
     }
   }
 
-  /** What was in memory alone is lost: its sites send it again. */
+  /** Reads the sequences from storage after events in memory were lost; their sites send them again. */
   reload(): void {
     this.#unstored.clear();
     this.#seen = this.#rows.all();
   }
 
-  /** Everything of the key is gone. */
+  /** Deletes all sequences when the key has ended. */
   clear(turn: Turn): void {
     this.#rows.deleteAll(turn);
     this.#unstored.clear();

@@ -1,4 +1,4 @@
-/** An event of a Site as the message that a partner gets: enveloped, and signed with the key's own signing key. */
+/** Builds the message for a partner from an event of a Site: with an envelope, signed with the key's signing key. */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import { SOURCE, VCP_VERSION } from '../../../protocol/envelope.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
@@ -19,7 +19,7 @@ export function eventMessage(slug: string, signingKey: string, siteId: string, e
     siteId,
   };
   const signingString = envelopeSigningString(envelope, routingKey, event.payloadText);
-  // A correlationId that holds the separator cannot be signed; its event goes without a signature.
+  // A correlationId that contains the separator cannot be signed; the event is then sent without a signature.
   const signature = signingString === undefined ? '' : `,"signature":"${hmacHex(signingKey, signingString)}"`;
   const body = `${signableJson(envelope).slice(0, -1)},"payload":${event.payloadText}${signature}}`;
   return {

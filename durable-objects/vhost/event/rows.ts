@@ -1,4 +1,4 @@
-/** How far each site's outbox has been stored here: what comes again is dropped. */
+/** Rows with the last sequence stored from each site's outbox; events up to it are dropped as duplicates. */
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 
@@ -9,7 +9,7 @@ export class ReceivedRows {
     this.#sql = sql;
   }
 
-  /** The last sequence by site. */
+  /** Last stored sequence by site id. */
   all(): Map<string, number> {
     const rows = this.#sql.all<{ site_id: string; sequence: number }>(
       'SELECT site_id, sequence FROM received',

@@ -1,12 +1,12 @@
 /**
- * Events on their way into the queues, from many Sites at once: the first goes at once, and what comes while its
- * write is under way shares the next turn. What follows from them is sent after it, answers first (rule 5).
+ * Stores events from many Sites: the first at once, and those that arrive during its write together in the
+ * next turn. Answers, then deliveries are sent after the turn (rule 5).
  */
 import type { Turn, Turns } from '../../object/turn.ts';
 import type { Broker } from '../delivery/broker.ts';
 import type { Answers, Outflow } from '../delivery/outflow.ts';
 
-/** Events that wait for their turn, and what is answered once they are in. */
+/** Events that wait for a turn, and the answers to send once they are stored. */
 interface Waiting {
   take: (turn: Turn) => void;
   answers: Answers;
@@ -18,7 +18,7 @@ export interface EventStoreHost {
   outflow: Outflow;
   broker(): Broker;
   hasEnded(): boolean;
-  /** Resolves once what is written has reached the disk. */
+  /** Resolves once all writes are on disk. */
   written(): Promise<void>;
   keepAlive(work: Promise<void>): void;
 }
@@ -32,7 +32,7 @@ export class EventStore {
     this.#host = host;
   }
 
-  /** Stores events and hands out what they make deliverable. False when the key has ended. */
+  /** Stores events and delivers what is then deliverable. False if the key has ended. */
   store(take: (turn: Turn) => void, answers: Answers = new Map()): Promise<boolean> {
     return new Promise((resolve) => {
       this.#waiting.push({ take, answers, done: resolve });

@@ -1,4 +1,4 @@
-/** The API key of a vhost, as this object holds it: what it may, how it signs, and whether it has ended (rule 6). */
+/** The API key of a vhost: its rights, its signing key, and whether it has ended (rule 6). */
 import type { VhostNames } from '../../../protocol/publish-right.ts';
 import { type ApiKeyScope, effectiveScopes } from '../../../protocol/scopes.ts';
 import type { DueSource } from '../../object/agenda.ts';
@@ -7,14 +7,14 @@ import type { Turn } from '../../object/turn.ts';
 import type { VhostGrant } from '../../rpc.ts';
 import type { SecretBox } from '../../secrets/secret-box.ts';
 
-/** The facts of a vhost, by name. `revoked`: the key was revoked here, also before it was ever opened. */
+/** Names in the vhost's key-value store. `revoked`: when the key was revoked, possibly before it was opened. */
 export type VhostFact = 'key' | 'registry' | 'registryReadAt' | 'revoked' | 'ending';
 
 export interface KeyRecord extends Omit<VhostGrant, 'signingKey'> {
   revokedAtMs: number | null;
   /** Queues start to fill at the key's first connection [C-6.1]. */
   firstConnectedAtMs: number | null;
-  /** Its time was over, and nothing of it is left. */
+  /** The key has expired, and its connections and queues are deleted. */
   expired?: boolean;
   signingKeySealed: string;
 }
@@ -28,7 +28,7 @@ export class Key implements DueSource {
   #signingKey: string | undefined;
   #scopes: ReadonlySet<ApiKeyScope> = new Set();
 
-  /** `onEnd`: its time is over, in this turn. */
+  /** `onEnd`: called in the turn in which the key expires. */
   constructor(facts: Facts<VhostFact>, secretBox: SecretBox, onEnd: (turn: Turn) => void) {
     this.#facts = facts;
     this.#secretBox = secretBox;
@@ -58,12 +58,12 @@ export class Key implements DueSource {
   /** The plaintext signing key. */
   get signingKey(): string {
     const record = this.#record;
-    if (!record) throw new Error('a vhost without a key signs nothing');
+    if (!record) throw new Error('the vhost has no key to sign with');
     this.#signingKey ??= this.#secretBox.open(purpose(record.keyId), record.signingKeySealed);
     return this.#signingKey;
   }
 
-  /** Opens or replaces the key; what was revoked here stays revoked. */
+  /** Stores or replaces the key; a revoked key stays revoked. */
   open(turn: Turn, grant: VhostGrant): void {
     const { signingKey, ...rest } = grant;
     this.#save(turn, {
@@ -74,14 +74,14 @@ export class Key implements DueSource {
     });
   }
 
-  /** For good, and remembered for a key that is opened later. */
+  /** Revokes permanently, also a key that is opened later. */
   revoke(turn: Turn): void {
     this.#facts.set(turn, 'revoked', turn.now);
     const record = this.#record;
     if (record) this.#save(turn, { ...record, revokedAtMs: record.revokedAtMs ?? turn.now });
   }
 
-  /** Nothing of it is left but that it is no more. */
+  /** Deletes the key and stores only that it was revoked. */
   forget(turn: Turn): void {
     const before = this.#record;
     turn.undo(() => this.#use(before));
@@ -95,7 +95,7 @@ export class Key implements DueSource {
     if (record?.firstConnectedAtMs === null) this.#save(turn, { ...record, firstConnectedAtMs: turn.now });
   }
 
-  // the agenda: a key expires, once
+  // agenda: a key expires once
 
   dueMs(): number | undefined {
     const record = this.#record;

@@ -1,12 +1,12 @@
-/** What a client of a vhost is told when it may not do a thing with a queue (RabbitMQ's codes and texts; [C-6.2]). Pure. */
+/** Refusals of queue operations of a client, with RabbitMQ's codes and texts [C-6.2]. Pure. */
 
 import { LIMIT } from '../../../protocol/limits.ts';
 import { type AmqpRefusal, channelRefusal, type VhostNames } from '../../../protocol/publish-right.ts';
 
-/** Queues that the platform reads itself: they exist, and no client reads them. */
+/** Inbound queues: they exist, but only the platform reads them. */
 const INBOUND_QUEUES = ['command', 'schedule', 'config'] as const;
 
-/** Whether a name is that of a queue that the platform reads. */
+/** Whether the name is that of an inbound queue. */
 export function isInbound({ slug }: VhostNames, queue: string): boolean {
   return INBOUND_QUEUES.some((name) => queue === inboundQueue(slug, name));
 }
@@ -15,7 +15,9 @@ export function inboundQueue(slug: string, name: (typeof INBOUND_QUEUES)[number]
   return `vcp.${slug}.${name}`;
 }
 
-/** A queue that is not there, or not the key's to know of: names with `vcp.` are the platform's. */
+/**
+ * For a queue that does not exist. Names with `vcp.` are refused instead: they are reserved for the platform.
+ */
 export function unknownQueue(names: VhostNames, queue: string): AmqpRefusal {
   if (queue.startsWith('vcp.')) return forbiddenQueue(names, queue);
   return channelRefusal(404, `NOT_FOUND - no ${inVhost(names, queue)}`);
@@ -26,7 +28,7 @@ export function forbiddenQueue(names: VhostNames, queue: string): AmqpRefusal {
   return channelRefusal(403, `ACCESS_REFUSED - access to queue '${queue}' ${where}`);
 }
 
-/** A name that no queue of a partner's own may have. */
+/** For a name that a partner queue may not have. */
 export function reservedName(names: VhostNames, queue: string): AmqpRefusal {
   if (queue.startsWith('vcp.')) return forbiddenQueue(names, queue);
   return channelRefusal(403, `ACCESS_REFUSED - queue name '${queue}' contains reserved prefix 'amq.*'`);
@@ -36,7 +38,7 @@ export function isReserved(queue: string): boolean {
   return queue.startsWith('vcp.') || queue.startsWith('amq.');
 }
 
-/** It is exclusive to another connection, or was declared otherwise by this one. */
+/** For a queue that is exclusive to another connection, or that this one declared with another `exclusive` flag. */
 export function lockedQueue(names: VhostNames, queue: string): AmqpRefusal {
   const what = `cannot obtain exclusive access to locked ${inVhost(names, queue)}`;
   const why =
@@ -44,7 +46,7 @@ export function lockedQueue(names: VhostNames, queue: string): AmqpRefusal {
   return channelRefusal(405, `RESOURCE_LOCKED - ${what}. ${why}`);
 }
 
-/** `text`: what was received, and what is. */
+/** `text`: the received and the current value. */
 export function inequivalent(names: VhostNames, queue: string, argument: string, text: string): AmqpRefusal {
   return channelRefusal(
     406,
@@ -58,7 +60,7 @@ export function tooManyQueues(names: VhostNames, queue: string): AmqpRefusal {
 }
 
 export function tooManyBindings(names: VhostNames, queue: string): AmqpRefusal {
-  const what = `${inVhost(names, queue)} has ${LIMIT.bindingsPerQueue} bindings, which is the most`;
+  const what = `${inVhost(names, queue)} has the maximum of ${LIMIT.bindingsPerQueue} bindings`;
   return channelRefusal(406, `PRECONDITION_FAILED - ${what}`);
 }
 
@@ -67,7 +69,7 @@ export function foreignPattern(names: VhostNames, pattern: string): AmqpRefusal 
   return channelRefusal(403, `ACCESS_REFUSED - access to topic '${pattern}' ${where}`);
 }
 
-/** `why`: `in use`, `not empty`. */
+/** `why`: `in use` or `not empty`. */
 export function notDeleted(names: VhostNames, queue: string, why: string): AmqpRefusal {
   return channelRefusal(406, `PRECONDITION_FAILED - ${inVhost(names, queue)} ${why}`);
 }
@@ -88,7 +90,7 @@ export function inExclusiveUse(names: VhostNames, queue: string): AmqpRefusal {
   return channelRefusal(403, `ACCESS_REFUSED - ${inVhost(names, queue)} in exclusive use`);
 }
 
-/** How RabbitMQ names a queue. */
+/** A queue in RabbitMQ's wording. */
 export function inVhost({ vhost }: VhostNames, queue: string): string {
   return `queue '${queue}' in vhost '${vhost}'`;
 }

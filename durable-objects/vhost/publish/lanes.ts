@@ -1,7 +1,7 @@
 /**
- * Towards each Site a lane of its own: one call under way with a whole batch, the next batch collected meanwhile
- * (rule 4). Nothing waits for another Site, and an emergency waits for no lane. A call is tried again while its
- * publishes may still be confirmed: messageIds make that harmless.
+ * One lane per Site: while a call with one batch is open, the next batch is collected (rule 4). A publish
+ * never waits for another Site, and an emergency never waits for a lane. A failed call is retried while its
+ * publishes may still be confirmed; messageIds make retries harmless.
  */
 
 import { LIMIT } from '../../../protocol/limits.ts';
@@ -15,19 +15,22 @@ import { Rest } from './rest.ts';
 const MAX_BATCH = 256;
 const MAX_BATCH_CHARS = 256 * 1024;
 const RETRY_MS = [50, 250, 1_000, 2_000];
-/** Its Site takes nothing of a batch behind this much before its end: clocks differ, and a nack must stay true. */
+/**
+ * A Site accepts a batch only until this long before the nack: clocks differ, and a nacked publish must not
+ * be recorded.
+ */
 const NACK_MARGIN_MS = 500;
 
-/** One publish on its way to a Site. */
+/** A publish that is being submitted to a Site. */
 export interface Pending {
   submission: Submission;
   acceptedAtMs: number;
-  /** Whose publish it is: where the confirm goes. */
+  /** The publishing connection, which gets the confirm. */
   connectionId: string;
   seq: number;
 }
 
-/** What a lane says of a batch; the rest is its key's. */
+/** The fields of a batch that the lane sets; the others come from the key. */
 export type LaneBatch = Pick<SubmissionBatch, 'siteId' | 'submissions' | 'notAfterMs' | 'isRepeated'>;
 
 export interface LaneHost {
@@ -35,11 +38,11 @@ export interface LaneHost {
   now(): number;
   site(siteId: string): SiteStub;
   submit(stub: SiteStub, batch: LaneBatch): Promise<SubmitAnswer>;
-  /** Stores the events of an answer, then reports each publish; in this order (rule 5). */
+  /** Stores the events of an answer, then confirms or nacks each publish, in this order (rule 5). */
   finish(siteId: string, answer: SubmitAnswer, batch: readonly Pending[]): Promise<void>;
-  /** The Site did not answer in time: nobody knows whether the publishes are recorded, so they are not confirmed. */
+  /** Nacks the publishes: the Site did not answer in time, so it is unknown whether they are recorded. */
   giveUp(batch: readonly Pending[]): void;
-  /** The key has ended: nothing more goes out. */
+  /** Whether the key has ended; then nothing more is submitted. */
   hasEnded(): boolean;
 }
 
@@ -54,7 +57,7 @@ export class Lanes {
     this.#rest = new Rest(() => host.now());
   }
 
-  /** The work that this starts, to be kept alive with waitUntil. */
+  /** Adds a publish to its lane. Returns the work that this starts, to be kept alive with waitUntil. */
   submit(siteId: string, pending: Pending): Promise<void> | undefined {
     if (this.#running.size === 0) this.#rest.begin();
     if (pending.submission.family === 'emergency')
@@ -67,7 +70,7 @@ export class Lanes {
     return this.#track(lane.add(pending));
   }
 
-  /** Resolves when no call is under way. */
+  /** Resolves when no call is open. */
   async idle(): Promise<void> {
     await Promise.all(this.#running);
   }
@@ -84,7 +87,7 @@ export class Lanes {
   }
 }
 
-/** An emergency rests for nobody. */
+/** Emergencies do not pause. */
 const NO_REST = () => undefined;
 
 class Lane {
@@ -113,7 +116,7 @@ class Lane {
   }
 
   async #run(): Promise<void> {
-    // A turn of grace: the rest of the message that brought the first publish comes along.
+    // Wait for one microtask, so that the other publishes of the same link message join the batch.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       await this.#rest();

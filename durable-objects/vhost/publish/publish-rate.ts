@@ -1,21 +1,24 @@
 /**
- * The publish rate of a key [C-6.5]. What is over it waits in its bridge and comes again, in order: nothing that was
- * sent behind a waiting publish is taken before it. Emergencies do not come here.
+ * The publish rate of a key [C-6.5]. Publishes over the rate are held in the bridge, which sends them again
+ * in order: a publish is never accepted before an earlier held one of its connection. Emergencies are not
+ * rate-limited.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Wait } from '../../../protocol/link/frame.ts';
 import { TokenBucket } from '../../object/token-bucket.ts';
 import { VHOST_BOUNDS } from '../bounds.ts';
 
-/** How often waiting publishes come again. */
+/** Pause before the bridge sends held publishes again. */
 const PACE_MS = 250;
 
 export class PublishRate {
   readonly #bucket = new TokenBucket(LIMIT.publishesBurst);
-  /** Sequences told to wait, by connection, ascending. */
+  /** Sequences of held publishes by connection, ascending. */
   readonly #waiting = new Map<string, number[]>();
 
-  /** Whether a publish may go now. `full`: the connection has more waiting than a bridge holds. */
+  /**
+   * Whether a publish is accepted now. `full`: the connection has more held publishes than a bridge may hold.
+   */
   take(connectionId: string, seq: number, perSecond: number, now: number): 'taken' | 'waits' | 'full' {
     const waiting = this.#waiting.get(connectionId) ?? [];
     const first = waiting[0];
@@ -34,7 +37,10 @@ export class PublishRate {
     return 'waits';
   }
 
-  /** A publish that waited was refused: it comes no more, and what stands behind it may go. */
+  /**
+   * Removes a held publish that was refused: the bridge does not send it again, and later ones need not wait
+   * for it.
+   */
   drop(connectionId: string, seq: number): void {
     const waiting = this.#waiting.get(connectionId);
     if (!waiting?.includes(seq)) return;
@@ -47,9 +53,9 @@ export class PublishRate {
     this.#waiting.delete(connectionId);
   }
 
-  /** What the bridge is told of those that wait. */
+  /** The frame that makes the bridge hold publishes: how long to wait, and how many to send then. */
   wait(seqs: number[], perSecond: number): Wait {
-    // The connections that wait share what the key may publish.
+    // Connections with held publishes share the rate of the key.
     const share = (perSecond * PACE_MS) / 1_000 / Math.max(1, this.#waiting.size);
     return { kind: 'wait', seqs, ms: PACE_MS, count: Math.max(1, Math.ceil(share)) };
   }

@@ -1,4 +1,4 @@
-/** A publish on its way: from a frame to a submission, and from a Site's word to a confirm. Pure. */
+/** Converts a publish frame to a submission, and a Site's answer to confirms. Pure. */
 import { signableJson } from '../../../protocol/compact-json.ts';
 import { cut } from '../../../protocol/cut.ts';
 import { type Envelope, parseEnvelope } from '../../../protocol/envelope.ts';
@@ -13,7 +13,7 @@ import { derivedUuid, verifyHmac } from '../../secrets/hmac.ts';
 import type { Answers } from '../delivery/outflow.ts';
 import type { Pending } from './lanes.ts';
 
-/** The envelope of a publish, or why it is malformed. */
+/** Parses the envelope of a publish; fails with the reason if it is malformed. */
 export function readEnvelope(frame: PublishFrame): Result<Envelope, string> {
   return frame.encoding === 'base64' ? refuse('not UTF-8') : parseEnvelope(frame.body);
 }
@@ -36,7 +36,10 @@ export function toSubmission(
   };
 }
 
-/** [C-7.2] Checked wherever present; `isRequired` by the family or the organization. */
+/**
+ * Checks a signature wherever there is one [C-7.2]. `isRequired`: the command family or the organization
+ * requires it.
+ */
 export function judgeSignature(
   envelope: Envelope,
   routingKey: string,
@@ -48,10 +51,10 @@ export function judgeSignature(
   return text !== undefined && verifyHmac(signingKey, text, envelope.signature) ? 'valid' : 'mismatch';
 }
 
-/** Why a signature does not match, as far as its sender can be told: what it should have signed, never with which key. */
+/** A hint for the sender of a mismatching signature: the text that had to be signed, but nothing about the key. */
 export function signatureHint(envelope: Envelope, routingKey: string): string {
   const text = signedText(envelope, routingKey);
-  if (text === undefined) return 'a field with | in it cannot be signed';
+  if (text === undefined) return 'a field that contains | cannot be signed';
   const form = SIGNATURE.test(envelope.signature ?? '')
     ? ''
     : 'a signature is 64 lower-case hex characters; ';
@@ -63,7 +66,7 @@ function signedText(envelope: Envelope, routingKey: string): string | undefined 
   return envelopeSigningString(signed, routingKey, envelope.payloadText);
 }
 
-/** The acknowledgement of a command for no site: unknown, foreign and not allowed in one same text [C-7.1]. */
+/** The rejection of a command without a site; the same text for an unknown, foreign or not allowed site [C-7.1]. */
 export function unknownSiteEvent(keyId: string, submission: Submission, now: number): PassingEvent {
   const { messageId, correlationId, family } = submission;
   const payload = {
@@ -81,7 +84,7 @@ export function unknownSiteEvent(keyId: string, submission: Submission, now: num
   };
 }
 
-/** One frame per connection and outcome: the publishes that are recorded, and those that are not. */
+/** Builds the answers for a batch: per connection one frame for recorded publishes and one for the others. */
 export function confirms(batch: readonly Pending[], isRecorded: (index: number) => boolean): Answers {
   const frames: Answers = new Map();
   batch.forEach(({ connectionId, seq }, index) => {

@@ -1,6 +1,6 @@
 /**
- * The publishes of a vhost on their way to their Sites: the site that an envelope names is found, the signature is
- * judged, and a lane carries the submission there and its answer back.
+ * Submits the publishes of a vhost to their Sites: finds the site of the envelope, checks the signature, and
+ * passes the submission to the lane of the Site.
  */
 
 import type { Envelope } from '../../../protocol/envelope.ts';
@@ -20,7 +20,7 @@ import type { Key, KeyRecord } from '../key/key.ts';
 import { type LaneBatch, type LaneHost, Lanes, type Pending } from './lanes.ts';
 import { confirms, judgeSignature, signatureHint, toSubmission, unknownSiteEvent } from './publish.ts';
 
-/** A publish that may go to its Site. */
+/** An authorized publish with a valid envelope. */
 export interface Publish {
   frame: PublishFrame;
   family: CommandFamily;
@@ -62,12 +62,12 @@ export class Publisher implements LaneHost {
     if (work) keepAlive(work);
   }
 
-  /** Resolves when no call to a Site is under way. */
+  /** Resolves when no call to a Site is open. */
   async idle(): Promise<void> {
     await this.#lanes.idle();
   }
 
-  // what lanes ask for
+  // LaneHost
 
   now(): number {
     return this.#parts.clock.now();
@@ -102,8 +102,8 @@ export class Publisher implements LaneHost {
   // one publish
 
   /**
-   * The organization's copy is too old to decide by, or does not know the site: it is read anew. A site that it then
-   * does not know is rejected without one to log it.
+   * Reads the copy of the registry again if it is too old or does not contain the site. If the site is still
+   * unknown, the publish is rejected here; no command log records it.
    */
   async #resolve(
     connectionId: string,
@@ -119,7 +119,7 @@ export class Publisher implements LaneHost {
         await organization.refresh(key.organizationId, RETRY_MS);
       }
     } catch (error) {
-      console.warn('registry not read', { reason: reasonOf(error) });
+      console.warn('failed to read registry', { reason: reasonOf(error) });
       const unstored = { kind: 'unstored' as const, seqs: [publish.frame.seq] };
       this.#parts.outflow.send(new Map([[connectionId, [unstored]]]));
       return;
@@ -139,7 +139,7 @@ export class Publisher implements LaneHost {
     }, answers);
   }
 
-  /** The organization's settings decide whether a signature is needed: its copy must be there. */
+  /** Needs the copy of the registry, because the organization's settings decide whether a signature is required. */
   #pending(connectionId: string, { frame, family, envelope }: Publish, acceptedAtMs: number): Pending {
     const { organization, key } = this.#parts;
     const isRequired = FAMILY_RULES[family].signed || (organization.record?.requireSignedCommands ?? false);

@@ -1,10 +1,10 @@
 /**
- * A key that publishes without a break would keep the runtime from whoever else speaks to it: it turns to others only
- * when nothing is left to do. So all its lanes begin nothing new for a moment now and then, together; a lane that
- * paused by itself would only stand behind the others.
+ * Pauses the lanes of a key that publishes without a break: the runtime handles other events of the object
+ * only when it is idle. From time to time all lanes therefore start nothing new for a moment. They must pause
+ * together: a single lane that pauses would only lose its place to the others.
  */
 
-/** After so long without a rest. */
+/** Time without a pause after which one is due. */
 const BUSY_MS = 25;
 const PAUSE_MS = 1;
 
@@ -17,12 +17,12 @@ export class Rest {
     this.#now = now;
   }
 
-  /** Nothing is under way: the next publish is no part of a run. */
+  /** Restarts the busy timer; called when the lanes were idle. */
   begin(): void {
     this.#busySinceMs = this.#now();
   }
 
-  /** To be waited for before a batch goes out; undefined when none is due. */
+  /** The pause to await before a batch is sent; undefined if none is due. */
   due(): Promise<void> | undefined {
     if (this.#rest || this.#now() - this.#busySinceMs < BUSY_MS) return this.#rest;
     this.#rest = new Promise<void>((resolve) => setTimeout(resolve, PAUSE_MS)).then(() => {

@@ -1,6 +1,6 @@
 /**
- * The arguments of a queue's declaration: what those of a partner's own may be, and which of them must be equal when a
- * queue is declared again. RabbitMQ's words. Pure.
+ * The arguments of a queue declaration: which ones a partner queue may have, and which must be equal when a
+ * queue is declared again. The error texts are RabbitMQ's. Pure.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { TypedArgument } from '../../../protocol/link/vhost.ts';
@@ -8,7 +8,7 @@ import { type AmqpRefusal, channelRefusal } from '../../../protocol/publish-righ
 import { ok, type Result, refuse } from '../../../protocol/result.ts';
 import type { QueueLimits } from './queue.ts';
 
-/** What RabbitMQ compares; an argument of any other name means nothing and is equal. */
+/** The arguments that RabbitMQ compares; arguments with other names are ignored. */
 const COMPARED = [
   'x-expires',
   'x-message-ttl',
@@ -32,7 +32,7 @@ const COMPARED = [
   'x-queue-leader-locator',
 ];
 const OFFERED = ['x-message-ttl', 'x-max-length'];
-/** What is so with all queues, or makes no difference here. */
+/** Values that are accepted because every queue already behaves so, or because they have no effect here. */
 const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
   'x-queue-type': ['classic'],
   'x-overflow': ['drop-head'],
@@ -40,10 +40,13 @@ const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
 };
 const INTEGER_TYPES = ['byte', 'short', 'signedint', 'long', 'unsignedbyte', 'unsignedshort', 'unsignedint'];
 
-/** RabbitMQ's own limit, ten years. */
+/** RabbitMQ's limit: ten years. */
 const MAX_TTL_MS = 315_360_000_000;
 
-/** Of a partner's own queue [C-6.6]; its bytes are counted with those of all the others. */
+/**
+ * The limits of a partner queue from its arguments [C-6.6]. The byte limit is shared by all partner queues of
+ * the key.
+ */
 export function limitsOfOwn(what: string, typed: readonly TypedArgument[]): Result<QueueLimits, AmqpRefusal> {
   const limits: QueueLimits = {
     maxMessages: LIMIT.queueMessages,
@@ -55,7 +58,7 @@ export function limitsOfOwn(what: string, typed: readonly TypedArgument[]): Resu
     if (!COMPARED.includes(name) || isNeutral(argument)) continue;
     const invalid = (why: string) =>
       refuse(channelRefusal(406, `PRECONDITION_FAILED - invalid arg '${name}' for ${what}: ${why}`));
-    if (!OFFERED.includes(name)) return invalid('not offered');
+    if (!OFFERED.includes(name)) return invalid('not supported');
     if (!INTEGER_TYPES.includes(type)) return invalid(`"expected integer, got ${type}"`);
     const number = Number(value);
     if (number < 0) return invalid(`{value_negative,${value}}`);
@@ -66,7 +69,7 @@ export function limitsOfOwn(what: string, typed: readonly TypedArgument[]): Resu
   return ok(limits);
 }
 
-/** The first argument that a declaration has other than the queue; undefined when it is equal. */
+/** The first argument in which a declaration differs from the queue; undefined if it is equal. */
 export function firstUnequal(
   current: readonly TypedArgument[],
   received: readonly TypedArgument[],
@@ -85,7 +88,7 @@ export function firstUnequal(
 
 function find(list: readonly TypedArgument[], name: string): TypedArgument | undefined {
   const argument = list.find((one) => one.name === name);
-  // That of all queues, said or not.
+  // `classic` is the default and equals an absent argument.
   return argument?.name === 'x-queue-type' && argument.value === 'classic' ? undefined : argument;
 }
 
@@ -98,7 +101,7 @@ function isEqual(one: TypedArgument | undefined, other: TypedArgument | undefine
   return one.value === other.value && classOf(one.type) === classOf(other.type);
 }
 
-/** Integers are equal whatever their width. */
+/** Integers of different widths are comparable. */
 function classOf(type: string): string {
   return INTEGER_TYPES.includes(type) ? 'integer' : type;
 }

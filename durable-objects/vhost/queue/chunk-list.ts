@@ -1,6 +1,7 @@
 /**
- * The chunks of a queue, in order: how much is open in them, where the first that waits is, and which of them have
- * their lines in memory: what is being filled or read, and what storage does not have.
+ * The chunks of a queue in order, with the number of open events and the first waiting one. Only the chunk
+ * that is being filled, the chunk that is being read, and chunks that are not stored have their lines in
+ * memory.
  */
 import type { Chunk } from './chunk.ts';
 import type { Message } from './rows.ts';
@@ -8,17 +9,17 @@ import type { Message } from './rows.ts';
 export class ChunkList {
   readonly #read: (position: number) => string | undefined;
   #chunks: Chunk[];
-  /** The chunk that events are being handed out of. */
+  /** The chunk from which events are delivered. */
   #reading: Chunk | undefined;
-  /** No chunk before it has an event that waits. */
+  /** No earlier chunk has a waiting event. */
   #firstWaiting: Chunk | undefined;
   #ready = 0;
   #messages = 0;
   #bytes = 0;
-  /** Stored chunks of which nothing is left: deleted with the next write. */
+  /** Positions of stored chunks without open events, which the next save deletes. */
   #emptied: number[] = [];
 
-  /** `read`: the lines of a chunk's row. */
+  /** `read`: reads the lines of a chunk from its row. */
   constructor(chunks: Chunk[], read: (position: number) => string | undefined) {
     this.#chunks = chunks;
     this.#read = read;
@@ -34,12 +35,12 @@ export class ChunkList {
     return this.#chunks;
   }
 
-  /** Events that wait. */
+  /** Number of waiting events. */
   get ready(): number {
     return this.#ready;
   }
 
-  /** Events that are not settled, and what they are reckoned to take. */
+  /** Events that are not settled, and their estimated bytes. */
   get open(): { messages: number; bytes: number } {
     return { messages: this.#messages, bytes: this.#bytes };
   }
@@ -65,7 +66,7 @@ export class ChunkList {
     this.#noteWaiting(chunk);
   }
 
-  /** The first event that waits. */
+  /** The first waiting event. */
   firstWaiting(): { chunk: Chunk; index: number } | undefined {
     const from = this.#firstWaiting;
     if (from && from.waiting === 0) {
@@ -92,7 +93,7 @@ export class ChunkList {
     this.#noteWaiting(chunk);
   }
 
-  /** Of an event that waits, or whose lease was let go. */
+  /** Settles an event that waits, or whose lease has been removed. */
   settle(chunk: Chunk, index: number): void {
     const waiting = chunk.waiting;
     this.#change(chunk, () => chunk.settle(index));
@@ -100,7 +101,7 @@ export class ChunkList {
     if (chunk.open === 0) this.#forget(chunk);
   }
 
-  /** A chunk goes as a whole. */
+  /** Drops a whole chunk. */
   drop(chunk: Chunk): void {
     this.#ready -= chunk.waiting;
     this.#messages -= chunk.open;
@@ -132,7 +133,7 @@ export class ChunkList {
     if (!this.#firstWaiting || chunk.position < this.#firstWaiting.position) this.#firstWaiting = chunk;
   }
 
-  /** Keeps count of what is open. */
+  /** Changes a chunk and updates the count of open events. */
   #change(chunk: Chunk, change: () => void): void {
     const [messages, bytes] = [chunk.open, chunk.openBytes];
     change();

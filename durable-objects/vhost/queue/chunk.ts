@@ -1,7 +1,6 @@
 /**
- * A run of events in one row: their lines are appended and never written again. What became of each event,
- * waiting, handed out under a lease or settled, is kept beside them and is small: it stays in memory when the lines
- * do not, and has a row of its own.
+ * A run of events in one row. Lines are only appended. The state of each event (waiting, leased or settled)
+ * is kept separately in a column of its own; it is small and stays in memory when the lines do not.
  */
 import { messageBytes } from '../../../protocol/link/vhost.ts';
 import type { ChunkHead, ChunkRun, ChunkState, Message, Owner } from './rows.ts';
@@ -12,13 +11,13 @@ const SETTLED = -1;
 export class Chunk {
   readonly position: number;
   readonly createdAtMs: number;
-  /** Events whose lines are stored. */
+  /** Number of events whose lines are stored. */
   storedCount = 0;
-  /** What its row holds. */
+  /** Characters in the row; infinite after a restore, so that nothing more is appended. */
   chars = 0;
   bytes = 0;
   isStateDirty = false;
-  /** It has an event that its site keeps until it is stored. */
+  /** Whether it has an event that its site keeps until it is stored here. */
   isKept = false;
   /** The messages; undefined while they are only in storage. */
   messages: (Message | undefined)[] | undefined = [];
@@ -28,7 +27,7 @@ export class Chunk {
   readonly #owners: (Owner | undefined)[] = [];
   readonly #wasOut: (0 | 1)[] = [];
   readonly #requeues: number[] = [];
-  /** No event before it waits. */
+  /** No event before this index waits. */
   #from = 0;
 
   constructor(position: number, createdAtMs: number) {
@@ -55,12 +54,12 @@ export class Chunk {
     return this.#leases.length;
   }
 
-  /** Events that are not settled. */
+  /** Number of events that are not settled. */
   get open(): number {
     return this.waiting + this.leased;
   }
 
-  /** What its open events are reckoned to take. */
+  /** Estimated bytes of the events that are not settled. */
   get openBytes(): number {
     return this.count === 0 ? 0 : Math.round((this.bytes * this.open) / this.count);
   }
@@ -75,13 +74,13 @@ export class Chunk {
     this.#note(WAITING, undefined, 0, 0);
   }
 
-  /** The first event that waits; undefined when none does. */
+  /** Index of the first waiting event; undefined if there is none. */
   nextWaiting(): number | undefined {
     while (this.#from < this.count && this.#leases[this.#from] !== WAITING) this.#from++;
     return this.#from < this.count ? this.#from : undefined;
   }
 
-  /** The first event that is not settled; -1 when all are. */
+  /** Index of the first event that is not settled; -1 if all are. */
   firstOpen(): number {
     return this.#leases.findIndex((lease) => lease !== SETTLED);
   }
@@ -103,13 +102,13 @@ export class Chunk {
     this.isStateDirty = true;
   }
 
-  /** The event of a lease that is held; undefined when there is none. */
+  /** Index of the leased event; undefined if the lease does not exist. */
   find(lease: number): number | undefined {
     const index = this.#leases.indexOf(lease);
     return index < 0 ? undefined : index;
   }
 
-  /** Puts an event back; `isRequeued`: its client said so. */
+  /** Puts an event back. `isRequeued`: the client requeued it, so it counts toward the delivery limit. */
   putBack(index: number, isRequeued: boolean): void {
     this.#leases[index] = WAITING;
     this.#owners[index] = undefined;
@@ -129,7 +128,7 @@ export class Chunk {
     this.isStateDirty = true;
   }
 
-  /** Leases that are held, each with its owner. */
+  /** All leases with their owners. */
   *held(): Generator<{ lease: number; owner: Owner }> {
     for (const [index, lease] of this.#leases.entries()) {
       const owner = this.#owners[index];
@@ -137,7 +136,7 @@ export class Chunk {
     }
   }
 
-  /** The lines that are not stored yet; one that is settled is empty. */
+  /** Returns the lines that are not stored yet and marks them as stored; a settled event is an empty line. */
   takeLines(): string {
     const messages = this.messages?.slice(this.storedCount) ?? [];
     this.storedCount = this.count;

@@ -1,9 +1,10 @@
 /**
- * A queue of chunks, memory first and many events to a row: that of telemetry events, and the partner's own. An event
- * that is handed out and acknowledged at once is never written. One that nobody took is appended in the turn that
- * brought it, one that stays unacknowledged a little later, and so is what became of those that are stored (`flush`):
- * only telemetry that is on its way in a crash can be lost [C-6.4]; what its site keeps is stored in the turn that
- * brought it. Lines that are stored and not being filled or read from leave memory; what became of their events stays.
+ * A queue of chunks, with many events per row: the telemetry queue and the partner queues. An event that is
+ * delivered and acknowledged at once is never written. The turn that adds an event stores it if it still
+ * waits, or if its site keeps it until then. Events that stay leased, and changed states of stored events,
+ * are stored shortly after (`flush`). So a crash can lose only telemetry that is being delivered [C-6.4].
+ * Stored lines leave memory unless their chunk is being filled or read; the states of the events stay in
+ * memory.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -17,12 +18,12 @@ import type { ChunkRow, ChunkState, Message, Owner, QueueRows } from './rows.ts'
 export interface ChunkedQueueParts {
   key: QueueKey;
   rows: QueueRows;
-  /** What is stored of it, in order. */
+  /** The stored chunks, in order. */
   chunks: readonly ChunkRow[];
-  /** Of a new chunk: positions count through all queues. */
+  /** The position of a new chunk; positions are unique across all queues. */
   nextPosition(): number;
   limits: QueueLimits;
-  /** Messages that wait go one by one, the oldest first; else whole chunks, with what is handed out of them. */
+  /** true: limits drop single waiting messages, the oldest first. false: whole chunks, leased messages included. */
   isExact: boolean;
   deadLetter: DeadLetter;
   isConnected(connectionId: string): boolean;
@@ -35,7 +36,7 @@ export class ChunkedQueue implements Queue {
   readonly #limits: QueueLimits;
   readonly #leases = new Map<number, Chunk>();
   readonly #chunks: ChunkList;
-  /** No message that waits is older. */
+  /** No waiting message is older than this. */
   #sinceMs = 0;
 
   constructor(parts: ChunkedQueueParts) {
@@ -60,7 +61,7 @@ export class ChunkedQueue implements Queue {
     return this.#chunks.ready;
   }
 
-  /** Messages that are not settled, and what they are reckoned to take. */
+  /** Messages that are not settled, and their estimated bytes. */
   get open(): { messages: number; bytes: number } {
     return this.#chunks.open;
   }
@@ -69,12 +70,12 @@ export class ChunkedQueue implements Queue {
     return this.#limits.maxAgeMs;
   }
 
-  /** Whether something that a site keeps must be stored by the end of this turn. */
+  /** Whether an event that a site keeps must be stored by the end of this turn. */
   get mustStore(): boolean {
     return this.#chunks.all().some((chunk) => chunk.isKept && !chunk.isStored);
   }
 
-  /** Whether storage lacks something that is handed out, or what became of something that it has. */
+  /** Whether a leased event, or a changed state of a stored one, is not stored yet. */
   get hasUnstored(): boolean {
     return this.#chunks.all().some(needsStoring);
   }
@@ -83,7 +84,7 @@ export class ChunkedQueue implements Queue {
     return this.drops.isChanged || this.#chunks.hasEmptied;
   }
 
-  /** A chunk that goes as a whole does so once the last of its events may be past its age. */
+  /** If chunks are dropped as a whole, a chunk expires only when the last of its events may have expired. */
   get oldestMs(): number | undefined {
     if (this.#parts.isExact) {
       const first = this.#chunks.firstWaiting();
@@ -97,7 +98,7 @@ export class ChunkedQueue implements Queue {
     return this.#chunks.firstOpen()?.createdAtMs;
   }
 
-  /** `keptBy`: it is stored in this turn, for its site lets it go then. */
+  /** `keptBy`: the message is stored in this turn, because its site then deletes it. */
   push(turn: Turn, message: Message, keptBy?: KeptBy): void {
     const chars = JSON.stringify(message).length + 1;
     let tail = this.#chunks.all().at(-1);
@@ -178,7 +179,7 @@ export class ChunkedQueue implements Queue {
     }
   }
 
-  /** Last in a turn: what nobody has taken, and what is gone. */
+  /** Called last in a turn: stores waiting events and deletes chunks that are settled. */
   save(turn: Turn): void {
     const { rows } = this.#parts;
     for (const position of this.#chunks.takeEmptied()) rows.deleteChunk(turn, position);
@@ -190,7 +191,7 @@ export class ChunkedQueue implements Queue {
       rows.setCounts(turn, { name: this.key, message_count: 0, byte_count: 0, ...this.drops.take() });
   }
 
-  /** Stores what is handed out and not acknowledged, and what became of what is stored. */
+  /** Stores leased events, and changed states of stored events. */
   flush(turn: Turn): void {
     for (const chunk of this.#chunks.all()) if (needsStoring(chunk)) this.#store(turn, chunk);
   }
@@ -207,7 +208,7 @@ export class ChunkedQueue implements Queue {
     return count;
   }
 
-  /** The first that waits goes; false when none does. */
+  /** Drops the first waiting message; false if there is none. */
   dropOldest(reason: 'limit' | 'age'): boolean {
     const first = this.#chunks.firstWaiting();
     if (!first) return false;
@@ -216,12 +217,12 @@ export class ChunkedQueue implements Queue {
     return true;
   }
 
-  /** Nothing of it is left. */
+  /** Deletes the queue from storage. */
   delete(turn: Turn): void {
     this.#parts.rows.deleteQueue(turn, this.key);
   }
 
-  /** The oldest chunk goes as a whole, with what is handed out of it: that can no longer come back. */
+  /** Drops the oldest chunk as a whole. Its leased messages can no longer be put back. */
   dropOldestChunk(reason: 'limit' | 'age'): boolean {
     const [oldest] = this.#chunks.all();
     if (!oldest) return false;
@@ -273,7 +274,7 @@ export class ChunkedQueue implements Queue {
     return !message || this.#isAged(message, now);
   }
 
-  /** A message of one's own queue may live for no time at all: then it lives for its turn. */
+  /** A partner queue may have a TTL of 0: its messages then live until the end of their turn. */
   #isAged(message: Message, now: number): boolean {
     const ageMs = now - message.createdAtMs;
     return this.#parts.isExact ? ageMs > this.#limits.maxAgeMs : ageMs >= this.#limits.maxAgeMs;

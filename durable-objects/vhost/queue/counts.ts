@@ -1,4 +1,4 @@
-/** How much a queue of rows holds, and how much of it was dropped: kept in memory, and in a row of its own. */
+/** The messages, bytes and drops of a queue of rows, in memory and in one row. */
 import type { Turn } from '../../object/turn.ts';
 import { Drops } from './drops.ts';
 import type { QueueRows } from './rows.ts';
@@ -33,7 +33,7 @@ export class QueueCounts {
     this.#bytes += bytes;
   }
 
-  /** Whether its row lags behind. */
+  /** Whether the row is out of date. */
   get isChanged(): boolean {
     return this.#isChanged || this.drops.isChanged;
   }
@@ -42,7 +42,7 @@ export class QueueCounts {
     this.#isChanged = true;
   }
 
-  /** Without what is in memory alone: a wake finds no more. */
+  /** Writes the counts without the messages that are only in memory, because a restart does not find those. */
   write(turn: Turn, unstored: { size: number; bytes: number }): void {
     this.#isChanged = false;
     this.#rows.setCounts(turn, {

@@ -1,10 +1,10 @@
-/** Messages that left a queue without being taken, by reason, since the queue began. */
+/** Messages that left a queue without being acknowledged, by reason, since the queue was created. */
 import type { QueueDrop } from '../../figures/families.ts';
 import type { DropColumns } from './rows.ts';
 
 export class Drops {
   readonly #counts: Record<QueueDrop, number>;
-  /** Whether the queue's row lags behind. */
+  /** Whether the queue's row is out of date. */
   isChanged = false;
 
   constructor(row: DropColumns | undefined) {
@@ -27,7 +27,7 @@ export class Drops {
     this.isChanged = true;
   }
 
-  /** For the row that is being written. */
+  /** Returns the columns for the row and marks them as written. */
   take(): DropColumns {
     this.isChanged = false;
     const { limit, age, deliveries, rejected } = this.#counts;

@@ -1,4 +1,4 @@
-/** A message as its row has it, and back. */
+/** Conversion between messages and their rows. */
 import { messageBytes } from '../../../protocol/link/vhost.ts';
 import type { QueueKey } from './queue.ts';
 import type { Message, MessageRow, Owner } from './rows.ts';
@@ -32,7 +32,7 @@ export function toMessage(row: MessageRow): Message {
   };
 }
 
-/** It is out with that owner, once more. */
+/** Records a lease and one more delivery in a row that is only in memory. */
 export function leaseRow(row: MessageRow, lease: number, { connectionId, channel, tag }: Owner): void {
   row.deliveries += 1;
   row.lease = lease;

@@ -1,6 +1,6 @@
 /**
- * The partner's own queues [C-6.6]: what each was declared with, what it is bound to, and its messages. All of them
- * share what one of ours may hold; beyond it the largest gives up its oldest.
+ * The partner queues of a key [C-6.6]: their declarations, bindings and messages. Together they may hold as
+ * much as one event queue; above that the oldest messages of the largest queue are dropped.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Turn } from '../../object/turn.ts';
@@ -20,10 +20,10 @@ export class OwnQueues {
   readonly #rows: OwnQueueRows;
   readonly #make: (definition: Definition) => ChunkedQueue;
   readonly #byName = new Map<string, OwnQueue>();
-  /** Who wants the events of a routing key: there are four, and patterns may be long. */
+  /** Cache of the bound queues by event routing key: there are only four keys, and matching long patterns is slow. */
   readonly #wanting = new Map<string, OwnQueue[]>();
 
-  /** `make`: the messages of one, from what is stored. */
+  /** `make`: creates the message queue of a definition from storage. */
   constructor(rows: OwnQueueRows, make: (definition: Definition) => ChunkedQueue) {
     this.#rows = rows;
     this.#make = make;
@@ -48,7 +48,7 @@ export class OwnQueues {
     return this.#add(definition);
   }
 
-  /** False when it has as many bindings as a queue may have. */
+  /** False if the queue already has the maximum number of bindings. */
   bind(turn: Turn, { name, patterns }: OwnQueue, pattern: string): boolean {
     if (patterns.has(pattern)) return true;
     if (patterns.size >= LIMIT.bindingsPerQueue) return false;
@@ -71,7 +71,7 @@ export class OwnQueues {
     queue.delete(turn);
   }
 
-  /** An event to each queue that it matches: its time there begins now. */
+  /** Adds an event to each queue with a matching binding. Its age in these queues counts from now. */
   push(turn: Turn, message: Message, keptBy: KeptBy | undefined): void {
     const wanting = this.#wantingOf(message.routingKey);
     if (wanting.length === 0) return;
@@ -103,7 +103,7 @@ export class OwnQueues {
       const bytes = all.reduce((sum, one) => sum + one.bytes, 0);
       if (messages <= VHOST_BOUNDS.ownMessages && bytes <= VHOST_BOUNDS.ownBytes) return;
       const largest = all.reduce((one, other) => (other.bytes > one.bytes ? other : one)).queue;
-      // Where all of it is handed out, the oldest can no longer come back.
+      // If all messages are leased, drop the oldest chunk: its messages can then no longer be put back.
       if (!largest.dropOldest('limit') && !largest.dropOldestChunk('limit')) return;
     }
   }

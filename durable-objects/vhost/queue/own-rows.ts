@@ -1,14 +1,14 @@
-/** The partner's own queues and their bindings, as rows. */
+/** Rows of the partner queues and their bindings. */
 import type { TypedArgument } from '../../../protocol/link/vhost.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 
-/** How a queue was declared. */
+/** The declared properties of a queue. */
 export interface Definition {
   name: string;
   durable: boolean;
   autoDelete: boolean;
-  /** The connection that it is exclusive to, and goes with. */
+  /** The connection of an exclusive queue, which is deleted with it; null for other queues. */
   ownerId: string | null;
   arguments: readonly TypedArgument[];
 }
@@ -61,7 +61,7 @@ export class OwnQueueRows {
     turn.write('DELETE FROM binding WHERE queue = ? AND pattern = ?', queue, pattern);
   }
 
-  /** With its bindings. */
+  /** Deletes a queue and its bindings. */
   delete(turn: Turn, name: string): void {
     turn.write('DELETE FROM own_queue WHERE name = ?', name);
     turn.write('DELETE FROM binding WHERE queue = ?', name);

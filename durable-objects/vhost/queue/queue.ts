@@ -1,11 +1,11 @@
-/** What every queue of a vhost does; the kinds differ in what a crash may cost, and in whose they are. */
+/** The interface of every queue of a vhost. The implementations differ in what a crash may lose. */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
 import type { Turn } from '../../object/turn.ts';
 import type { Drops } from './drops.ts';
 import type { Message, Owner } from './rows.ts';
 
-/** A queue as the vhost knows it: one of ours, or the partner's own by its name [C-6.6]. */
+/** The internal key of a queue: a platform queue, or a partner queue by its name [C-6.6]. */
 export type QueueKey = QueueName | `own/${string}`;
 
 export function ownKey(name: string): QueueKey {
@@ -18,7 +18,7 @@ export interface QueueLimits {
   maxAgeMs: number;
 }
 
-/** [C-6.4] */
+/** The limits of a platform queue [C-6.4]. */
 export function limitsOf(queue: QueueName): QueueLimits {
   return {
     maxMessages: LIMIT.queueMessages,
@@ -27,7 +27,7 @@ export function limitsOf(queue: QueueName): QueueLimits {
   };
 }
 
-/** One message handed out. Without a lease it is gone already (no_ack). */
+/** One delivered message. If it was taken without a lease (no_ack), it is already removed from the queue. */
 export interface Taken {
   message: Message;
   redelivered: boolean;
@@ -44,7 +44,7 @@ export interface KeptBy {
   sequence: number;
 }
 
-/** Where messages go that a queue gives up: too many deliveries, or rejected. */
+/** Dead-letters a message that was delivered too often or rejected. */
 export type DeadLetter = (
   turn: Turn,
   from: QueueKey,
@@ -54,34 +54,34 @@ export type DeadLetter = (
 
 export interface Queue {
   readonly key: QueueKey;
-  /** Of its messages. */
+  /** Maximum age of a message. */
   readonly maxAgeMs: number;
-  /** Messages waiting for a consumer. */
+  /** Number of messages that wait for a consumer. */
   readonly readyCount: number;
-  /** When its first message came, or earlier; undefined for an empty queue. */
+  /** Time of the first message, or an earlier time; undefined if the queue is empty. */
   readonly oldestMs: number | undefined;
-  /** When the oldest of those that wait or are held came, exactly; undefined when there is none. */
+  /** Exact time of the oldest message that waits or is leased; undefined if there is none. */
   readonly openSinceMs: number | undefined;
   readonly drops: Drops;
-  /** `keptBy`: it need not be stored while a client holds it. */
+  /** Adds a message. `keptBy`: its site keeps it, so it need not be stored while it is leased. */
   push(turn: Turn, message: Message, keptBy?: KeptBy): void;
-  /** The next message, leased to its owner, or settled at once when `lease` is null. */
+  /** Takes the next message and leases it to the owner, or settles it at once if `lease` is null. */
   take(turn: Turn, owner: Owner, lease: number | null): Taken | undefined;
-  /** Changes memory alone until `save`: what a crash forgets of it is delivered again. */
+  /** Changes only memory until `save`; after a crash before that the message is delivered again. */
   acknowledge(lease: number): void;
-  /** Puts a message back in its place, as its client said: it counts toward the delivery limit. */
+  /** Puts a message back in its place at the client's request; this counts toward the delivery limit. */
   requeue(turn: Turn, lease: number): void;
-  /** Gives a message up for the dead-letter queue. */
+  /** Moves a message to the dead-letter queue. */
   discard(turn: Turn, lease: number): void;
-  /** Puts back what the matching owners hold, in its place. */
+  /** Puts the messages that matching owners hold back in their place. */
   release(turn: Turn, holds: (owner: Owner) => boolean): void;
-  /** Drops all that waits; answers how many. */
+  /** Drops all waiting messages; returns their number. */
   purge(turn: Turn): number;
-  /** Drops messages past their age, some at a time. */
+  /** Drops expired messages, a limited number per call. */
   dropAged(turn: Turn): void;
   leases(): Iterable<Lease>;
   /** Whether `save` would write. */
   readonly isDirty: boolean;
-  /** Writes what is acknowledged and counted; last in a turn. */
+  /** Writes acknowledgements and counts; called last in a turn. */
   save(turn: Turn): void;
 }

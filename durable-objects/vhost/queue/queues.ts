@@ -1,6 +1,6 @@
 /**
- * All queues of a vhost, in the order in which they are served: ours, the partner's own, and telemetry last. However
- * much there is of it, no acknowledgement and no alarm waits behind it.
+ * All queues of a vhost in serving order: event queues, partner queues, and telemetry last, so that
+ * acknowledgements and alarms never wait for telemetry.
  */
 import type { Death } from '../../../protocol/link/vhost.ts';
 import { EXCHANGE, fullQueueName, QUEUE_NAMES, type QueueName } from '../../../protocol/routing-keys.ts';
@@ -18,7 +18,7 @@ import { StoredQueue } from './stored-queue.ts';
 export interface QueuesParts {
   rows: QueueRows;
   ownRows: OwnQueueRows;
-  /** The organization's slug: a part of our queues' names. Queues are there before their key is. */
+  /** The organization's slug, for the names of platform queues. A function, because queues exist before their key. */
   slug(): string;
   isConnected(connectionId: string): boolean;
 }
@@ -69,31 +69,31 @@ export class Queues {
 
   ours(name: QueueName): Queue {
     const queue = name === 'event.telemetry' ? this.#telemetry : this.#stored.get(name);
-    if (!queue) throw new Error(`no queue ${name}`);
+    if (!queue) throw new Error(`unknown queue ${name}`);
     return queue;
   }
 
-  /** One that is there, by its key. */
+  /** Returns an existing queue by its key. */
   find(key: QueueKey): Queue {
     const ours = QUEUE_NAMES.find((name) => name === key);
     if (ours) return this.ours(ours);
     const own = this.own.find(this.fullName(key));
-    if (!own) throw new Error(`no queue ${key}`);
+    if (!own) throw new Error(`unknown queue ${key}`);
     return own.queue;
   }
 
-  /** The name that partners know it by. */
+  /** The name that partners use. */
   fullName(key: QueueKey): string {
     const ours = QUEUE_NAMES.find((name) => name === key);
     return ours ? fullQueueName(this.#slug(), ours) : key.slice(ownKey('').length);
   }
 
-  /** Its time in the dead-letter queue starts now. `from`: the queue that gives it up. */
+  /** Moves a message to the dead-letter queue, where its age counts from now. `from`: its previous queue. */
   deadLetter(turn: Turn, from: QueueKey, message: Message, reason: 'delivery_limit' | 'rejected'): void {
     this.bury(turn, message, reason, { queue: this.fullName(from), reason });
   }
 
-  /** Puts a message into the dead-letter queue. `reason`: in words; `death`: in RabbitMQ's. */
+  /** Adds a message to the dead-letter queue. `reason`: a readable text; the last argument has RabbitMQ's reason. */
   bury(
     turn: Turn,
     message: Message,
@@ -113,14 +113,14 @@ export class Queues {
     this.ours('dead-letter').push(turn, { ...message, createdAtMs: turn.now, properties });
   }
 
-  // what is in memory alone
+  // events that are only in memory
 
-  /** The first of a site's events that is in memory alone; undefined when none is. */
+  /** Sequence of a site's first event that is only in memory; undefined if there is none. */
   firstKept(siteId: string): number | undefined {
     return earliest([...this.#stored.values()].map((queue) => queue.firstKept(siteId)));
   }
 
-  /** Whether something is new in memory that must not be there alone when the turn ends. */
+  /** Whether an event that is only in memory must be stored by the end of the turn. */
   get mustStore(): boolean {
     const own = this.own.all();
     return (
@@ -128,12 +128,12 @@ export class Queues {
     );
   }
 
-  /** Stores all that is in memory alone, but for what chunks gather. */
+  /** Stores all events that are only in memory, except those in chunks. */
   storeNew(turn: Turn): void {
     for (const queue of this.#stored.values()) queue.storeNew(turn);
   }
 
-  /** Whether chunks lack something that is handed out. */
+  /** Whether chunks have leased events or changed states that are not stored. */
   get hasUnstored(): boolean {
     return this.#chunked().some((queue) => queue.hasUnstored);
   }
@@ -142,7 +142,7 @@ export class Queues {
     for (const queue of this.#chunked()) queue.flush(turn);
   }
 
-  /** Whether acknowledgements or counts wait for a turn to ride in. */
+  /** Whether acknowledgements or counts wait for the next turn. */
   get isDirty(): boolean {
     return this.all().some((queue) => queue.isDirty);
   }
@@ -153,7 +153,7 @@ export class Queues {
 
   // age
 
-  /** When the first message of any queue is past its age, at the earliest. */
+  /** Earliest time at which a message of any queue may expire. */
   agedAtMs(): number | undefined {
     return earliest(
       this.all().map(({ oldestMs, maxAgeMs }) =>

@@ -1,10 +1,10 @@
-/** Queues, their messages a row each, and the chunks of telemetry events. */
+/** Rows of queues, of their messages, and of chunks of events. */
 import type { BodyEncoding, MessageProperties } from '../../../protocol/link/vhost.ts';
 import { boundedRow } from '../../object/row-size.ts';
 import type { Sql } from '../../object/sql.ts';
 import type { Turn } from '../../object/turn.ts';
 
-/** Who holds a delivery. tag null: basic.get. */
+/** The holder of a lease. `tag`: null for basic.get. */
 export interface Owner {
   connectionId: string;
   channel: number;
@@ -20,7 +20,7 @@ export interface Message {
 }
 
 export type DropColumns = {
-  /** For its limits or its age. */
+  /** Dropped for a limit or for age; `aged_count` has those for age. */
   dropped_count: number;
   aged_count: number;
   undelivered_count: number;
@@ -38,7 +38,7 @@ export type MessageRow = {
   encoding: BodyEncoding;
   bytes: number;
   created_at_ms: number;
-  /** How often it was out, and how often its client put it back. */
+  /** Number of deliveries; `requeues`: how often a client requeued the message. */
   deliveries: number;
   requeues: number;
   lease: number | null;
@@ -47,7 +47,7 @@ export type MessageRow = {
   tag: string | null;
 };
 
-/** What of a message that was out counts at a wake. */
+/** The columns of delivered messages that are read when the object is loaded. */
 export type DeliveredMessageRow = Pick<
   MessageRow,
   'position' | 'bytes' | 'deliveries' | 'lease' | 'connection_id' | 'channel' | 'tag'
@@ -64,16 +64,19 @@ export type ChunkHead = {
 
 export type ChunkRow = ChunkHead & { queue: string; state: string | null };
 
-/** Events in a row that fared alike: how many, the first lease (0 waiting, -1 settled), owner, was out before, requeues. */
+/**
+ * Consecutive events with the same state. `lease`: the first lease, 0 = waiting, -1 = settled; `owner`: index
+ * in `owners`.
+ */
 export type ChunkRun = [count: number, lease: number, owner: number, delivered: 0 | 1, requeues: number];
 
-/** What became of a chunk's events, as its row says it. */
+/** The states of a chunk's events, as stored. */
 export interface ChunkState {
   owners: Owner[];
   runs: ChunkRun[];
 }
 
-/** Messages without their bodies that are read at once. */
+/** Page size for reading messages without their bodies. */
 const ROWS_AT_ONCE = 256;
 
 export class QueueRows {
@@ -111,7 +114,7 @@ export class QueueRows {
     return row?.last ?? 0;
   }
 
-  /** The messages that were out at least once, from the head; stops at the first that never was. */
+  /** Yields messages from the head that were delivered at least once; stops at the first that was not. */
   *delivered(queue: string): Generator<DeliveredMessageRow> {
     const rows = this.#sql.each<DeliveredMessageRow>(
       `SELECT position, bytes, deliveries, lease, connection_id, channel, tag
@@ -176,7 +179,7 @@ export class QueueRows {
     );
   }
 
-  /** Puts a message back; `requeues`: how often its client did so just now. */
+  /** Puts a message back. `requeues`: 1 if the client requeued it, else 0. */
   releaseMessage(turn: Turn, queue: string, position: number, requeues: 0 | 1): void {
     turn.write(
       `UPDATE message SET lease = NULL, connection_id = NULL, requeues = requeues + ?
@@ -187,7 +190,7 @@ export class QueueRows {
     );
   }
 
-  /** When the first message came; undefined for an empty queue. */
+  /** Time of the first message; undefined if the queue is empty. */
   oldestMs(queue: string): number | undefined {
     return this.#sql.one<{ at: number }>(
       'SELECT created_at_ms AS at FROM message WHERE queue = ? ORDER BY position LIMIT 1',
@@ -195,7 +198,7 @@ export class QueueRows {
     )?.at;
   }
 
-  /** The first messages that came before then and that nobody holds. */
+  /** The first messages that are older than `beforeMs` and not leased. */
   aged(queue: string, beforeMs: number, isHeld: (lease: number) => boolean, limit: number): AgedMessage[] {
     const aged: AgedMessage[] = [];
     const rows = this.#sql.each<AgedMessage & { lease: number | null; at: number }>(
@@ -215,7 +218,7 @@ export class QueueRows {
     turn.write('DELETE FROM message WHERE queue = ? AND position = ?', queue, position);
   }
 
-  /** All of a queue but these positions. */
+  /** Deletes all messages of a queue except those at these positions. */
   deleteAllBut(turn: Turn, queue: string, positions: readonly number[]): void {
     turn.write(
       'DELETE FROM message WHERE queue = ? AND position NOT IN (SELECT value FROM json_each(?))',
@@ -224,9 +227,9 @@ export class QueueRows {
     );
   }
 
-  // chunks: their positions count through all queues
+  // chunks: positions are unique across all queues
 
-  /** All but their lines, in order. */
+  /** All chunks in order, without their lines. */
   chunks(): ChunkRow[] {
     return this.#sql.all<ChunkRow>(
       'SELECT position, queue, created_at_ms, event_count, byte_count, state FROM chunk ORDER BY position',
@@ -251,7 +254,7 @@ export class QueueRows {
     );
   }
 
-  /** Appends lines, also none, and what has become of its events by now. */
+  /** Appends lines (possibly none) and replaces the states of the events. */
   updateChunk(turn: Turn, head: ChunkHead, state: ChunkState, lines: string): void {
     turn.write(
       `UPDATE chunk SET data = data || ?, event_count = ?, byte_count = ?, state = ?
@@ -268,7 +271,7 @@ export class QueueRows {
     turn.write('DELETE FROM chunk WHERE position = ?', position);
   }
 
-  /** All that there is of a queue of chunks. */
+  /** Deletes a queue of chunks with its counts. */
   deleteQueue(turn: Turn, queue: string): void {
     turn.write('DELETE FROM chunk WHERE queue = ?', queue);
     turn.write('DELETE FROM queue WHERE name = ?', queue);

@@ -1,8 +1,8 @@
 /**
- * A queue whose every message that waits is a row: acknowledgements, executions, alarms, dead letters. One that is
- * handed out as it comes, and that its site keeps, is in memory alone until `storeNew`; acknowledged by then, it is
- * never written. A lease is written with the message, so it outlives hibernation; the leases of connections that are
- * gone count as put back.
+ * A queue with a row for every waiting message: acknowledgements, executions, alarms, dead letters. A message
+ * that is delivered at once and that its site keeps is only in memory until `storeNew`; if it is acknowledged
+ * before, it is never written. A lease is stored with its message, so it survives hibernation; messages that
+ * were leased to lost connections count as put back.
  */
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { QueueName } from '../../../protocol/routing-keys.ts';
@@ -22,15 +22,15 @@ export class StoredQueue implements Queue {
   readonly #deadLetter: DeadLetter;
   readonly #limits: ReturnType<typeof limitsOf>;
   readonly #leased = new Map<number, { position: number; bytes: number; owner: Owner }>();
-  /** Acknowledged and not deleted yet. */
+  /** Positions that are acknowledged but not deleted yet. */
   #acked: number[] = [];
-  /** Positions put back, ascending; all below those that were never delivered. */
+  /** Positions that were put back, ascending; all are before the messages that were never delivered. */
   #returned: number[] = [];
-  /** The next that were never delivered, in order, and the last position that has been in here. */
+  /** The next messages that were never delivered, in order; `#aheadTo`: the last position that was in this list. */
   #ahead: Entry[] = [];
   #aheadTo = 0;
   readonly #unstored = new Unstored();
-  /** Something was stored in this turn: then all is. */
+  /** A message was stored in this turn, so all others must be too. */
   #isStoring = false;
   #lastPosition: number;
   readonly #counts: QueueCounts;
@@ -73,7 +73,7 @@ export class StoredQueue implements Queue {
     return this.#limits.maxAgeMs;
   }
 
-  /** A bound from below: it is looked up again when it falls due. */
+  /** A lower bound; the exact time is read when it is due. */
   get oldestMs(): number | undefined {
     return this.#oldestMs;
   }
@@ -82,12 +82,12 @@ export class StoredQueue implements Queue {
     return this.#rows.oldestMs(this.key);
   }
 
-  /** Whether all that is in memory alone must be stored by the end of this turn. */
+  /** Whether all messages that are only in memory must be stored by the end of this turn. */
   get mustStore(): boolean {
     return this.#isStoring || this.#unstored.mustGo;
   }
 
-  /** The first of a site's messages that is in memory alone. */
+  /** Sequence of a site's first message that is only in memory. */
   firstKept(siteId: string): number | undefined {
     return this.#unstored.firstKept(siteId);
   }
@@ -172,7 +172,7 @@ export class StoredQueue implements Queue {
     }
   }
 
-  /** What is handed out stays with its holder. */
+  /** Leased messages stay leased. */
   purge(turn: Turn): number {
     this.storeNew(turn);
     const count = this.readyCount;
@@ -192,7 +192,7 @@ export class StoredQueue implements Queue {
     return count;
   }
 
-  /** What is handed out stays with its holder. */
+  /** Leased messages stay leased. */
   dropAged(turn: Turn): void {
     this.storeNew(turn);
     this.#writeCounts(turn);
@@ -209,7 +209,7 @@ export class StoredQueue implements Queue {
     }
     const oldestMs = this.#rows.oldestMs(this.key);
     const isMore = aged.length === VHOST_BOUNDS.agedPerAlarm;
-    // What is held past its age is looked at again in a while.
+    // The oldest messages are leased: check again later.
     this.#oldestMs =
       oldestMs && !isMore ? Math.max(oldestMs, beforeMs + VHOST_BOUNDS.heldRecheckMs) : oldestMs;
   }
@@ -230,7 +230,7 @@ export class StoredQueue implements Queue {
     this.#counts.write(turn, this.#unstored);
   }
 
-  /** From here on they are found in storage. */
+  /** Stores all messages that are only in memory. */
   storeNew(turn: Turn): void {
     for (const entry of this.#unstored.takeAll()) {
       entry.isStored = true;
@@ -250,7 +250,7 @@ export class StoredQueue implements Queue {
     return held;
   }
 
-  /** The first message that waits: what was put back comes before what never went out. */
+  /** Removes and returns the first waiting message: messages that were put back come first. */
   #next(): Entry | undefined {
     while (this.#returned.length > 0) {
       const row = this.#rows.message(this.key, this.#returned.shift() ?? 0);

@@ -1,10 +1,12 @@
-/** Topic patterns, as a binding has them: words between dots, `*` is one word, `#` none or many. Pure. */
+/** Topic patterns of bindings: words separated by dots; `*` is one word, `#` is any number of words. Pure. */
 
 export function matchesTopic(pattern: string, routingKey: string): boolean {
   return matchesWords(pattern.split('.'), routingKey.split('.'));
 }
 
-/** Row by row over the pattern: how much of the key is matched so far. Never more than words times words. */
+/**
+ * For each part of the pattern: the numbers of words that can be matched so far. At most words × words steps.
+ */
 function matchesWords(pattern: readonly string[], words: readonly string[]): boolean {
   let reached = new Set([0]);
   for (const part of pattern) {
@@ -18,7 +20,7 @@ function matchesWords(pattern: readonly string[], words: readonly string[]): boo
   return reached.has(words.length);
 }
 
-/** Whether a pattern is over an organization's own events [C-6.6]. */
+/** Whether a pattern matches only events of the organization [C-6.6]. */
 export function isOwnPattern(slug: string, pattern: string): boolean {
   return pattern.startsWith(`${slug}.event.`);
 }

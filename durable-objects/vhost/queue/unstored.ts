@@ -1,9 +1,9 @@
-/** The messages of a queue that are in memory alone: handed out as they came, and kept by their sites meanwhile. */
+/** The messages of a queue that are only in memory: delivered at once, and kept by their sites in the meantime. */
 import { VHOST_BOUNDS } from '../bounds.ts';
 import type { KeptBy } from './queue.ts';
 import type { MessageRow } from './rows.ts';
 
-/** A row in memory. One that is not stored yet is written as it then is. */
+/** A message row in memory. If it is not stored yet, it is inserted later with its then current values. */
 export interface Entry {
   row: MessageRow;
   isStored: boolean;
@@ -11,7 +11,7 @@ export interface Entry {
 }
 
 export class Unstored {
-  /** By position, and in its order. */
+  /** By position, in ascending order. */
   readonly #entries = new Map<number, Entry>();
 
   get size(): number {
@@ -24,14 +24,14 @@ export class Unstored {
     return bytes;
   }
 
-  /** Whether one of them waits, or is kept by nobody else, or they are too many: all are to be stored. */
+  /** Whether all must be stored: one of them waits or is not kept by its site, or there are too many. */
   get mustGo(): boolean {
     if (this.#entries.size > VHOST_BOUNDS.unstoredMessages) return true;
     for (const { row, keptBy } of this.#entries.values()) if (!keptBy || row.lease === null) return true;
     return false;
   }
 
-  /** The first of a site's messages, by its sequence there. */
+  /** Outbox sequence of the first message of a site. */
   firstKept(siteId: string): number | undefined {
     for (const { keptBy } of this.#entries.values()) if (keptBy?.siteId === siteId) return keptBy.sequence;
     return undefined;
@@ -41,7 +41,7 @@ export class Unstored {
     this.#entries.set(entry.row.position, entry);
   }
 
-  /** Returns whether it was one of them. */
+  /** Returns whether the message was only in memory. */
   delete(position: number): boolean {
     return this.#entries.delete(position);
   }

@@ -65,7 +65,7 @@ const NOT_OFFERED = {
 };
 
 function notOffered(name: string): Difference {
-  const what = `invalid arg '${name}' for queue '$own' in vhost '$V': not offered`;
+  const what = `invalid arg '${name}' for queue '$own' in vhost '$V': not supported`;
   return {
     ours: refuses(`406 PRECONDITION_FAILED - ${what} [50/10]`),
     why: 'A queue supports a ttl and a length; other arguments are refused instead of silently ignored [C-6.6].',

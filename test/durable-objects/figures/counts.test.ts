@@ -26,7 +26,7 @@ async function onBench(work: (bench: Bench) => Promise<void>): Promise<void> {
     let kept: Promise<void> = Promise.resolve();
     const counts = new OwnCounts({
       clock: { now: () => now },
-      tell: (given) => {
+      report: (given) => {
         told.push(given);
         call = Promise.withResolvers();
         return call.promise;
@@ -35,7 +35,7 @@ async function onBench(work: (bench: Bench) => Promise<void>): Promise<void> {
         kept = one;
       },
     });
-    const turns = new Turns(state, { now: () => now }, { ending: () => {}, ended: () => counts.tell() });
+    const turns = new Turns(state, { now: () => now }, { ending: () => {}, ended: () => counts.report() });
     const answer = async (error?: Error) => {
       if (error) call.reject(error);
       else call.resolve();

@@ -388,7 +388,7 @@ describe('a turn within a turn', () => {
           note(turn, 'outer');
           turns.run((inner) => note(inner, 'inner'));
         });
-      expect(run).toThrow('a turn within a turn');
+      expect(run).toThrow('turns cannot be nested');
       expect(notes()).toEqual([]);
       expect(aborts).toEqual(['write failed']);
     });
@@ -403,7 +403,7 @@ describe('a turn within a turn', () => {
           turns.run((inner) => note(inner, 'inner'));
         });
         expect(stood).toBe(false);
-        expect(() => turns.run(() => {})).toThrow('a turn within a turn');
+        expect(() => turns.run(() => {})).toThrow('turns cannot be nested');
       });
       expect(notes()).toEqual(['outer']);
       expect(aborts).toEqual([]);

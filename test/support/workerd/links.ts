@@ -1,6 +1,6 @@
 /** The bridge's side of a link, inside workerd: dials an object as the Worker does, and speaks its frames. */
 
-import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
+import { type DeviceDial, DIAL_HEADER } from '../../../durable-objects/rpc.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { compact } from '../../../protocol/compact-json.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
@@ -93,7 +93,7 @@ export async function dialSite(
   deviceId: string,
   options: DialOptions = {},
 ): Promise<Response> {
-  const dial = {
+  const dial: DeviceDial = {
     siteId,
     plantId: siteId,
     deviceId,
@@ -101,8 +101,8 @@ export async function dialSite(
     bridge: options.bridge ?? 'bridge-1',
     boot: options.boot ?? 'boot-1',
     expiresAtMs: options.expiresAtMs ?? null,
-    ...(options.issuedAtMs === undefined ? {} : { issuedAtMs: options.issuedAtMs }),
-    ...(options.address === undefined ? {} : { address: options.address }),
+    issuedAtMs: options.issuedAtMs ?? null,
+    address: options.address ?? '203.0.113.1',
     link: options.link ?? LINK_VERSION,
   };
   const headers = { upgrade: 'websocket', [DIAL_HEADER]: JSON.stringify(dial) };

@@ -75,7 +75,7 @@ export class PlanWorld {
   readonly #hardKw: number;
   #limitKw: number;
   /** The limit that the gateway was told last. */
-  #toldKw: number | undefined;
+  #commandedKw: number | undefined;
   /** What is agreed for a plant that nobody reaches, and what is known of it. */
   readonly #fallback = {
     afterMs: null as number | null,
@@ -468,7 +468,7 @@ export class PlanWorld {
       // The plan's own word; or another's, which ends a setpoint all the same.
       this.#doing = { by: 'mode', mode: String(payload.mode) };
     } else if (action === 'CONFIG_SET') {
-      this.#toldKw = (payload.constraints as { maxImportKw: number }).maxImportKw;
+      this.#commandedKw = (payload.constraints as { maxImportKw: number }).maxImportKw;
     } else if (action === 'BESS_CHARGE') {
       const [target] = payload.targets as { params: { powerKw: number } }[];
       expect(target?.params.powerKw).toBeLessThanOrEqual(MAX_CHARGE_KW);
@@ -504,7 +504,8 @@ export class PlanWorld {
   /** A gateway that is there knows what is in force, unless too much waited for it. */
   #checkLimit(rows: readonly LogRow[]): void {
     const last = rows.findLast((row) => row.command_type === 'CONFIG');
-    if (last && last.reason !== 'QUEUE_FULL') must(this.#toldKw === this.#limitKw, [last, this.#toldKw]);
+    if (last && last.reason !== 'QUEUE_FULL')
+      must(this.#commandedKw === this.#limitKw, [last, this.#commandedKw]);
   }
 
   #checkRows(rows: readonly LogRow[], dropped: readonly Chance[]): void {
@@ -541,7 +542,7 @@ export class PlanWorld {
       at_ms: atMs,
       payload: payloadText,
     }));
-    const alarms = [...waiting, ...heard].filter(({ payload }) => payload.includes('stands no longer'));
+    const alarms = [...waiting, ...heard].filter(({ payload }) => payload.includes('is no longer active'));
     return alarms.map(({ correlation_id, at_ms, payload }) => {
       const [, slot] = /SCHEDULE slot (\d+)/.exec(payload) ?? [];
       const chance = { messageId: correlation_id ?? '', atMs: at_ms };

@@ -15,7 +15,7 @@ const OWN_TABLES = {
   dropped_message: 'device_id',
   recent_drop: 'device_id',
   recent_connect: 'device_id',
-  own_command: 'device_id',
+  rest_command: 'device_id',
   dispatch: 'device_id',
 };
 /** Two plants; the gateway of the first is to move. */

@@ -3,8 +3,8 @@ import { env } from 'cloudflare:workers';
 import type {
   DeviceDiagnostics,
   DeviceRecord,
-  OwnCommand,
   ProvisioningPackage,
+  RestCommand,
 } from '../../../protocol/device-record.ts';
 import type { DeviceStatus } from '../../../protocol/enums.ts';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
@@ -153,7 +153,7 @@ export class Team implements Members {
   }
 
   /** Sends a device a command as an OPERATOR. */
-  async command(id: string, body: object = { action: 'REBOOT' }): Promise<OwnCommand> {
+  async command(id: string, body: object = { action: 'REBOOT' }): Promise<RestCommand> {
     return await this.operator.read(`/devices/${id}/commands`, { method: 'POST', body }, 202);
   }
 

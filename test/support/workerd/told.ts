@@ -24,7 +24,7 @@ export function checkCommand(text: string): void {
   const known = Object.entries(components.messages).find(([, { payload }]) =>
     payload.properties?.action?.enum?.includes(action),
   );
-  check(known?.[0] ?? 'toldOwn', text);
+  check(known?.[0] ?? 'restCommand', text);
 }
 
 /** Events that a test made up (`outboxEvents`) have a filler; other queues hold what partners published. */

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
 import { asyncApiDocument } from '../../../worker/asyncapi/document.ts';
-import { TOLD } from '../../../worker/asyncapi/examples.ts';
+import { COMMAND_EXAMPLES } from '../../../worker/asyncapi/examples.ts';
 import { send } from '../../support/workerd/rest.ts';
 import { checkCommand, checkEvent, takeMisfits } from '../../support/workerd/told.ts';
 
@@ -28,7 +28,7 @@ describe('GET /api/v1/asyncapi.json', () => {
 describe('the check of sent messages', () => {
   afterEach(() => takeMisfits());
 
-  it.each(Object.values(TOLD))(
+  it.each(Object.values(COMMAND_EXAMPLES))(
     '$action passes as documented, and fails with an additional field',
     (command) => {
       checkCommand(JSON.stringify(command));
@@ -39,9 +39,9 @@ describe('the check of sent messages', () => {
   );
 
   it('a payload with a field of another action fails', () => {
-    const { payload, ...rest } = TOLD.MODE_CHANGE;
+    const { payload, ...rest } = COMMAND_EXAMPLES.MODE_CHANGE;
     checkCommand(JSON.stringify({ ...rest, payload: { ...payload, more: 1 } }));
-    expect(takeMisfits()).toEqual([expect.stringContaining('toldMode')]);
+    expect(takeMisfits()).toEqual([expect.stringContaining('modeCommand')]);
   });
 
   it('an event with a payload of another kind fails', () => {

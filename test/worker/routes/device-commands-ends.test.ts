@@ -1,5 +1,5 @@
 /** How members’ commands to a device end when it does not answer, and how they are audited [C-3.4]. */
-import type { OwnCommand } from '../../../protocol/device-record.ts';
+import type { RestCommand } from '../../../protocol/device-record.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { connectForCommands } from '../../support/workerd/devices.ts';
 import { Person } from '../../support/workerd/people.ts';
@@ -20,8 +20,8 @@ holdClock();
 
 const it = test
   .extend('link', ({ device }) => connectForCommands(device))
-  .extend('show', ({ team }) => async ({ deviceId, cmdId }: OwnCommand, by: Person = team.viewer) => {
-    return await by.read<OwnCommand>(`/devices/${deviceId}/commands/${cmdId}`);
+  .extend('show', ({ team }) => async ({ deviceId, cmdId }: RestCommand, by: Person = team.viewer) => {
+    return await by.read<RestCommand>(`/devices/${deviceId}/commands/${cmdId}`);
   });
 
 describe('commands to a device', () => {
@@ -110,7 +110,7 @@ describe('commands to a device', () => {
     await team.admin.operate(device.id, 'reactivate');
     await team.admin.operate(device.id, 'revoke');
     expect((await team.command(device.id, body)).cmdId).toBe(made.cmdId);
-    const { meta } = await team.viewer.read<Page<OwnCommand>>(`/devices/${device.id}/commands`);
+    const { meta } = await team.viewer.read<Page<RestCommand>>(`/devices/${device.id}/commands`);
     expect(meta.total).toBe(1);
   });
 
@@ -124,7 +124,7 @@ describe('commands to a device', () => {
     expect(again).toEqual({ ...made, status: 'FAILED', reason: 'EXPIRED' });
     const fresh = await team.operator.operate(id, 'commands', { ...body, idempotencyKey: 'k2' });
     await expectError(fresh, 400, 'VALIDATION_ERROR');
-    const { meta } = await team.viewer.read<Page<OwnCommand>>(`/devices/${id}/commands`);
+    const { meta } = await team.viewer.read<Page<RestCommand>>(`/devices/${id}/commands`);
     expect(meta.total).toBe(1);
   });
 

@@ -1,7 +1,7 @@
 /** Members’ commands to a device: accepted, signed, delivered, and shown with their status [C-3.4]. */
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { SITE_ACTIONS } from '../../../protocol/action.ts';
-import type { OwnCommand } from '../../../protocol/device-record.ts';
+import type { RestCommand } from '../../../protocol/device-record.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { commandSigningString } from '../../../protocol/signing.ts';
 import { connect, connectForCommands } from '../../support/workerd/devices.ts';
@@ -19,10 +19,10 @@ const it = test
     return team.operator.operate(id, 'commands', body);
   })
   .extend('list', ({ team }) => async (id: string, query = '') => {
-    return await team.viewer.read<Page<OwnCommand>>(`/devices/${id}/commands${query}`);
+    return await team.viewer.read<Page<RestCommand>>(`/devices/${id}/commands${query}`);
   })
-  .extend('show', ({ team }) => async ({ deviceId, cmdId }: OwnCommand) => {
-    return await team.viewer.read<OwnCommand>(`/devices/${deviceId}/commands/${cmdId}`);
+  .extend('show', ({ team }) => async ({ deviceId, cmdId }: RestCommand) => {
+    return await team.viewer.read<RestCommand>(`/devices/${deviceId}/commands/${cmdId}`);
   });
 
 describe('POST /devices/{id}/commands', () => {
@@ -159,7 +159,7 @@ describe('POST /devices/{id}/commands', () => {
   );
 
   it('a device has at most 50 open commands (spec: Limits)', async ({ team, device, link, post, list }) => {
-    const made: OwnCommand[] = [];
+    const made: RestCommand[] = [];
     for (let count = 0; count < 50; count++) made.push(await team.command(device.id));
     await expectError(await post(device.id, REBOOT), 409, 'CONFLICT');
     await sendAck(link, device, made[7]?.cmdId ?? '', 'COMPLETED');
@@ -173,7 +173,7 @@ describe('commands of a device', () => {
   it('commands are listed newest first, in pages (spec: List endpoints)', async ({ team, list }) => {
     const [one, other] = [await team.newTokenDevice(), await team.newTokenDevice()];
     await team.command(other.id);
-    const made: OwnCommand[] = [];
+    const made: RestCommand[] = [];
     for (const action of ['A', 'B', 'C']) made.unshift(await team.command(one.id, { action }));
     expect((await list(one.id)).data).toEqual(made);
     expect(await list(one.id, '?limit=2&page=2')).toEqual({

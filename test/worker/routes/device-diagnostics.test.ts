@@ -65,7 +65,7 @@ const MISTAKES: Record<string, (device: TokenDevice) => [payload: string, reason
   'numbers reformatted before they were signed': (device) => [
     signedAs(device, '{"a":5.0}', ({ ts, nonce }) => `${device.id}|${ts}|${nonce}|{"a":5}`),
     'SIGNATURE',
-    /other text than was sent/,
+    /differs from the data that was sent/,
   ],
   'no device id in the signed text': (device) => [
     signedAs(device, COMPACT, ({ ts, nonce }) => `${ts}|${nonce}|${COMPACT}`),
@@ -85,7 +85,7 @@ const MISTAKES: Record<string, (device: TokenDevice) => [payload: string, reason
   'another secret': (device) => [
     rawTelemetry(device, { data: COMPACT }, FORGED),
     'SIGNATURE',
-    /by no secret of this device/,
+    /with any secret of this device/,
   ],
   'no JSON': () => ['x', 'MALFORMED', /\S/],
   'data that is no object': (device) => [rawTelemetry(device, { data: '[1]' }), 'MALFORMED', /\S/],

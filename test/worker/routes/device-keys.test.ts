@@ -1,5 +1,5 @@
 /** Devices by API key: what each scope opens, and what a key with allowedPlantIds sees [C-2.6], [C-4.2]. */
-import type { DeviceDiagnostics, DeviceRecord, OwnCommand } from '../../../protocol/device-record.ts';
+import type { DeviceDiagnostics, DeviceRecord, RestCommand } from '../../../protocol/device-record.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
 import { bodyOf, type Call } from '../../support/workerd/client.ts';
@@ -77,7 +77,7 @@ describe('a key', () => {
     const { id } = await team.newTokenDevice();
     const path = `/devices/${id}/commands`;
     const sent = await keyOf('commands:execute').post(path, REBOOT);
-    const made = await bodyOf<OwnCommand>(sent, 202);
+    const made = await bodyOf<RestCommand>(sent, 202);
     expect(made).toMatchObject({ deviceId: id, action: 'REBOOT', status: 'PENDING' });
     expect(await keyOf('commands:read').read(path)).toMatchObject({ data: [made], meta: { total: 1 } });
     expect(await keyOf('commands:read').read(`${path}/${made.cmdId}`)).toEqual(made);

@@ -1,6 +1,6 @@
 /** A device moves with its credentials to another plant or to none; session and commands end [C-3.1]. */
 import type { AuditEvent } from '../../../protocol/audit.ts';
-import type { DeviceRecord, OwnCommand } from '../../../protocol/device-record.ts';
+import type { DeviceRecord, RestCommand } from '../../../protocol/device-record.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { connect, connectForCommands, type TokenDevice } from '../../support/workerd/devices.ts';
@@ -16,7 +16,7 @@ const OWN_TABLES = [
   'dropped_message',
   'recent_drop',
   'recent_connect',
-  'own_command',
+  'rest_command',
 ];
 
 /** `device` is at the plant `from`. */
@@ -116,7 +116,7 @@ describe('a move to another plant', () => {
     await sendAck(link, device, held.cmdId, 'IN_PROGRESS');
     await sendAck(link, device, done.cmdId, 'COMPLETED');
     await move(device.id, to);
-    const { data } = await team.viewer.read<Page<OwnCommand>>(`/devices/${device.id}/commands`);
+    const { data } = await team.viewer.read<Page<RestCommand>>(`/devices/${device.id}/commands`);
     expect(data).toEqual([
       { ...done, status: 'COMPLETED' },
       { ...held, status: 'FAILED', reason: 'MOVED' },

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { SITE_ACTIONS } from '../../../protocol/action.ts';
-import { type OwnCommand, ownCommand, ownCommandRequest } from '../../../protocol/device-record.ts';
+import { type RestCommand, restCommand, restCommandRequest } from '../../../protocol/device-record.ts';
 import { parseInstant, uuid } from '../../../protocol/ids.ts';
 import { pageOf, pageSchema } from '../../../protocol/page.ts';
 import { auditEntry } from '../../auth/audit-entry.ts';
@@ -25,12 +25,12 @@ export const postDeviceCommand = route({
   who: SENDS_COMMANDS,
   params: idParameter,
   query: noParameters,
-  body: ownCommandRequest,
+  body: restCommandRequest,
   examples: { body: { action: 'REBOOT', payload: { delaySeconds: 5 }, idempotencyKey: 'reboot-2026-01-15' } },
   answer: {
     status: 202,
     description: 'The command; it is sent again until the device acknowledges it or the command fails',
-    body: ownCommand,
+    body: restCommand,
   },
   errors: ['NOT_FOUND', 'CONFLICT', 'COMMAND_ACTION_NOT_IN_TEMPLATE'],
   handler: async (c, { params, body }) => {
@@ -45,7 +45,7 @@ export const postDeviceCommand = route({
     const device = await requireSettledDevice(c, params.id);
     const audit = auditEntry(c, 'device.command_sent', { type: 'DEVICE', id: device.id }, { action });
     const submission = { action, payload, validUntilMs, idempotencyKey };
-    const answer = await siteOf(c.env, device).submitOwnCommand(device.id, submission, audit);
+    const answer = await siteOf(c.env, device).submitRestCommand(device.id, submission, audit);
     if ('command' in answer) return answer.command;
     switch (answer.refused) {
       case 'reused':
@@ -72,12 +72,12 @@ export const getDeviceCommands = route({
   answer: {
     status: 200,
     description: 'A page of commands, newest first',
-    body: pageSchema<OwnCommand>(ownCommand),
+    body: pageSchema<RestCommand>(restCommand),
   },
   errors: ['NOT_FOUND'],
   handler: async (c, { params, query }) => {
     const device = await requireSettledDevice(c, params.id);
-    const { commands, total } = await siteOf(c.env, device).pageOwnCommands(
+    const { commands, total } = await siteOf(c.env, device).pageRestCommands(
       device.id,
       query.page,
       query.limit,
@@ -93,11 +93,11 @@ export const getDeviceCommand = route({
   who: READS_COMMANDS,
   params: z.object({ id: uuid, cmdId: uuid }),
   query: noParameters,
-  answer: { status: 200, description: 'The command', body: ownCommand },
+  answer: { status: 200, description: 'The command', body: restCommand },
   errors: ['NOT_FOUND'],
   handler: async (c, { params }) => {
     const device = await requireSettledDevice(c, params.id);
-    const command = await siteOf(c.env, device).findOwnCommand(device.id, params.cmdId);
+    const command = await siteOf(c.env, device).findRestCommand(device.id, params.cmdId);
     if (!command) throw new ApiError('NOT_FOUND', 'Command not found');
     return command;
   },

@@ -141,7 +141,7 @@ export const postTokenRenewal = route({
     const device = await findDialingDevice(c.env.DB, params.id);
     // An unknown device and one without a token to renew get the same answer as a wrong signature.
     const mayRenew = device?.status === 'ACTIVE' && device.authMethod === 'TOKEN' && device.movingTo === null;
-    if (device && mayRenew && (await siteOf(c.env, device).proveRenewal(device.id, body))) {
+    if (device && mayRenew && (await siteOf(c.env, device).verifyRenewal(device.id, body))) {
       const issued = await issueToken(c.env, device, LIMIT.mqttTokenSeconds, undefined, Date.now());
       if (issued) return { token: issued.token, expiresAt: formatInstant(issued.expiresAtMs) };
     }

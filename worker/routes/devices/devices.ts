@@ -197,11 +197,11 @@ export const getDiagnostics = route({
   errors: ['NOT_FOUND'],
   handler: async (c, { params }) => {
     const device = await requireSettledDevice(c, params.id);
-    const { rowsWritten: _inside, ...told } = await siteOf(c.env, device).diagnostics(device.id);
+    const { rowsWritten: _inside, ...affected } = await siteOf(c.env, device).diagnostics(device.id);
     const { role } = c.get('tenant');
-    if (role !== null && includesRole(role, 'ADMIN')) return told;
+    if (role !== null && includesRole(role, 'ADMIN')) return affected;
     // Only admins see `expected`: the text that should have been signed contains values of the plant.
-    return { ...told, recent: told.recent.map(({ expected: _text, ...drop }) => drop) };
+    return { ...affected, recent: affected.recent.map(({ expected: _text, ...drop }) => drop) };
   },
 });
 

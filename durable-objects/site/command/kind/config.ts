@@ -1,4 +1,6 @@
-/** CONFIG: a merge patch of the site's configuration, in force when it is accepted (spec: {slug}.config.*; [C-7.9]). */
+/**
+ * CONFIG: a merge patch of the site's configuration, in force once accepted (spec: {slug}.config.*; [C-7.9]).
+ */
 import { MODE_NEEDS } from '../../../../protocol/asset.ts';
 import {
   type ConfigPatch,
@@ -6,13 +8,15 @@ import {
   mergeConfig,
   type SiteConfig,
 } from '../../../../protocol/site-config.ts';
-import type { SiteFacts } from '../../site-facts.ts';
+import { type PlannedDispatch, toDevices } from '../../dispatch/planned.ts';
+import { type Refusal, together, violated } from '../../refusal.ts';
+import type { SiteView } from '../../site-view.ts';
 import { checkGateway, checkTopology } from '../checks.ts';
-import { type Refusal, together, violated } from '../refusal.ts';
-import { toDevices } from '../to-devices.ts';
-import type { Kind, PlannedDispatch } from './kind.ts';
+import type { Kind } from './kind.ts';
 
-/** The gateway is told all of it, so that it knows what holds whatever it missed; the stricter of both limits. */
+/**
+ * Sends the whole configuration, because the gateway may have missed patches; of each limit the stricter one.
+ */
 export function planConfig(config: SiteConfig, gatewayId: string | undefined): PlannedDispatch[] {
   const { constraints, hardLimits, fallback, operatingMode } = config;
   return toDevices([gatewayId], 'CONFIG_SET', {
@@ -31,16 +35,18 @@ function stricter(one: Constraints | null, other: Constraints | null): Constrain
   return Object.fromEntries(fields) as Constraints;
 }
 
-/** A state of charge may not fall as low; all else may be more. Without a limit of its own it is looser than any. */
+/**
+ * Whether `limit` is looser than `than`: lower for minSocPercent, higher for all others. Null is the loosest.
+ */
 function isLooser(name: string, limit: number | null, than: number | null): boolean {
   if (than === null) return false;
   return limit === null || (name === 'minSocPercent' ? limit < than : limit > than);
 }
 
-/** Hard limits are an admin's: a partner may say less than they, or nothing, never more [C-2.3]. */
+/** Only an admin sets hard limits; a partner's limit may be stricter or null, but not looser [C-2.3]. */
 function checkHardLimits(
   { constraints }: ConfigPatch,
-  { config: { hardLimits } }: SiteFacts,
+  { config: { hardLimits } }: SiteView,
 ): Refusal | undefined {
   const looser = Object.entries(constraints ?? {}).flatMap(([name, value]) => {
     const limit = hardLimits?.[name as keyof Constraints] ?? null;
@@ -51,10 +57,10 @@ function checkHardLimits(
   return together(looser);
 }
 
-/** What a patch that was judged comes to. */
+/** Merges a patch that was already validated. */
 export function mergedConfig(patch: ConfigPatch, config: SiteConfig): SiteConfig {
   const merged = mergeConfig(config, patch);
-  if (!merged.ok) throw new Error(`a patch that was not judged: ${merged.refusal.join('; ')}`);
+  if (!merged.ok) throw new Error(`the config patch was not validated: ${merged.refusal.join('; ')}`);
   return merged.value;
 }
 
@@ -64,19 +70,18 @@ export const configKind: Kind<ConfigPatch> = {
     return merged.ok ? [] : merged.refusal;
   },
   stages: [
-    ['target', ({ facts }) => checkGateway(facts)],
-    ['constraint', ({ payload, facts }) => checkHardLimits(payload, facts)],
+    ['target', ({ view }) => checkGateway(view)],
+    ['constraint', ({ payload, view }) => checkHardLimits(payload, view)],
     [
       'topology',
-      ({ payload: { operatingMode }, facts }) =>
-        checkTopology(operatingMode && MODE_NEEDS[operatingMode], facts),
+      ({ payload: { operatingMode }, view }) =>
+        checkTopology(operatingMode && MODE_NEEDS[operatingMode], view),
     ],
   ],
   window: () => ({}),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
   plan: (patch, _items, { config, gatewayId }) => planConfig(mergedConfig(patch, config), gatewayId),
-  // By then it may have been merged with others.
+  // Other patches may have been merged meanwhile.
   replan: (_payload, _dispatch, { config, gatewayId }) => planConfig(config, gatewayId),
   recheck: () => undefined,
-  end: 'ack',
 };

@@ -1,75 +1,77 @@
 /**
- * DEVICE_COMMAND: a batch for sub-devices, judged item by item, then by its sum per direction (spec: Device command;
- * [C-7.4]). It goes out as one MQTT command per serving device and command type [C-7.8].
+ * DEVICE_COMMAND: a batch for sub-devices, validated item by item, then by the sum per direction (spec:
+ * Device command; [C-7.4]). It is sent as one MQTT command per serving device and command type [C-7.8].
  */
 import { assetTypeOf, deviceCommandRule } from '../../../../protocol/asset.ts';
 import type { DeviceCommand, DeviceCommandItem } from '../../../../protocol/command.ts';
 import { signableJson } from '../../../../protocol/compact-json.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
-import type { DispatchRow } from '../../dispatch/rows.ts';
-import { findSubDevice, type SiteFacts } from '../../site-facts.ts';
+import type { PlannedDispatch } from '../../dispatch/planned.ts';
+import { type Refusal, refusal, together, violated } from '../../refusal.ts';
+import { type BatteryDemand, findSubDevice, type SiteView } from '../../site-view.ts';
 import { isLimited, limitsOf, overLimit } from '../checks.ts';
-import type { BatteryDemand } from '../commanded.ts';
-import { type Refusal, refusal, together, violated } from '../refusal.ts';
-import type { JudgedItem, Kind, PlannedDispatch, Stage, StageName } from './kind.ts';
+import type { JudgedItem, Kind, Stage, StageName, Waiting } from './kind.ts';
 
-type ItemCheck = (item: DeviceCommandItem, facts: SiteFacts) => Refusal | undefined;
+type ItemCheck = (item: DeviceCommandItem, view: SiteView) => Refusal | undefined;
 
-const checkTarget: ItemCheck = (item, facts) => {
-  const subDevice = findSubDevice(facts, item.deviceId);
+const checkTarget: ItemCheck = (item, view) => {
+  const subDevice = findSubDevice(view, item.deviceId);
   if (!subDevice) return refusal('DEVICE_OFFLINE', `${item.deviceId} is not in the site's topology`);
-  const serving = facts.servingDevice(subDevice);
+  const serving = view.servingDevice(subDevice);
   if (!serving) return refusal('DEVICE_OFFLINE', `no device serves ${item.deviceId}`);
-  // Until its serving device has had time to tell of it, silence of before says nothing.
+  // A serving device that has just connected needs time to report its sub-devices: ignore earlier silence.
   if (!serving.live || serving.connectedForMs < LIMIT.offlineGraceMs) return undefined;
-  if (!facts.isOffline(subDevice)) return undefined;
+  if (!view.isOffline(subDevice)) return undefined;
   return refusal('DEVICE_OFFLINE', `${item.deviceId} is offline`);
 };
 
-/** The battery power that an item asks for, and the limit it counts against; undefined for what moves none. */
-function demandOf(item: DeviceCommandItem, facts: SiteFacts): BatteryDemand | undefined {
+/** The battery power that an item asks for and the limit that it counts against; undefined if it has none. */
+function demandOf(item: DeviceCommandItem, view: SiteView): BatteryDemand | undefined {
   const { limit } = deviceCommandRule(item.command);
   if (!limit) return undefined;
-  const powerKw = item.params?.powerKw ?? findSubDevice(facts, item.deviceId)?.ratedPowerKw ?? undefined;
+  const powerKw = item.params?.powerKw ?? findSubDevice(view, item.deviceId)?.ratedPowerKw ?? undefined;
   return powerKw === undefined ? undefined : { limit, powerKw };
 }
 
-/** Nothing charges a battery that is at its upper bound, nothing discharges one at its lower [C-2.3]. */
+/** Rejects charging a battery at its upper state-of-charge limit and discharging one at its lower [C-2.3]. */
 function checkCharge(
   { deviceId }: DeviceCommandItem,
   { limit: direction, powerKw }: BatteryDemand,
-  facts: SiteFacts,
+  view: SiteView,
 ): Refusal | undefined {
-  const subDevice = findSubDevice(facts, deviceId);
-  const value = subDevice && facts.socPercent(subDevice);
+  const subDevice = findSubDevice(view, deviceId);
+  const value = subDevice && view.socPercent(subDevice);
   if (value === undefined || powerKw === 0) return undefined;
   const name = direction === 'maxChargeKw' ? 'maxSocPercent' : 'minSocPercent';
-  for (const { constraint, limit } of limitsOf(facts, name)) {
+  for (const { constraint, limit } of limitsOf(view, name)) {
     const isAtBound = limit !== null && (name === 'maxSocPercent' ? value >= limit : value <= limit);
     if (isAtBound) return violated({ constraint, limit, value, unit: '%', deviceId });
   }
   return undefined;
 }
 
-const checkConstraint: ItemCheck = (item, facts) => {
-  const { emergency } = facts;
+const checkConstraint: ItemCheck = (item, view) => {
+  const { emergency } = view;
   if (emergency) {
-    return refusal('CONSTRAINT_VIOLATION', `emergency ${emergency.type} holds until a mode change`);
+    return refusal(
+      'CONSTRAINT_VIOLATION',
+      `an emergency ${emergency.type} is active; send a mode command to end it`,
+    );
   }
-  const demand = demandOf(item, facts);
+  const demand = demandOf(item, view);
   if (demand) {
     return (
-      overLimit(facts, demand.limit, demand.powerKw, { deviceId: item.deviceId }) ??
-      checkCharge(item, demand, facts)
+      overLimit(view, demand.limit, demand.powerKw, { deviceId: item.deviceId }) ??
+      checkCharge(item, demand, view)
     );
   }
   const { limit } = deviceCommandRule(item.command);
-  if (!limit || !isLimited(facts, limit) || !findSubDevice(facts, item.deviceId)) return undefined;
-  return refusal('INVALID_PAYLOAD', `${item.deviceId}: powerKw is needed, its rated power is unknown`);
+  if (!limit || !isLimited(view, limit) || !findSubDevice(view, item.deviceId)) return undefined;
+  return refusal('INVALID_PAYLOAD', `${item.deviceId}: powerKw is required: the rated power is unknown`);
 };
 
-const checkAsset: ItemCheck = (item, facts) => {
-  const subDevice = findSubDevice(facts, item.deviceId);
+const checkAsset: ItemCheck = (item, view) => {
+  const subDevice = findSubDevice(view, item.deviceId);
   if (!subDevice) return undefined;
   const { assetType } = subDevice;
   if (assetType !== item.assetType) {
@@ -79,9 +81,9 @@ const checkAsset: ItemCheck = (item, facts) => {
   return refusal('INVALID_COMMAND', `${item.command} is not for a ${assetType}`);
 };
 
-const checkFault: ItemCheck = (item, facts) => {
-  const subDevice = findSubDevice(facts, item.deviceId);
-  if (!subDevice || !facts.isInFault(subDevice)) return undefined;
+const checkFault: ItemCheck = (item, view) => {
+  const subDevice = findSubDevice(view, item.deviceId);
+  if (!subDevice || !view.isInFault(subDevice)) return undefined;
   return refusal('DEVICE_FAULT', `${item.deviceId} reports a fault`);
 };
 
@@ -92,10 +94,10 @@ const ITEM_CHECKS: readonly (readonly [StageName, ItemCheck])[] = [
   ['fault', checkFault],
 ];
 
-/** Every check says what it finds; the code is the first one's [C-7.4]. */
-function judgeItem(item: DeviceCommandItem, facts: SiteFacts, isNamedBefore: boolean): JudgedItem {
+/** Runs all checks and combines their messages; the code is that of the first failure [C-7.4]. */
+function judgeItem(item: DeviceCommandItem, view: SiteView, isNamedBefore: boolean): JudgedItem {
   const found = ITEM_CHECKS.flatMap(([stage, check]) => {
-    const why = check(item, facts);
+    const why = check(item, view);
     return why ? [{ stage, why }] : [];
   });
   if (isNamedBefore) {
@@ -106,29 +108,29 @@ function judgeItem(item: DeviceCommandItem, facts: SiteFacts, isNamedBefore: boo
   return { item, refusal: why, ...(found[0] && { stage: found[0].stage }) };
 }
 
-/** A deviceId named again makes the later item INVALID_COMMAND. */
-const judgeItems: Stage<DeviceCommand> = ({ payload, facts, items }) => {
+/** If a deviceId occurs again, the later item is INVALID_COMMAND. */
+const judgeItems: Stage<DeviceCommand> = ({ payload, view, items }) => {
   const named = new Set<string>();
   for (const item of payload.commands) {
-    items.push(judgeItem(item, facts, named.has(item.deviceId)));
+    items.push(judgeItem(item, view, named.has(item.deviceId)));
     named.add(item.deviceId);
   }
   return undefined;
 };
 
 /**
- * The sum per direction over all items that stand so far, and over what other batteries were commanded before: over
- * it, every item of that direction falls.
+ * Checks the sum per direction over all valid items and the earlier commands of other batteries. If the sum
+ * exceeds the limit, every item of that direction is rejected.
  */
-const judgeSums: Stage<DeviceCommand> = ({ facts, items }) => {
+const judgeSums: Stage<DeviceCommand> = ({ view, items }) => {
   for (const limit of ['maxChargeKw', 'maxDischargeKw'] as const) {
     const demanding = items.flatMap((judged) => {
-      const demand = judged.refusal ? undefined : demandOf(judged.item, facts);
+      const demand = judged.refusal ? undefined : demandOf(judged.item, view);
       return demand?.limit === limit ? [{ judged, powerKw: demand.powerKw }] : [];
     });
     if (demanding.length === 0) continue;
     const named = new Set(items.map(({ item }) => item.deviceId));
-    const before = Object.entries(facts.commanded).filter(
+    const before = Object.entries(view.batteryDemands).filter(
       ([id, demand]) => demand.limit === limit && !named.has(id),
     );
     if (demanding.length + before.length < 2) continue;
@@ -136,23 +138,23 @@ const judgeSums: Stage<DeviceCommand> = ({ facts, items }) => {
       (sum, { powerKw }) => sum + powerKw,
       0,
     );
-    const why = overLimit(facts, limit, totalKw);
+    const why = overLimit(view, limit, totalKw);
     if (why) for (const { judged } of demanding) Object.assign(judged, { refusal: why, stage: 'constraint' });
   }
   return undefined;
 };
 
-/** All rejected: the whole is, with the first one's code [C-7.5]. */
+/** If all items are rejected, the batch is rejected with the code of the first [C-7.5]. */
 const judgeWhole: Stage<DeviceCommand> = ({ items }) => {
   const isAnyStanding = items.some((judged) => !judged.refusal);
   return isAnyStanding ? undefined : items[0]?.refusal;
 };
 
-function plan(items: readonly JudgedItem[], facts: SiteFacts): PlannedDispatch[] {
+function plan(items: readonly JudgedItem[], view: SiteView): PlannedDispatch[] {
   const groups = new Map<string, { deviceId: string; action: string; items: DeviceCommandItem[] }>();
   for (const { item, refusal: why } of items) {
-    const subDevice = why ? undefined : findSubDevice(facts, item.deviceId);
-    const serving = subDevice && facts.servingDevice(subDevice);
+    const subDevice = why ? undefined : findSubDevice(view, item.deviceId);
+    const serving = subDevice && view.servingDevice(subDevice);
     if (!serving) continue;
     const key = `${serving.id}|${item.command}`;
     const group = groups.get(key) ?? { deviceId: serving.id, action: item.command, items: [] };
@@ -169,20 +171,23 @@ function plan(items: readonly JudgedItem[], facts: SiteFacts): PlannedDispatch[]
   });
 }
 
-/** Those of a batch that a dispatch carries. */
-function carriedItems(commands: readonly DeviceCommandItem[], dispatch: DispatchRow): DeviceCommandItem[] {
-  const { targets = [] } = JSON.parse(dispatch.payload) as { targets?: { deviceId: string }[] };
-  const carried = new Set(targets.map((target) => target.deviceId));
-  return commands.filter((item) => item.command === dispatch.action && carried.has(item.deviceId));
+/** The items of a batch that a dispatch carries. */
+function itemsOf(
+  commands: readonly DeviceCommandItem[],
+  { action, payloadText }: Waiting,
+): DeviceCommandItem[] {
+  const { targets = [] } = JSON.parse(payloadText) as { targets?: { deviceId: string }[] };
+  const named = new Set(targets.map((target) => target.deviceId));
+  return commands.filter((item) => item.command === action && named.has(item.deviceId));
 }
 
-/** What the items that stand ask of each battery; undefined: nothing any more. */
+/** The demand of the valid items on each battery; undefined: no power. */
 export function batteryDemands(
   items: readonly JudgedItem[],
-  facts: SiteFacts,
+  view: SiteView,
 ): [string, BatteryDemand | undefined][] {
   const standing = items.filter(({ item, refusal: why }) => !why && item.assetType === 'BESS');
-  return standing.map(({ item }) => [item.deviceId, demandOf(item, facts)]);
+  return standing.map(({ item }) => [item.deviceId, demandOf(item, view)]);
 }
 
 export const deviceCommandKind: Kind<DeviceCommand> = {
@@ -197,18 +202,17 @@ export const deviceCommandKind: Kind<DeviceCommand> = {
     target: commands.map((item) => item.deviceId).join(','),
     target_value_kw: null,
   }),
-  plan: (_payload, items, facts) => plan(items, facts),
-  replan: ({ commands }, dispatch, facts) =>
+  plan: (_payload, items, view) => plan(items, view),
+  replan: ({ commands }, waiting, view) =>
     plan(
-      carriedItems(commands, dispatch).map((item) => ({ item, refusal: undefined })),
-      facts,
+      itemsOf(commands, waiting).map((item) => ({ item, refusal: undefined })),
+      view,
     ),
-  recheck: ({ commands }, dispatch, facts) => {
-    for (const item of carriedItems(commands, dispatch)) {
-      const why = checkTarget(item, facts) ?? checkConstraint(item, facts);
+  recheck: ({ commands }, waiting, view) => {
+    for (const item of itemsOf(commands, waiting)) {
+      const why = checkTarget(item, view) ?? checkConstraint(item, view);
       if (why) return why;
     }
     return undefined;
   },
-  end: 'ack',
 };

@@ -1,8 +1,11 @@
-/** EMERGENCY: all assets stop, or hold what they do (spec: Emergency). It reaches every device in service [C-2.4]. */
+/**
+ * EMERGENCY: all assets stop or keep their current power (spec: Emergency). Sent to every device in service
+ * [C-2.4].
+ */
 import type { Emergency } from '../../../../protocol/command.ts';
-import { linkedDevices } from '../../site-facts.ts';
+import { toDevices } from '../../dispatch/planned.ts';
+import { linkedDevices } from '../../site-view.ts';
 import { checkGateway } from '../checks.ts';
-import { toDevices } from '../to-devices.ts';
 import type { Kind } from './kind.ts';
 
 export function actionOf({ type }: Emergency): string {
@@ -10,16 +13,15 @@ export function actionOf({ type }: Emergency): string {
 }
 
 export const emergencyKind: Kind<Emergency> = {
-  stages: [['target', ({ facts }) => (linkedDevices(facts).length > 0 ? undefined : checkGateway(facts))]],
+  stages: [['target', ({ view }) => (linkedDevices(view).length > 0 ? undefined : checkGateway(view))]],
   window: () => ({}),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
-  plan: (payload, _items, facts) =>
-    toDevices([facts.gatewayId, ...linkedDevices(facts)], actionOf(payload), payload),
-  // A linked device's is its own; the gateway's goes to whichever gateway there is by now.
-  replan: (payload, { device_id: deviceId }, facts) =>
-    linkedDevices(facts).includes(deviceId) || facts.isLive(deviceId)
+  plan: (payload, _items, view) =>
+    toDevices([view.gatewayId, ...linkedDevices(view)], actionOf(payload), payload),
+  // A linked device's dispatch stays with that device; the gateway's moves to the current serving gateway.
+  replan: (payload, { deviceId }, view) =>
+    linkedDevices(view).includes(deviceId) || view.isLive(deviceId)
       ? []
-      : toDevices([facts.gatewayId], actionOf(payload), payload),
+      : toDevices([view.gatewayId], actionOf(payload), payload),
   recheck: () => undefined,
-  end: 'ack',
 };

@@ -1,35 +1,26 @@
-/** MODE_CHANGE: what the plant does where no setpoint stands (spec: Operating mode; [C-7.7]). */
+/** MODE_CHANGE: what the plant does while no setpoint is active (spec: Operating mode; [C-7.7]). */
 import { MODE_NEEDS } from '../../../../protocol/asset.ts';
 import type { ModeChange } from '../../../../protocol/command.ts';
-import { formatInstant, parseInstant } from '../../../../protocol/ids.ts';
+import { parseInstant } from '../../../../protocol/ids.ts';
+import { toDevices } from '../../dispatch/planned.ts';
 import { checkGateway, checkTopology } from '../checks.ts';
-import { toDevices } from '../to-devices.ts';
 import type { Kind } from './kind.ts';
+
+const ACTION = 'MODE_CHANGE';
+
+/** Whether a dispatch changes the gateway's mode, for a command or for the plan. */
+export function isModeDispatch({ action }: { action: string }): boolean {
+  return action === ACTION;
+}
 
 export const modeChangeKind: Kind<ModeChange> = {
   stages: [
-    ['target', ({ facts }) => checkGateway(facts)],
-    ['topology', ({ payload, facts }) => checkTopology(MODE_NEEDS[payload.mode], facts)],
+    ['target', ({ view }) => checkGateway(view)],
+    ['topology', ({ payload, view }) => checkTopology(MODE_NEEDS[payload.mode], view)],
   ],
   window: ({ validUntil }) => ({ untilMs: validUntil === undefined ? undefined : parseInstant(validUntil) }),
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
-  // Without validUntil it is the site's operating mode and ends an override; with one it is the override.
-  effect: (turn, { configuration, plan, commandId, sequence, keyPrefix }, { mode, reason, validUntil }) => {
-    if (validUntil === undefined) configuration.setMode(turn, mode);
-    else {
-      configuration.overrideMode(turn, {
-        mode,
-        reason: reason ?? null,
-        validFrom: formatInstant(turn.now),
-        validUntil,
-        commandId,
-        setBy: keyPrefix,
-      });
-    }
-    plan.takeMode(turn, sequence, mode);
-  },
-  plan: (payload, _items, facts) => toDevices([facts.gatewayId], 'MODE_CHANGE', payload),
-  replan: (payload, _dispatch, facts) => toDevices([facts.gatewayId], 'MODE_CHANGE', payload),
+  plan: (payload, _items, view) => toDevices([view.gatewayId], ACTION, payload),
+  replan: (payload, _dispatch, view) => toDevices([view.gatewayId], ACTION, payload),
   recheck: () => undefined,
-  end: 'ack',
 };

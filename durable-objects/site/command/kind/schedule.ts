@@ -1,10 +1,10 @@
-/** SCHEDULE: a plan of slots for the whole site, and its end before its time (spec: {slug}.schedule.*; [C-7.9]). */
+/** SCHEDULE: sets or cancels a schedule of slots for the whole site (spec: {slug}.schedule.*; [C-7.9]). */
 import { EXPORTING, MODE_NEEDS } from '../../../../protocol/asset.ts';
 import { type ScheduleCancel, type ScheduleSet, scheduleWindow } from '../../../../protocol/schedule.ts';
-import type { SiteFacts } from '../../site-facts.ts';
+import { toDevices } from '../../dispatch/planned.ts';
+import { type Refusal, together } from '../../refusal.ts';
+import type { SiteView } from '../../site-view.ts';
 import { checkGateway, checkPower, checkTopology } from '../checks.ts';
-import { type Refusal, together } from '../refusal.ts';
-import { toDevices } from '../to-devices.ts';
 import type { Kind } from './kind.ts';
 
 type Payload = ScheduleSet | ScheduleCancel;
@@ -13,29 +13,29 @@ export function isScheduleSet(payload: Payload): payload is ScheduleSet {
   return 'slots' in payload;
 }
 
-/** What is set has an id that no other has; what is cancelled is there, and open. */
-function idFaults(payload: Payload, facts: SiteFacts): string[] {
+/** The id of a new schedule must be unused; a schedule to cancel must exist and be open. */
+function idFaults(payload: Payload, view: SiteView): string[] {
   const { scheduleId } = payload;
-  const status = scheduleId === undefined ? undefined : facts.scheduleStatus(scheduleId);
-  if (isScheduleSet(payload)) return status === undefined ? [] : ['scheduleId: another schedule has it'];
+  const status = scheduleId === undefined ? undefined : view.scheduleStatus(scheduleId);
+  if (isScheduleSet(payload)) return status === undefined ? [] : ['scheduleId: another schedule has this id'];
   if (status === undefined) return ['scheduleId: no such schedule'];
   const isOpen = status === 'PENDING' || status === 'ACCEPTED' || status === 'ACTIVE';
-  return isOpen ? [] : [`scheduleId: that schedule is ${status}`];
+  return isOpen ? [] : [`scheduleId: the schedule is already ${status}`];
 }
 
-/** Each slot as a setpoint of its own; those that break a limit say so for all. */
-function checkLimits({ slots }: ScheduleSet, facts: SiteFacts): Refusal | undefined {
+/** Checks each slot like a setpoint; the refusal lists all slots that violate a limit. */
+function checkLimits({ slots }: ScheduleSet, view: SiteView): Refusal | undefined {
   return together(
-    slots.map(({ slotIndex, setpoint }) => setpoint && checkPower(facts, setpoint.value, slotIndex)),
+    slots.map(({ slotIndex, setpoint }) => setpoint && checkPower(view, setpoint.value, slotIndex)),
   );
 }
 
-function checkTopologies({ slots }: ScheduleSet, facts: SiteFacts): Refusal | undefined {
+function checkTopologies({ slots }: ScheduleSet, view: SiteView): Refusal | undefined {
   return together(
     slots.map(({ slotIndex, mode, setpoint }) => {
       const isExport = setpoint !== undefined && setpoint.value < 0;
       const why =
-        checkTopology(MODE_NEEDS[mode], facts) ?? (isExport ? checkTopology(EXPORTING, facts) : undefined);
+        checkTopology(MODE_NEEDS[mode], view) ?? (isExport ? checkTopology(EXPORTING, view) : undefined);
       return why && { ...why, message: `slot ${slotIndex}: ${why.message}` };
     }),
   );
@@ -44,30 +44,26 @@ function checkTopologies({ slots }: ScheduleSet, facts: SiteFacts): Refusal | un
 export const scheduleKind: Kind<Payload> = {
   faults: idFaults,
   stages: [
-    ['target', ({ facts }) => checkGateway(facts)],
-    [
-      'constraint',
-      ({ payload, facts }) => (isScheduleSet(payload) ? checkLimits(payload, facts) : undefined),
-    ],
+    ['target', ({ view }) => checkGateway(view)],
+    ['constraint', ({ payload, view }) => (isScheduleSet(payload) ? checkLimits(payload, view) : undefined)],
     [
       'topology',
-      ({ payload, facts }) => (isScheduleSet(payload) ? checkTopologies(payload, facts) : undefined),
+      ({ payload, view }) => (isScheduleSet(payload) ? checkTopologies(payload, view) : undefined),
     ],
   ],
   window: (payload) => {
     if (!isScheduleSet(payload)) return {};
     const { startsAtMs, endsAtMs } = scheduleWindow(payload);
-    // It may have begun, and its gateway is told of it at once.
-    return { fromMs: startsAtMs, untilMs: endsAtMs, untilField: 'endTime', isToldAtOnce: true };
+    // A schedule may start in the past, and is sent to the gateway at once.
+    return { fromMs: startsAtMs, untilMs: endsAtMs, untilField: 'endTime', isSentAtOnce: true };
   },
   logColumns: () => ({ priority: null, target: 'SITE', target_value_kw: null }),
-  // What sets one is told with its place among others, once it has that: see `tellSchedule`.
+  // `Schedules.send` fills in the payload once the schedule has its sequence.
   plan: (payload, _items, { gatewayId }) =>
     isScheduleSet(payload)
       ? toDevices([gatewayId], 'SCHEDULE_SET', {})
       : toDevices([gatewayId], 'SCHEDULE_CANCEL', payload),
-  replan: (_payload, { action, payload }, { gatewayId }) =>
-    gatewayId === undefined ? [] : [{ deviceId: gatewayId, action, payloadText: payload, items: [] }],
+  replan: (_payload, { action, payloadText }, { gatewayId }) =>
+    gatewayId === undefined ? [] : [{ deviceId: gatewayId, action, payloadText, items: [] }],
   recheck: () => undefined,
-  end: 'ack',
 };

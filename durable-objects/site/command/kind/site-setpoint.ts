@@ -3,22 +3,22 @@
 import { EXPORTING } from '../../../../protocol/asset.ts';
 import { type SiteSetpoint, targetSignedKw } from '../../../../protocol/command.ts';
 import { parseInstant } from '../../../../protocol/ids.ts';
-import type { SiteFacts } from '../../site-facts.ts';
+import { type PlannedDispatch, toDevices } from '../../dispatch/planned.ts';
+import type { Refusal } from '../../refusal.ts';
+import type { SiteView } from '../../site-view.ts';
 import { checkGateway, checkPower, checkTopology, lowestLimit } from '../checks.ts';
-import type { Refusal } from '../refusal.ts';
-import { toDevices } from '../to-devices.ts';
-import type { Kind, PlannedDispatch } from './kind.ts';
+import type { Kind } from './kind.ts';
 
-/** Against the limits that hold now. */
-export function checkLimits(setpoint: SiteSetpoint, facts: SiteFacts): Refusal | undefined {
-  return checkPower(facts, targetSignedKw(setpoint));
+/** Checks a setpoint against the current limits. */
+export function checkLimits(setpoint: SiteSetpoint, view: SiteView): Refusal | undefined {
+  return checkPower(view, targetSignedKw(setpoint));
 }
 
-/** What its plant is told. */
-export function planSetpoint(payload: SiteSetpoint, facts: SiteFacts): PlannedDispatch[] {
-  // The ramp is the plant's to keep: it refuses nothing here [C-2.3].
-  const maxRampKwPerMinute = lowestLimit(facts, 'maxRampKwPerMinute');
-  return toDevices([facts.gatewayId], 'SITE_SETPOINT', {
+/** The MQTT command for a setpoint. */
+export function planSetpoint(payload: SiteSetpoint, view: SiteView): PlannedDispatch[] {
+  // The plant enforces the ramp: it never rejects a setpoint here [C-2.3].
+  const maxRampKwPerMinute = lowestLimit(view, 'maxRampKwPerMinute');
+  return toDevices([view.gatewayId], 'SITE_SETPOINT', {
     ...payload,
     targetSignedKw: targetSignedKw(payload),
     ...(maxRampKwPerMinute === undefined ? {} : { maxRampKwPerMinute }),
@@ -27,11 +27,11 @@ export function planSetpoint(payload: SiteSetpoint, facts: SiteFacts): PlannedDi
 
 export const siteSetpointKind: Kind<SiteSetpoint> = {
   stages: [
-    ['target', ({ facts }) => checkGateway(facts)],
-    ['constraint', ({ payload, facts }) => checkLimits(payload, facts)],
+    ['target', ({ view }) => checkGateway(view)],
+    ['constraint', ({ payload, view }) => checkLimits(payload, view)],
     [
       'topology',
-      ({ payload, facts }) => (payload.direction === 'EXPORT' ? checkTopology(EXPORTING, facts) : undefined),
+      ({ payload, view }) => (payload.direction === 'EXPORT' ? checkTopology(EXPORTING, view) : undefined),
     ],
   ],
   window: ({ validFrom, validUntil }) => ({
@@ -43,8 +43,7 @@ export const siteSetpointKind: Kind<SiteSetpoint> = {
     target: 'SITE',
     target_value_kw: targetSignedKw(payload),
   }),
-  plan: (payload, _items, facts) => planSetpoint(payload, facts),
-  replan: (payload, _dispatch, facts) => planSetpoint(payload, facts),
-  recheck: (payload, _dispatch, facts) => checkLimits(payload, facts),
-  end: 'plan',
+  plan: (payload, _items, view) => planSetpoint(payload, view),
+  replan: (payload, _dispatch, view) => planSetpoint(payload, view),
+  recheck: (payload, _dispatch, view) => checkLimits(payload, view),
 };

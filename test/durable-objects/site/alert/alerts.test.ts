@@ -124,7 +124,7 @@ describe('a rule about what is absent', () => {
       {
         type: 'ABSENT',
         status: 'ACTIVE',
-        message: 'Rule: gridPowerKw was not heard for 300 s',
+        message: 'Rule: no gridPowerKw received for 300 s',
         value: null,
         threshold: null,
         firstSeenAtMs: heardMs,

@@ -23,20 +23,20 @@ function rule(changes: Partial<Rule> = {}): Rule {
 class Walk {
   readonly #rule: Rule;
   state: RuleState = {};
-  readonly told: [atMs: number, tell: string, id: string | undefined][] = [];
+  readonly told: [atMs: number, change: string, id: string | undefined][] = [];
   #ids = 0;
 
   constructor(of: Partial<Rule> = {}) {
     this.#rule = rule(of);
   }
 
-  feed(holds: boolean, atMs: number): RuleStep['tell'] {
+  feed(holds: boolean, atMs: number): RuleStep['change'] {
     const before = this.state.open?.id;
     const newId = () => `a${++this.#ids}`;
-    const { state, tell } = stepRule(this.#rule, this.state, holds, NOW_MS + atMs, newId);
+    const { state, change } = stepRule(this.#rule, this.state, holds, NOW_MS + atMs, newId);
     this.state = state;
-    if (tell) this.told.push([atMs, tell, state.open?.id ?? before]);
-    return tell;
+    if (change) this.told.push([atMs, change, state.open?.id ?? before]);
+    return change;
   }
 }
 
@@ -69,7 +69,7 @@ describe('an alert begins', () => {
     const at = NOW_MS + SECOND;
     expect(walk.state).toEqual({
       sinceMs: at,
-      open: { id: 'a1', firstSeenMs: at, count: 1, toldMs: at },
+      open: { id: 'a1', firstSeenMs: at, count: 1, reportedMs: at },
     });
   });
 
@@ -138,7 +138,7 @@ describe('an open alert', () => {
       expect(walk.state.open).toMatchObject({ id: 'a1', count: time + 1 });
       expect(walk.feed(true, fromMs + MINUTE + SECOND)).toBeUndefined();
     }
-    expect(walk.told.map(([, tell]) => tell)).toEqual(['opened', 'again', 'again', 'again']);
+    expect(walk.told.map(([, change]) => change)).toEqual(['opened', 'again', 'again', 'again']);
   });
 
   it('whose condition comes and goes with each reading counts them all, and tells once a minute (rule 9)', () => {
@@ -147,7 +147,7 @@ describe('an open alert', () => {
     walk.feed(true, MINUTE);
     for (let second = 1; second <= 600; second++) walk.feed(second % 2 === 0, MINUTE + second * SECOND);
     expect(walk.state.open?.count).toBe(301);
-    const again = walk.told.filter(([, tell]) => tell === 'again').map(([atMs]) => atMs);
+    const again = walk.told.filter(([, change]) => change === 'again').map(([atMs]) => atMs);
     expect(again).toEqual(Array.from({ length: 10 }, (_none, index) => (index + 2) * MINUTE));
   });
 });
@@ -155,7 +155,7 @@ describe('an open alert', () => {
 describe('when time alone changes a rule next', () => {
   it('is never for one that waits for readings, and when what is gone has been so for long [C-9]', () => {
     const over = rule({ forSeconds: 60 });
-    const open = { id: 'a1', firstSeenMs: NOW_MS, count: 1, toldMs: NOW_MS };
+    const open = { id: 'a1', firstSeenMs: NOW_MS, count: 1, reportedMs: NOW_MS };
     expect(dueMs(over, {}, NOW_MS)).toBeUndefined();
     expect(dueMs(over, { sinceMs: NOW_MS }, NOW_MS)).toBeUndefined();
     expect(dueMs(over, { sinceMs: NOW_MS, open }, NOW_MS)).toBeUndefined();
@@ -164,7 +164,7 @@ describe('when time alone changes a rule next', () => {
 
   it('is, for one about what is absent, so long after it was heard, and no sooner than its cooldown [C-9]', () => {
     const absent = rule({ operator: 'ABSENT', threshold: null, forSeconds: 300 });
-    const open = { id: 'a1', firstSeenMs: NOW_MS, count: 1, toldMs: NOW_MS };
+    const open = { id: 'a1', firstSeenMs: NOW_MS, count: 1, reportedMs: NOW_MS };
     expect(dueMs(absent, {}, NOW_MS)).toBe(NOW_MS + 5 * MINUTE);
     const notBeforeMs = NOW_MS + 7 * MINUTE;
     expect(dueMs(absent, { notBeforeMs }, NOW_MS)).toBe(notBeforeMs);
@@ -193,15 +193,16 @@ describe('over whatever comes', () => {
         }
         let open: string | undefined;
         let endedMs = Number.NEGATIVE_INFINITY;
-        for (const [toldAtMs, tell, id] of walk.told) {
-          expect(tell === 'opened').toBe(open === undefined);
-          if (tell === 'opened') expect(toldAtMs - endedMs).toBeGreaterThanOrEqual(cooldownSeconds * SECOND);
+        for (const [reportedAtMs, change, id] of walk.told) {
+          expect(change === 'opened').toBe(open === undefined);
+          if (change === 'opened')
+            expect(reportedAtMs - endedMs).toBeGreaterThanOrEqual(cooldownSeconds * SECOND);
           else expect(id).toBe(open);
-          open = tell === 'resolved' ? undefined : id;
-          if (tell === 'resolved') endedMs = toldAtMs;
+          open = change === 'resolved' ? undefined : id;
+          if (change === 'resolved') endedMs = reportedAtMs;
         }
         expect(walk.state.open?.id).toBe(open);
-        const ids = walk.told.filter(([, tell]) => tell === 'opened').map(([, , id]) => id);
+        const ids = walk.told.filter(([, change]) => change === 'opened').map(([, , id]) => id);
         expect(new Set(ids).size).toBe(ids.length);
       }),
     );
@@ -219,11 +220,11 @@ describe('over whatever comes', () => {
           if (holds !== run.holds) run = { holds, sinceMs: atMs };
           const notBeforeMs = walk.state.notBeforeMs ?? 0;
           const wasOpen = walk.state.open !== undefined;
-          const tell = walk.feed(holds, atMs);
+          const change = walk.feed(holds, atMs);
           const isLong = atMs - run.sinceMs >= forSeconds * SECOND;
           const mayOpen = !wasOpen && holds && isLong && NOW_MS + atMs >= notBeforeMs;
-          expect(tell === 'opened').toBe(mayOpen);
-          expect(tell === 'resolved').toBe(wasOpen && !holds && isLong);
+          expect(change === 'opened').toBe(mayOpen);
+          expect(change === 'resolved').toBe(wasOpen && !holds && isLong);
         }
       }),
     );

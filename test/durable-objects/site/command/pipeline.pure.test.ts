@@ -6,6 +6,7 @@ import {
   type EarlierMessage,
   type Judgement,
   judge,
+  receive,
 } from '../../../../durable-objects/site/command/pipeline.ts';
 import { compact } from '../../../../protocol/compact-json.ts';
 import { COMMAND_FAMILIES, type CommandFamily } from '../../../../protocol/routing-keys.ts';
@@ -15,9 +16,9 @@ import {
   NOW_MS,
   PAYLOADS,
   signedSubmission,
-  siteFacts,
+  siteView,
   subsetsOf,
-} from '../../../support/workerd/site-facts.ts';
+} from '../../../support/workerd/site-view.ts';
 
 const LATER = '2030-03-05T10:00:00.000Z';
 const TOLERANCE_MS = 300_000;
@@ -33,7 +34,7 @@ function earlierOf(
 }
 
 function judgeNow(one: Submission, options: FactsOptions = {}, earlier?: EarlierMessage): Judgement {
-  return judge(one, earlier, siteFacts(options), NOW_MS);
+  return judge(receive(one), earlier, siteView(options), NOW_MS);
 }
 
 function rejected(rejectionCode: string, message: string, changes: object = {}) {
@@ -252,9 +253,13 @@ describe('the window of a submission', () => {
     const id = '00000000-0000-4000-8000-00000000000a';
     const over = { scheduleId: id, startTime, slots: [{ slotIndex: 0, mode: 'STANDARD' }] };
     expect(judgeNow(signedSubmission('schedule', over), { schedules: { [id]: 'ACTIVE' } })).toEqual(
-      rejected('INVALID_PAYLOAD', 'endTime: must be in the future; scheduleId: another schedule has it', {
-        stage: 'window',
-      }),
+      rejected(
+        'INVALID_PAYLOAD',
+        'endTime: must be in the future; scheduleId: another schedule has this id',
+        {
+          stage: 'window',
+        },
+      ),
     );
   });
 

@@ -71,7 +71,7 @@ async function newLinkedSite() {
 
 async function ask({ site, gateway }: SiteScene, action = 'PING'): Promise<string> {
   const asked = { action, payload: {}, validUntilMs: null, idempotencyKey: null };
-  const answer = await site.submitOwnCommand(gateway.id, asked);
+  const answer = await site.submitRestCommand(gateway.id, asked);
   if (!('command' in answer)) throw new Error(answer.refused);
   return answer.command.cmdId;
 }
@@ -268,18 +268,18 @@ describe.each(NAMES)('the only gateway is %s', (name) => {
     ids.push(await ask(scene, 'D'));
     const left = await go(gateway.id, plant.id);
     expect(await numberOf(plant.id, DISPATCHES)).toBe(0);
-    const { commands } = await site.pageOwnCommands(gateway.id, 1, 10);
+    const { commands } = await site.pageRestCommands(gateway.id, 1, 10);
     const told = commands.map(({ action, status, reason }) => [action, status, reason]);
     const ended = ['D', 'C', 'B'].map((action) => [action, 'FAILED', why]);
     expect(told).toEqual(name === 'deleted' ? [] : [...ended, ['A', 'COMPLETED', undefined]]);
-    if (name === 'moved') expect(left).toMatchObject({ tables: { own_command: expect.any(Array) } });
+    if (name === 'moved') expect(left).toMatchObject({ tables: { rest_command: expect.any(Array) } });
   });
 
   it('it takes no more of them', async () => {
     const { plant, gateway, site } = await newSite();
     await go(gateway.id, plant.id);
     const asked = { action: 'PING', payload: {}, validUntilMs: null, idempotencyKey: null };
-    expect(await site.submitOwnCommand(gateway.id, asked)).toEqual({ refused: 'inactive' });
+    expect(await site.submitRestCommand(gateway.id, asked)).toEqual({ refused: 'inactive' });
   });
 });
 
@@ -290,11 +290,11 @@ describe('a device that is suspended', () => {
     const cmdId = await ask(scene);
     await site.setDeviceStatus(gateway.id, 'SUSPENDED');
     await passTime(plant.id, 10 * MINUTE);
-    expect(await site.findOwnCommand(gateway.id, cmdId)).toMatchObject({ status: 'PENDING' });
+    expect(await site.findRestCommand(gateway.id, cmdId)).toMatchObject({ status: 'PENDING' });
     await site.setDeviceStatus(gateway.id, 'ACTIVE');
     const link = await connectListening(plant);
     expect((await nthCommand(link, 1)).cmdId).toBe(cmdId);
-    expect(await site.findOwnCommand(gateway.id, cmdId)).toMatchObject({ status: 'SENT' });
+    expect(await site.findRestCommand(gateway.id, cmdId)).toMatchObject({ status: 'SENT' });
   });
 
   it('has the plant’s commands wait where nobody serves in its place', async () => {

@@ -54,7 +54,7 @@ describe('a device that moves', () => {
   it('leaves its measurements, and nothing else [C-3.1]', async () => {
     const { fromId, toId, id, gateway, plant, move } = await newMove();
     const link = await connectListening(plant);
-    await siteOf(fromId).submitOwnCommand(id, PING);
+    await siteOf(fromId).submitRestCommand(id, PING);
     await nthCommand(link, 1);
     await sendTelemetry(link, gateway, { gridPowerKw: 5 });
     await publish(link, 'hello');
@@ -64,7 +64,7 @@ describe('a device that moves', () => {
     expect(await leftOf(toId, id)).toMatchObject({
       device: 1,
       device_secret: 1,
-      own_command: 1,
+      rest_command: 1,
       dispatch: 0,
     });
     expect(await gridPowerKw(plant)).toBe(5);
@@ -102,7 +102,7 @@ describe('the steps of a move, as a crash repeats them', () => {
       const link = await connectListening(plant);
       expect(await dropOf(fromId, link, gateway, 'used')).toBeUndefined();
       await publish(link, 'hello');
-      await siteOf(fromId).submitOwnCommand(id, PING);
+      await siteOf(fromId).submitRestCommand(id, PING);
       for (const step of order) {
         await move[step]();
         if (isEvicted) await evict();
@@ -110,7 +110,7 @@ describe('the steps of a move, as a crash repeats them', () => {
       expect(await leftOf(fromId, id)).toEqual(NOTHING);
       expect(await statusOfDial(fromId, id)).toBe(503);
       expect(await siteOf(toId).diagnostics(id)).toMatchObject({ drops: { MALFORMED: 1 } });
-      expect(await siteOf(toId).pageOwnCommands(id, 1, 10)).toMatchObject({ total: 1 });
+      expect(await siteOf(toId).pageRestCommands(id, 1, 10)).toMatchObject({ total: 1 });
       const again = await connectTo(toId, id);
       expect(await dropOf(toId, again, gateway, 'used', '{"gridPowerKw":2}')).toBe('NONCE');
       expect(await dropOf(toId, again, gateway, 'new')).toBeUndefined();

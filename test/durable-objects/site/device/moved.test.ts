@@ -38,7 +38,7 @@ describe('what goes along', () => {
       expect(await dropOf(toId, again, gateway, 'n-1', '{"a":2}')).toBe('NONCE');
     }
     await passTime(toId, 10 * MINUTE);
-    expect(await numberOf(toId, 'SELECT count(*) FROM carried_nonce')).toBe(0);
+    expect(await numberOf(toId, 'SELECT count(*) FROM moved_nonce')).toBe(0);
     const late = await connectTo(toId, gateway.id);
     expect(await dropOf(toId, late, gateway, 'n-1', '{"a":2}')).toBeUndefined();
   });
@@ -61,7 +61,7 @@ describe('what goes along', () => {
     await whole(move);
     const link = await connectTo(toId, id);
     link.send({ kind: 'subscribed', commands: true });
-    await siteOf(toId).submitOwnCommand(id, PING);
+    await siteOf(toId).submitRestCommand(id, PING);
     expect(isSignedWith(id, await nthCommand(link, 1), gateway.hmacSecret, 'bytes')).toBe(true);
     expect(await ackWith(toId, link, id, next)).toBe(true);
     await passTime(toId, HOUR);
@@ -89,19 +89,19 @@ describe('what goes along', () => {
     const { plant, fromId, toId, id, gateway, move } = await newMove();
     const link = await connectListening(plant);
     const site = siteOf(fromId);
-    await site.submitOwnCommand(id, PING);
+    await site.submitRestCommand(id, PING);
     await sendAck(link, gateway, (await nthCommand(link, 1)).cmdId, 'COMPLETED');
     for (const action of ['B', 'C'])
-      await site.submitOwnCommand(id, { ...PING, action, idempotencyKey: action });
+      await site.submitRestCommand(id, { ...PING, action, idempotencyKey: action });
     await whole(move);
-    const { commands } = await siteOf(toId).pageOwnCommands(id, 1, 10);
+    const { commands } = await siteOf(toId).pageRestCommands(id, 1, 10);
     expect(commands.map(({ action, status, reason }) => [action, status, reason])).toEqual([
       ['C', 'FAILED', 'MOVED'],
       ['B', 'FAILED', 'MOVED'],
       ['PING', 'COMPLETED', undefined],
     ]);
-    expect(await siteOf(toId).submitOwnCommand(id, PING)).toEqual({ command: commands[2] });
-    expect(await siteOf(toId).submitOwnCommand(id, { ...PING, action: 'X' })).toEqual({ refused: 'reused' });
+    expect(await siteOf(toId).submitRestCommand(id, PING)).toEqual({ command: commands[2] });
+    expect(await siteOf(toId).submitRestCommand(id, { ...PING, action: 'X' })).toEqual({ refused: 'reused' });
   });
 
   it('is its suspension, and what counts toward one [C-3.11]', async () => {

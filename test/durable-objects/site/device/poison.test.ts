@@ -134,7 +134,7 @@ describe('what cannot be used', () => {
     const before = await readConfig(plant.id);
     const huge = { ...DEFAULT_SITE_CONFIG, junk: 'x'.repeat(1_100 * 1_024) };
     const configure = async () => await siteOf(plant.id).configure(plant.id, huge);
-    await expect(configure()).rejects.toThrow('a row of');
+    await expect(configure()).rejects.toThrow('row too large');
     expect(await publish(link, telemetryMessage(gateway, '{"gridPowerKw":1}'))).toBe(true);
     expect(await readConfig(plant.id)).toEqual(before);
   });

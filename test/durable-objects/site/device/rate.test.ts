@@ -167,13 +167,6 @@ describe('a device over its rate of messages', () => {
     answers.push(...(await offer(link, numbered(gateway, 1_000), 1_000)));
     expect(answers.filter((answer) => answer.kind === 'stored').length).toBeGreaterThanOrEqual(1_000);
   });
-
-  it('is refused what is too much where its bridge does not know how to wait [rule 9]', async () => {
-    const { plant, gateway, link } = await newRatedSite({}, 1);
-    const answers = await offer(link, numbered(gateway, BURST + 10));
-    expect(answers.slice(BURST).map((answer) => answer.kind)).toEqual(Array(10).fill('refused'));
-    expect(await journalLines(plant.id)).toBe(BURST);
-  });
 });
 
 /** Offers one message as its bridge is told to, for five minutes at most: behind that it is too old to be taken. */

@@ -48,7 +48,7 @@ async function newSilentSite() {
     /** The next command that it is sent. */
     command: async (): Promise<ReceivedCommand> => {
       const asked = { action: 'PING', payload: { at: 1.5 }, validUntilMs: null, idempotencyKey: null };
-      expect(await site.submitOwnCommand(gateway.id, asked)).toHaveProperty('command');
+      expect(await site.submitRestCommand(gateway.id, asked)).toHaveProperty('command');
       told += 1;
       return await nthCommand(link, told);
     },

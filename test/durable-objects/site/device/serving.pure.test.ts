@@ -3,14 +3,14 @@ import { describe, expect, it } from 'vitest';
 import type { DeviceRow } from '../../../../durable-objects/site/device/rows.ts';
 import { isInFault, servesSite, servingGateway } from '../../../../durable-objects/site/device/serving.ts';
 import { DEVICE_TYPES } from '../../../../protocol/enums.ts';
-import { subDevice } from '../../../support/workerd/site-facts.ts';
+import { subDevice } from '../../../support/workerd/site-view.ts';
 
 function device(id: string, changes: Partial<DeviceRow> = {}): DeviceRow {
   return {
     id,
     type: 'GATEWAY',
     status: 'ACTIVE',
-    proved_version: null,
+    last_key_version: null,
     status_at_ms: 0,
     suspend_reason: null,
     leaving: null,

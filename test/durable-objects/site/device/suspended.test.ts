@@ -86,7 +86,7 @@ describe('what waits for a suspended gateway', () => {
     const { plant, site, gateway, link } = await newPlannedSite();
     const ask = async (idempotencyKey: string, validUntilMs: number | null) => {
       const asked = { action: 'PING', payload: {}, validUntilMs, idempotencyKey };
-      const answer = await site.submitOwnCommand(gateway.id, asked);
+      const answer = await site.submitRestCommand(gateway.id, asked);
       if (!('command' in answer)) throw new Error(answer.refused);
       return answer.command.cmdId;
     };
@@ -95,16 +95,16 @@ describe('what waits for a suspended gateway', () => {
     await site.setDeviceStatus(gateway.id, 'SUSPENDED');
     await passTime(plant.id, 31 * SECOND);
     for (const cmdId of [short, long]) {
-      expect(await site.findOwnCommand(gateway.id, cmdId)).not.toHaveProperty('reason');
+      expect(await site.findRestCommand(gateway.id, cmdId)).not.toHaveProperty('reason');
     }
     await passTime(plant.id, 5 * MINUTE);
-    const ended = await site.findOwnCommand(gateway.id, short);
+    const ended = await site.findRestCommand(gateway.id, short);
     expect(ended).toMatchObject({ status: 'FAILED', reason: expect.stringMatching(/^(NO_ACK|EXPIRED)$/) });
-    expect(await site.findOwnCommand(gateway.id, long)).toMatchObject({ status: 'PENDING' });
+    expect(await site.findRestCommand(gateway.id, long)).toMatchObject({ status: 'PENDING' });
     await site.setDeviceStatus(gateway.id, 'ACTIVE');
     const again = await connectListening(plant);
     expect((await nthCommand(again, 1)).cmdId).toBe(long);
     await sendAck(again, gateway, long, 'COMPLETED');
-    expect(await site.findOwnCommand(gateway.id, long)).toMatchObject({ status: 'COMPLETED' });
+    expect(await site.findRestCommand(gateway.id, long)).toMatchObject({ status: 'COMPLETED' });
   });
 });

@@ -197,8 +197,8 @@ describe('a token that was pushed', () => {
     await passTime(plant.id, DUE_MS);
     await expectTokens(plant.id, link, 1);
     expect((await readCommands(plant.id)).total).toBe(0);
-    expect(await site.pageOwnCommands(gateway.id, 1, 10)).toEqual({ commands: [], total: 0 });
-    expect(await site.findOwnCommand(gateway.id, (await nthCommand(link, 1)).cmdId)).toBeUndefined();
+    expect(await site.pageRestCommands(gateway.id, 1, 10)).toEqual({ commands: [], total: 0 });
+    expect(await site.findRestCommand(gateway.id, (await nthCommand(link, 1)).cmdId)).toBeUndefined();
     expect(await numberOf(plant.id, 'SELECT count(*) FROM dispatch')).toBe(0);
   });
 });

@@ -1,6 +1,5 @@
 /** The rules of a dispatch: its states, its windows, when it is looked at again, and how its command ends. */
 import { describe, expect, it } from 'vitest';
-import type { Window } from '../../../../durable-objects/site/command/kind/kind.ts';
 import {
   ackDue,
   advance,
@@ -8,9 +7,12 @@ import {
   hasEnded,
   isExpired,
   isHeld,
-  outcomeOf,
+  outcomeOf as outcomeOfRows,
+  siteNames,
+  targetsOf,
+  type Window,
   waitingDue,
-  wasTold,
+  wasSent,
   windowOf,
 } from '../../../../durable-objects/site/dispatch/dispatch.ts';
 import type { DispatchRow, DispatchState } from '../../../../durable-objects/site/dispatch/rows.ts';
@@ -18,9 +20,19 @@ import { DEVICE_ACK_STATUSES, type DeviceAckStatus } from '../../../../protocol/
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 
+/** As the owners of these commands name what failed. */
+function outcomeOf(rows: readonly DispatchRow[]) {
+  return outcomeOfRows(rows, (row) => {
+    if (row.action === 'MODE_CHANGE') return siteNames(row);
+    const targets = targetsOf(row);
+    return targets.length > 0 ? targets : [row.device_id];
+  });
+}
+
 function dispatch(changes: Partial<DispatchRow> = {}): DispatchRow {
   return {
     cmd_id: 'cmd-1',
+    owner: 'DEVICE_COMMAND',
     command_sequence: 1,
     device_id: 'gateway-1',
     action: 'BESS_CHARGE',
@@ -144,7 +156,7 @@ describe('a dispatch is looked at again', () => {
     ['RECEIVED', 1, true],
     ['IN_PROGRESS', 1, true],
   ])('and its device may know of it: %s after %i tries is %s [C-7.8]', (state, tries, expected) => {
-    expect(wasTold(dispatch({ state, tries }))).toBe(expected);
+    expect(wasSent(dispatch({ state, tries }))).toBe(expected);
   });
 
   it.each<[number | null, boolean]>([

@@ -2,17 +2,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  type HeldEmergency,
+  isAlreadySent,
   isOpen,
   LEVELS,
   type Level,
   nextChangeMs,
   type PlanEntry,
-  saysTheSame,
-  standingAt,
+  stackAt,
   type Target,
   targetOf,
 } from '../../../../durable-objects/site/plan/stack.ts';
+import type { ActiveEmergency } from '../../../../durable-objects/site/site-view.ts';
 
 /** Recorded in the order of their sequences; [from, to), null: until something replaces it. */
 function entry(
@@ -25,19 +25,19 @@ function entry(
 }
 
 function topAt(entries: readonly PlanEntry[], now: number): number | undefined {
-  return standingAt(entries, now).top?.sequence;
+  return stackAt(entries, now).top?.sequence;
 }
 
 /** As `older < newer`, in the order of the older. */
 function replacedAt(entries: readonly PlanEntry[], now: number): string[] {
-  const { replaced } = standingAt(entries, now);
+  const { replaced } = stackAt(entries, now);
   return replaced
     .sort((left, right) => left.entry.sequence - right.entry.sequence)
     .map(({ entry: older, by }) => `${older.sequence} < ${by}`);
 }
 
 function overAt(entries: readonly PlanEntry[], now: number): number[] {
-  return standingAt(entries, now).over.map(({ sequence }) => sequence);
+  return stackAt(entries, now).over.map(({ sequence }) => sequence);
 }
 
 describe('between levels', () => {
@@ -139,7 +139,7 @@ describe('a window', () => {
   });
 
   it('of nothing is nothing: an empty stack has no top [C-7.7]', () => {
-    expect(standingAt([], 5)).toEqual({ top: undefined, over: [], replaced: [] });
+    expect(stackAt([], 5)).toEqual({ top: undefined, over: [], replaced: [] });
   });
 });
 
@@ -149,7 +149,7 @@ function settledAt(entries: readonly PlanEntry[], moments: readonly number[], no
   let left = [...entries];
   let top: PlanEntry | undefined;
   for (const atMs of [...moments, now]) {
-    const standing = standingAt(left, atMs);
+    const standing = stackAt(left, atMs);
     for (const { entry: older, by } of standing.replaced) replaced.set(older.sequence, by);
     const ended = new Set([...standing.over, ...standing.replaced.map((one) => one.entry)]);
     left = left.filter((one) => !ended.has(one));
@@ -203,7 +203,7 @@ describe('a site that slept', () => {
   it('has on top what is open, of the highest level that has any, and the newest of it that is left [C-7.7]', () => {
     fc.assert(
       fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
-        const { top, replaced } = standingAt(entries, now);
+        const { top, replaced } = stackAt(entries, now);
         const gone = new Set(replaced.map((one) => one.entry));
         const open = entries.filter(
           (one) => one.startsAtMs <= now && (one.endsAtMs === null || now < one.endsAtMs) && !gone.has(one),
@@ -218,7 +218,7 @@ describe('a site that slept', () => {
   it('finds replaced only what met a newer one of its level, and leaves no two of one level open [C-7.7]', () => {
     fc.assert(
       fc.property(someEntries, fc.integer({ min: 0, max: 26 }), (entries, now) => {
-        const gone = standingAt(entries, now).replaced;
+        const gone = stackAt(entries, now).replaced;
         const left = entries.filter((one) => gone.every((two) => two.entry !== one) && isOpen(one, now));
         expect(new Set(left.map(({ level }) => level)).size).toBe(left.length);
         for (const { entry: older, by } of gone) {
@@ -237,9 +237,9 @@ describe('a site that slept', () => {
 });
 
 describe('what the plant is told', () => {
-  const stop: HeldEmergency = { sequence: 9, type: 'STOP' };
+  const stop: ActiveEmergency = { sequence: 9, type: 'STOP' };
   const slot = { sequence: 7, slotIndex: 3 };
-  const told = (level: Level | undefined, emergency?: HeldEmergency, at?: typeof slot): Target =>
+  const told = (level: Level | undefined, emergency?: ActiveEmergency, at?: typeof slot): Target =>
     targetOf(level && entry(1, level, 0), emergency, at, 'ZERO_EXPORT');
 
   it('is the top of the stack, else the mode in force [C-7.7]', () => {
@@ -278,7 +278,7 @@ describe('what the plant is told', () => {
     ];
     for (const [index, one] of targets.entries()) {
       for (const [at, other] of targets.entries()) {
-        expect(saysTheSame(one, { ...other })).toBe(index === at);
+        expect(isAlreadySent(one, { ...other })).toBe(index === at);
       }
     }
   });
@@ -287,10 +287,10 @@ describe('what the plant is told', () => {
     const mode = { by: 'mode', mode: 'STANDARD' } as const;
     const unanswered = { by: 'unanswered mode', sequence: 3, mode: 'MAX_EXPORT' } as const;
     for (const told of [undefined, unanswered]) {
-      expect(saysTheSame(told, mode)).toBe(true);
-      expect(saysTheSame(told, { by: 'entry', sequence: 3 })).toBe(false);
-      expect(saysTheSame(told, { by: 'slot', sequence: 3, slotIndex: 0 })).toBe(false);
-      expect(saysTheSame(told, { by: 'emergency', sequence: 3 })).toBe(false);
+      expect(isAlreadySent(told, mode)).toBe(true);
+      expect(isAlreadySent(told, { by: 'entry', sequence: 3 })).toBe(false);
+      expect(isAlreadySent(told, { by: 'slot', sequence: 3, slotIndex: 0 })).toBe(false);
+      expect(isAlreadySent(told, { by: 'emergency', sequence: 3 })).toBe(false);
     }
   });
 });

@@ -33,7 +33,7 @@ describe('what a schedule costs', () => {
           try {
             storage.transactionSync(() => {
               const copied =
-                'starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms, is_carried, created_at_ms, ended_at_ms, slots';
+                'starts_at_ms, ends_at_ms, slot_ms, slot_count, last_ms, has_taken_slot, created_at_ms, ended_at_ms, slots';
               rows = storage.sql.exec(
                 `INSERT INTO schedule (id, command_sequence, status, ${copied})
                    SELECT 'copy', -1, status, ${copied} FROM schedule ORDER BY command_sequence DESC LIMIT 1`,

@@ -221,8 +221,8 @@ describe('a slot that its plant does not take', () => {
     await heard(scene);
     const alarms = listener.events('alarm').map(({ payload }) => payload);
     expect(alarms).toMatchObject([
-      { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 0 stands no longer: device answered FAILED' },
-      { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 1 stands no longer: NO_ACK' },
+      { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 0 is no longer active: device answered FAILED' },
+      { type: 'SETPOINT_DEVIATION', message: 'SCHEDULE slot 1 is no longer active: NO_ACK' },
     ]);
   });
 
@@ -368,7 +368,7 @@ describe('what cannot be', () => {
       'another word',
       () => ({ startTime: at(0), slots: [slot(0)] }),
       'put',
-      /schedule\.put .*schedule\.set and/,
+      /schedule\.put; use schedule\.set or/,
     ],
     ['a schedule to cancel that is none', () => ({ scheduleId: UNKNOWN }), 'cancel', /no such schedule/],
     ['nothing to cancel', () => ({}), 'cancel', /^scheduleId: /],
@@ -403,7 +403,7 @@ describe('what cannot be', () => {
     expect(await again()).toMatchObject({ ...taken, message: expect.stringMatching(taken.message) });
     expect(await partner.acknowledge(cancel(scheduleId))).toMatchObject({
       status: 'REJECTED',
-      message: 'scheduleId: that schedule is CANCELLED',
+      message: 'scheduleId: the schedule is already CANCELLED',
     });
     expect(await readSchedules(plant.id)).toHaveLength(1);
   });

@@ -4,16 +4,16 @@ import { describe, expect, it } from 'vitest';
 import {
   cutByNewer,
   cutSlot,
-  type KeptSlot,
   lastEndMs,
   nextBoundaryMs,
   type SlotWindow,
+  type StoredSlot,
   skippedText,
   slotAt,
 } from '../../../../durable-objects/site/schedule/slots.ts';
 
-const slotsOf = (count: number): KeptSlot[] =>
-  Array.from({ length: count }, (_none, index): KeptSlot => ['STANDARD', index]);
+const slotsOf = (count: number): StoredSlot[] =>
+  Array.from({ length: count }, (_none, index): StoredSlot => ['STANDARD', index]);
 
 /** From that moment on, so many slots of ten. */
 const windowOf = (startsAtMs: number, count: number, slotMs = 10): SlotWindow => ({
@@ -121,7 +121,7 @@ describe('a newer schedule', () => {
 
 describe('what is said of slots that were skipped', () => {
   it('names them by reason, in ranges; what a newer schedule took is not among them [C-7.9]', () => {
-    const skip = (slots: KeptSlot[], why: string, ...indexes: number[]) =>
+    const skip = (slots: StoredSlot[], why: string, ...indexes: number[]) =>
       indexes.reduce((left, index) => cutSlot(left, index, 0, why), slots);
     expect(skippedText(slotsOf(9))).toBeUndefined();
     expect(skippedText(skip(slotsOf(9), 'REPLACED', 1, 2))).toBeUndefined();

@@ -5,7 +5,7 @@ import { canonicalTelemetry } from '../../../../durable-objects/site/telemetry/c
 import { Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
 import { ASSET_TYPES, OPERATING_MODES } from '../../../../protocol/enums.ts';
 import { type CanonicalTelemetry, canonicalTelemetry as schema } from '../../../../protocol/telemetry.ts';
-import { subDevice } from '../../../support/workerd/site-facts.ts';
+import { subDevice } from '../../../support/workerd/site-view.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 

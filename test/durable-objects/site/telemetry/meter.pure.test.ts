@@ -5,7 +5,7 @@ import { type Heard, meterReading } from '../../../../durable-objects/site/telem
 import { REGISTERS } from '../../../../protocol/asset.ts';
 import { ASSET_TYPES } from '../../../../protocol/enums.ts';
 import { meterReading as schema } from '../../../../protocol/meter.ts';
-import { subDevice } from '../../../support/workerd/site-facts.ts';
+import { subDevice } from '../../../support/workerd/site-view.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 const MINUTE = 60_000;

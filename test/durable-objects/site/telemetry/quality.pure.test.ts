@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
 import { canonicalTelemetry } from '../../../../durable-objects/site/telemetry/canonical.ts';
 import { Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
-import { subDevice } from '../../../support/workerd/site-facts.ts';
+import { subDevice } from '../../../support/workerd/site-view.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 

@@ -66,7 +66,7 @@ describe('a signal', () => {
   ])('%s [C-3.13]', (_what, origin, name, metric) => {
     const snapshot = new Snapshot(isSubDevice);
     snapshot.apply(origin, at(T), { [name]: 5 });
-    expect(snapshot.toJSON()).toEqual({ [metric]: { value: 5, atMs: T, heardMs: T } });
+    expect(snapshot.toJSON()).toEqual({ [metric]: { value: 5, atMs: T, receivedMs: T } });
     expect(snapshot.get(metric)).toMatchObject({ value: 5, atMs: T });
   });
 

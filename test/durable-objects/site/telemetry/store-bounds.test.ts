@@ -205,7 +205,7 @@ describe('names that a device invents', () => {
     expect(Math.max(...packed.map((metrics) => metrics.length))).toBeLessThanOrEqual(
       LIMIT.unknownSignalsPerSite + 1,
     );
-    expect(warn).toHaveBeenCalledWith('a page of roll-ups is full', expect.anything());
+    expect(warn).toHaveBeenCalledWith('roll-up page is full, dropping new signals', expect.anything());
     for (const [table, row] of [
       ['telemetry_raw', 'length(directory) + length(data)'],
       ['telemetry_5m', 'length(directory) + length(data)'],

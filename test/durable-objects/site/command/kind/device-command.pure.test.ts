@@ -11,7 +11,7 @@ import {
   subDevice,
   subsetsOf,
   textsOf,
-} from '../../../../support/workerd/site-facts.ts';
+} from '../../../../support/workerd/site-view.ts';
 
 const CHARGE_50 = { constraints: { maxChargeKw: 50 } };
 

@@ -1,10 +1,7 @@
 /** A mode change as a rule: who must be there, which modes need what, what it does to the site and to the plant. */
 import { describe, expect, it } from 'vitest';
-import type { Turn } from '../../../../../durable-objects/object/turn.ts';
+import type { Waiting } from '../../../../../durable-objects/site/command/kind/kind.ts';
 import { modeChangeKind } from '../../../../../durable-objects/site/command/kind/mode-change.ts';
-import type { SiteConfiguration } from '../../../../../durable-objects/site/config/configuration.ts';
-import type { DispatchRow } from '../../../../../durable-objects/site/dispatch/rows.ts';
-import type { Plan } from '../../../../../durable-objects/site/plan/plan.ts';
 import type { ModeChange } from '../../../../../protocol/command.ts';
 import {
   ASSET_TYPES,
@@ -16,15 +13,15 @@ import {
   type FactsOptions,
   GATEWAY,
   judgeBy,
-  siteFacts,
+  siteView,
   subDevice,
-} from '../../../../support/workerd/site-facts.ts';
+} from '../../../../support/workerd/site-view.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 const UNTIL = '2030-03-05T12:00:00+01:00';
 
 function refusalOf(payload: ModeChange, options: FactsOptions = {}) {
-  return judgeBy(modeChangeKind, payload, siteFacts(options)).refusal;
+  return judgeBy(modeChangeKind, payload, siteView(options)).refusal;
 }
 
 const GIVES: readonly AssetType[] = ['FVE', 'INVERTER', 'BESS'];
@@ -73,60 +70,6 @@ describe('the checks of a mode change', () => {
   });
 });
 
-describe('the effect of a mode change', () => {
-  function effectOf(payload: ModeChange): unknown[] {
-    const calls: unknown[] = [];
-    const configuration = {
-      setMode: (turn: Turn, mode: OperatingMode) => calls.push(['mode', turn.now, mode]),
-      overrideMode: (turn: Turn, override: unknown) => calls.push(['override', turn.now, override]),
-    } as unknown as SiteConfiguration;
-    const plan = { takeMode: (turn: Turn, sequence: number) => calls.push(['plan', turn.now, sequence]) };
-    const site = {
-      configuration,
-      plan: plan as unknown as Plan,
-      commandId: 'command-1',
-      sequence: 7,
-      keyPrefix: 'sw_abc',
-    };
-    modeChangeKind.effect?.({ now: NOW_MS } as Turn, site, payload);
-    return calls;
-  }
-
-  it('is the operating mode where it has no end [C-7.7]', () => {
-    expect(effectOf({ mode: 'ZERO_EXPORT', reason: 'r' })).toEqual([
-      ['mode', NOW_MS, 'ZERO_EXPORT'],
-      ['plan', NOW_MS, 7],
-    ]);
-  });
-
-  it.each([
-    ['fair', 'fair'],
-    ['', ''],
-    [undefined, null],
-  ])('is an override where it has one, with whose and why: %j [C-2.3]', (reason, kept) => {
-    const payload = {
-      mode: 'PEAK_SHAVING' as const,
-      validUntil: UNTIL,
-      ...(reason === undefined ? {} : { reason }),
-    };
-    expect(effectOf(payload)).toEqual([
-      [
-        'override',
-        NOW_MS,
-        {
-          mode: 'PEAK_SHAVING',
-          reason: kept,
-          validFrom: '2030-03-05T09:00:00.000Z',
-          validUntil: UNTIL,
-          commandId: 'command-1',
-          setBy: 'sw_abc',
-        },
-      ],
-      ['plan', NOW_MS, 7],
-    ]);
-  });
-});
-
 describe('what a mode change is beside its checks', () => {
   it('has an end where it names one, and begins at once [C-7.7]', () => {
     expect(modeChangeKind.window({ mode: 'STANDARD' })).toEqual({ untilMs: undefined });
@@ -145,7 +88,7 @@ describe('what a mode change is beside its checks', () => {
 
   it('becomes one MQTT command for the gateway, in ASCII [C-7.10]', () => {
     const subDevices = [subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' })];
-    const facts = siteFacts({ subDevices, active: ['inverter-1'] });
+    const facts = siteView({ subDevices, active: ['inverter-1'] });
     expect(modeChangeKind.plan({ mode: 'GRID_TARGET', reason: 'č' }, [], facts)).toEqual([
       {
         deviceId: GATEWAY,
@@ -157,7 +100,6 @@ describe('what a mode change is beside its checks', () => {
   });
 
   it("that waited goes out where all is as it was, and ends by its device's ack [C-7.8]", () => {
-    expect(modeChangeKind.recheck({ mode: 'PEAK_SHAVING' }, {} as DispatchRow, siteFacts())).toBeUndefined();
-    expect(modeChangeKind.end).toBe('ack');
+    expect(modeChangeKind.recheck({ mode: 'PEAK_SHAVING' }, {} as Waiting, siteView())).toBeUndefined();
   });
 });

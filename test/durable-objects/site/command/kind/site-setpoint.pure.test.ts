@@ -1,17 +1,17 @@
 /** A site setpoint as a rule: target, constraint, topology; its window, its log columns, its MQTT command, its end. */
 import { describe, expect, it } from 'vitest';
+import type { Waiting } from '../../../../../durable-objects/site/command/kind/kind.ts';
 import { siteSetpointKind } from '../../../../../durable-objects/site/command/kind/site-setpoint.ts';
-import type { DispatchRow } from '../../../../../durable-objects/site/dispatch/rows.ts';
 import type { SiteSetpoint } from '../../../../../protocol/command.ts';
 import { ASSET_TYPES, PRIORITIES } from '../../../../../protocol/enums.ts';
 import {
   type FactsOptions,
   GATEWAY,
   judgeBy,
-  siteFacts,
+  siteView,
   subDevice,
   subsetsOf,
-} from '../../../../support/workerd/site-facts.ts';
+} from '../../../../support/workerd/site-view.ts';
 
 const FROM = '2030-03-05T09:00:00.000Z';
 const FROM_MS = Date.parse(FROM);
@@ -41,7 +41,7 @@ const EXPORT = { direction: 'EXPORT' } as const;
 const METER_ALONE = { subDevices: [subDevice('METER-1', 'METER')] };
 
 function refusalOf(setpoint: SiteSetpoint, options: FactsOptions = {}) {
-  return judgeBy(siteSetpointKind, setpoint, siteFacts(options)).refusal;
+  return judgeBy(siteSetpointKind, setpoint, siteView(options)).refusal;
 }
 
 describe('the target of a setpoint', () => {
@@ -174,7 +174,7 @@ describe('the checks of a setpoint', () => {
 
 describe('what a setpoint is beside its checks', () => {
   const plan = (setpoint: SiteSetpoint, options: FactsOptions = {}) =>
-    siteSetpointKind.plan(setpoint, [], siteFacts(options));
+    siteSetpointKind.plan(setpoint, [], siteView(options));
 
   it('has the window that it names; an open one has no end [C-7.6]', () => {
     expect(siteSetpointKind.window(power(5))).toEqual({ fromMs: FROM_MS, untilMs: undefined });
@@ -224,7 +224,7 @@ describe('what a setpoint is beside its checks', () => {
 
   it('that waited is held to the limits of now [C-7.6]', () => {
     const recheck = (setpoint: SiteSetpoint, options: FactsOptions) =>
-      siteSetpointKind.recheck(setpoint, {} as DispatchRow, siteFacts(options));
+      siteSetpointKind.recheck(setpoint, {} as Waiting, siteView(options));
     expect(recheck(power(5), { constraints: { maxImportKw: 5 } })).toBeUndefined();
     expect(recheck(power(5), { constraints: { maxImportKw: 4 } })?.rejectionCode).toBe(
       'CONSTRAINT_VIOLATION',
@@ -233,10 +233,5 @@ describe('what a setpoint is beside its checks', () => {
     expect(recheck(power(5, EXPORT), { hardLimits: { maxExportKw: 4 } })?.violation?.constraint).toBe(
       'hardLimits.maxExportKw',
     );
-  });
-
-  it('stands in the plan, and has no effect of its own [C-7.7]', () => {
-    expect(siteSetpointKind.end).toBe('plan');
-    expect(siteSetpointKind.effect).toBeUndefined();
   });
 });

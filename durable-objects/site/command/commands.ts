@@ -1,0 +1,65 @@
+/** The commands of a site: their log, and how each ends, once [C-7.8]. */
+import type { Turn } from '../../object/turn.ts';
+import type { Dispatches } from '../dispatch/dispatches.ts';
+import type { EventSubject } from '../event/event-rows.ts';
+import type { Events } from '../event/events.ts';
+import type { CommandOutcome, CommandRow, CommandRows } from './rows.ts';
+
+export interface CommandsHost {
+  rows: CommandRows;
+  events: Events;
+  dispatches: Dispatches;
+  /** Removes what the nouns of the site keep for a failed command. */
+  forget(turn: Turn, sequence: number): void;
+}
+
+export class Commands {
+  readonly rows: CommandRows;
+  readonly #host: CommandsHost;
+
+  constructor(host: CommandsHost) {
+    this.#host = host;
+    this.rows = host.rows;
+  }
+
+  find(sequence: number): CommandRow | undefined {
+    return this.rows.find(sequence);
+  }
+
+  /** Ends an open command: its row and its event. The caller ends what is still open for it. */
+  finish(turn: Turn, command: CommandRow, outcome: CommandOutcome): void {
+    if (!isOpen(command)) return;
+    this.rows.markEnded(turn, command, outcome);
+    const details = { targetValueKw: command.target_value_kw, ...outcome };
+    this.#host.events.ended(turn, subjectOf(command), outcome.status, details);
+  }
+
+  /** Fails a command if it is open, and ends everything that is open or active for it. */
+  fail(turn: Turn, sequence: number, reason: string | null): void {
+    const command = this.find(sequence);
+    if (command) this.finish(turn, command, { status: 'FAILED', reason });
+    this.#host.dispatches.rows.deleteOfCommand(turn, sequence);
+    this.#host.forget(turn, sequence);
+  }
+
+  /** The window of a command has closed and its plant never acknowledged it. */
+  expire(turn: Turn, command: CommandRow, gatewayId: string | undefined): void {
+    const wasSent = command.dispatched_at_ms !== null;
+    if (!wasSent) this.#host.events.expired(turn, subjectOf(command), gatewayId);
+    this.finish(turn, command, { status: 'FAILED', reason: wasSent ? 'NO_ACK' : 'EXPIRED' });
+  }
+}
+
+export function isOpen({ status }: CommandRow): boolean {
+  return status === 'PENDING' || status === 'EXECUTING';
+}
+
+/** The events of a command echo its correlationId, or its messageId when it had none [C-8.1]. */
+export function subjectOf(command: CommandRow): EventSubject {
+  return {
+    commandId: command.id,
+    keyId: command.key_id,
+    correlationId: command.correlation_id ?? command.message_id,
+    commandType: command.command_type,
+  };
+}

@@ -1,0 +1,208 @@
+/**
+ * Records submissions: each judgement becomes a log row, the messageId's one effect, an acknowledgement and the
+ * command's dispatches, all in one step of the caller's turn (rule 3, rule 5). No line here knows a command type.
+ */
+import type { CommandOf } from '../../../protocol/command.ts';
+import { signableJson } from '../../../protocol/compact-json.ts';
+import type { CommandType, RejectionCode } from '../../../protocol/enums.ts';
+import type { Acknowledgement } from '../../../protocol/event.ts';
+import { FAMILY_RULES } from '../../../protocol/routing-keys.ts';
+import type { Turn } from '../../object/turn.ts';
+import type { Submission, SubmissionBatch } from '../../rpc.ts';
+import { windowOf } from '../dispatch/dispatch.ts';
+import type { Dispatches } from '../dispatch/dispatches.ts';
+import type { PlannedDispatch } from '../dispatch/planned.ts';
+import type { EventSubject } from '../event/event-rows.ts';
+import type { Events } from '../event/events.ts';
+import type { ViewOf } from '../site-view.ts';
+import { acceptedDecision, rejectedDecision } from './decision.ts';
+import { kindOf } from './kind/kinds.ts';
+import type { MessageIdRow, MessageIdRows } from './message-ids.ts';
+import type { CommandOwners } from './owner.ts';
+import { type Judgement, judge, type Received, receive, rejection, resultsOf } from './pipeline.ts';
+import type { CommandRow, CommandRows, NewCommand } from './rows.ts';
+import { rejectedPayload } from './stored-payload.ts';
+
+type Sender = Pick<SubmissionBatch, 'siteId' | 'keyId' | 'keyPrefix' | 'isRepeated'>;
+type Judged<Verdict extends Judgement['verdict']> = Extract<Judgement, { verdict: Verdict }>;
+
+export interface SubmissionsHost {
+  rows: CommandRows;
+  messageIds: MessageIdRows;
+  dispatches: Dispatches;
+  events: Events;
+  owners: CommandOwners;
+  view: ViewOf;
+}
+
+export class Submissions {
+  readonly #host: SubmissionsHost;
+
+  constructor(host: SubmissionsHost) {
+    this.#host = host;
+  }
+
+  /** Records each submission in a step of its own, in their order. A failed step leaves the others as they are. */
+  recordBatch(turn: Turn, batch: SubmissionBatch): ('recorded' | 'failed')[] {
+    return batch.submissions.map((submission) =>
+      turn.step(() => this.#record(turn, batch, submission)) ? 'recorded' : 'failed',
+    );
+  }
+
+  #record(turn: Turn, sender: Sender, submission: Submission): void {
+    const { rows, messageIds, events, view } = this.#host;
+    const rejected = sender.isRepeated && submission.publishId && rows.ofPublish(submission.publishId);
+    if (rejected) {
+      // A publish that was rejected once stays rejected, whatever has changed since.
+      events.acknowledgeAgain(turn, subjectOf(sender, submission, rejected.id), rejectionOf(rejected));
+      return;
+    }
+    const received = receive(submission);
+    const row = messageIds.find(sender.keyId, submission.messageId);
+    const judgement = judge(received, row && earlierMessage(row), view(turn), turn.now);
+    switch (judgement.verdict) {
+      case 'repeat': {
+        const about = subjectOf(sender, submission, row?.command_id ?? '');
+        events.acknowledgeAgain(turn, about, judgement.acknowledgement);
+        return;
+      }
+      case 'rejected':
+        this.#recordRejection(turn, sender, received, judgement);
+        return;
+      case 'valid':
+        this.#recordCommand(turn, sender, received, judgement.command, judgement);
+    }
+  }
+
+  #recordRejection(turn: Turn, sender: Sender, received: Received, judgement: Judged<'rejected'>): void {
+    const { rows, events, view } = this.#host;
+    const { submission, payloadText } = received;
+    const acknowledgement = rejection(submission, judgement);
+    const entry = logRow(turn, sender, received, acknowledgement);
+    const sequence = rows.insert(turn, {
+      ...entry,
+      payload: rejectedPayload(payloadText),
+      status: 'REJECTED',
+      rejection_code: judgement.refusal.rejectionCode,
+      decision: JSON.stringify(rejectedDecision(judgement, submission, view(turn))),
+      finished_at_ms: turn.now,
+      // A rejection that leaves the messageId free is found by its publish: a repeated publish gets the same answer.
+      publish_id: judgement.binding ? null : (submission.publishId ?? null),
+    });
+    if (judgement.binding) this.#bind(turn, sender, received, { id: entry.id, sequence }, acknowledgement);
+    const about = subjectOf(sender, submission, entry.id);
+    events.acknowledged(turn, about, acknowledgement, judgement.violations);
+  }
+
+  #recordCommand<Type extends CommandType>(
+    turn: Turn,
+    sender: Sender,
+    received: Received,
+    command: CommandOf<Type>,
+    { items, violations }: Judged<'valid'>,
+  ): void {
+    const { rows, events, dispatches } = this.#host;
+    const kind = kindOf(command);
+    const owner = this.#host.owners[command.commandType];
+    const view = this.#host.view(turn);
+    const { payload } = command;
+    const window = windowOf(kind.window(payload), turn.now);
+    const planned = kind.plan(payload, items, view);
+    const accepted = { payload, items, planned, window, view };
+    const { waits, planFacts } = owner.outlook(turn, accepted);
+    const goesNow = ({ deviceId }: PlannedDispatch) => !waits && view.isLive(deviceId);
+
+    // 1. the acknowledgement
+    const waiting = planned.filter((dispatch) => !goesNow(dispatch));
+    const waitingItems = new Set(waiting.flatMap((dispatch) => dispatch.items));
+    const isPartial = items.some((judged) => judged.refusal);
+    const acknowledgement: Acknowledgement = {
+      status: isPartial ? 'PARTIAL' : waiting.length > 0 ? 'QUEUED' : 'ACCEPTED',
+      commandType: command.commandType,
+      ...(items.length > 0 ? { results: resultsOf(items, (item) => waitingItems.has(item)) } : {}),
+    };
+
+    // 2. the log row, and the messageId's one effect
+    const entry = logRow(turn, sender, received, acknowledgement);
+    const { id } = entry;
+    const sequence = rows.insert(turn, {
+      ...entry,
+      ...kind.logColumns(payload),
+      decision: JSON.stringify(acceptedDecision(items, planned, planFacts, view)),
+      status: 'PENDING',
+      dispatched_at_ms: waiting.length < planned.length ? turn.now : null,
+      valid_from_ms: window.validFromMs,
+      valid_until_ms: window.validUntilMs,
+    });
+    this.#bind(turn, sender, received, { id, sequence }, acknowledgement);
+
+    // 3. its events
+    events.acknowledged(turn, subjectOf(sender, received.submission, id), acknowledgement, violations);
+
+    // 4. what goes to the plant now, and what waits
+    owner.recorded(turn, { ...accepted, sequence, id });
+    if (waiting.length > 0) dispatches.makeRoom(turn);
+  }
+
+  #bind(
+    turn: Turn,
+    sender: Sender,
+    { submission, digest }: Received,
+    command: { id: string; sequence: number },
+    acknowledgement: Acknowledgement,
+  ): void {
+    this.#host.messageIds.remember(turn, sender.keyId, submission.messageId, {
+      command_id: command.id,
+      command_sequence: command.sequence,
+      digest,
+      acknowledgement: signableJson(acknowledgement),
+    });
+  }
+}
+
+function earlierMessage({ digest, acknowledgement }: MessageIdRow) {
+  return { digest, acknowledgement: JSON.parse(acknowledgement) as Acknowledgement };
+}
+
+/** The acknowledgement that a rejected row was answered with. */
+function rejectionOf(row: CommandRow): Acknowledgement {
+  return {
+    status: 'REJECTED',
+    commandType: row.command_type,
+    ...(row.message === null ? {} : { message: row.message }),
+    ...(row.rejection_code === null ? {} : { rejectionCode: row.rejection_code as RejectionCode }),
+    ...(row.results === null ? {} : { results: JSON.parse(row.results) }),
+  };
+}
+
+function subjectOf(sender: Sender, submission: Submission, commandId: string): EventSubject {
+  return {
+    commandId,
+    keyId: sender.keyId,
+    correlationId: submission.correlationId ?? submission.messageId,
+    commandType: FAMILY_RULES[submission.family].commandType,
+  };
+}
+
+function logRow(
+  turn: Turn,
+  sender: Sender,
+  { submission, payloadText }: Received,
+  acknowledgement: Acknowledgement,
+): Omit<NewCommand, 'status'> {
+  return {
+    id: crypto.randomUUID(),
+    key_id: sender.keyId,
+    key_prefix: sender.keyPrefix,
+    message_id: submission.messageId,
+    correlation_id: submission.correlationId,
+    command_type: acknowledgement.commandType,
+    routing_key: submission.routingKey,
+    payload: payloadText,
+    message: acknowledgement.message ?? null,
+    results: acknowledgement.results ? signableJson(acknowledgement.results) : null,
+    source: submission.source,
+    created_at_ms: turn.now,
+    acked_at_ms: turn.now,
+  };
+}

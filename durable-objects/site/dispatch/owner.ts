@@ -1,0 +1,34 @@
+/**
+ * The owner of a dispatch: the noun whose rules decide what the dispatch's acks and its end mean. `Dispatches` sends,
+ * repeats and expires every dispatch alike and asks the owner for everything else, so no rule here knows a command type.
+ */
+import type { Turn } from '../../object/turn.ts';
+import type { Refusal } from '../refusal.ts';
+import type { PlannedDispatch } from './planned.ts';
+import type { DispatchRow, DispatchState } from './rows.ts';
+
+/** Why a device no longer serves this site. */
+export type Departure = 'DEVICE_GONE' | 'MOVED';
+
+export interface Owner {
+  /** True: an emergency does not end a waiting dispatch, and a device that reconnects gets a sent one again. */
+  readonly survivesEmergency: boolean;
+  /** True: a dispatch that was sent to one device may be sent to the device that serves in its place. */
+  readonly mayReachAnother: boolean;
+  /** True: the limit on waiting commands does not end this one. */
+  readonly isNeverDropped: boolean;
+  /** Whether the dispatch must wait although its device is there. */
+  isHeldBack(): boolean;
+  /** The dispatch is sent with this turn, for the first time or again. */
+  sending(turn: Turn, row: DispatchRow): void;
+  /** A device's ack brings the dispatch to a higher state [C-3.9]. */
+  acked(turn: Turn, row: DispatchRow, state: DispatchState): void;
+  /** The dispatch has failed. `reason` null: the device answered FAILED. `refusal`: a recheck failed [C-7.6]. */
+  failed(turn: Turn, row: DispatchRow, reason: string | null, refusal?: Refusal): void;
+  /** What a waiting dispatch becomes when it is sent now: its device may be another. Empty: as it was planned. */
+  replan(turn: Turn, row: DispatchRow): PlannedDispatch[];
+  /** Why a waiting dispatch may not be sent now [C-7.6]. */
+  recheck(turn: Turn, row: DispatchRow): Refusal | undefined;
+  /** The device of an open dispatch no longer serves this site. */
+  deviceGone(turn: Turn, row: DispatchRow, why: Departure): void;
+}

@@ -1,0 +1,75 @@
+/**
+ * Where the outbox delivers. Each lane has one destination: a partner key's Vhost, or the registry (D1). A new kind of
+ * destination is one class here and one line in `destinationOf`.
+ */
+import type { VhostStub } from '../../env.ts';
+import type { Stubs } from '../../object/stubs.ts';
+import { writeRegistry } from '../../registry/status-lane.ts';
+import { toEvent } from './event-rows.ts';
+import { REGISTRY_LANE, toRegistryWrite } from './registry-rows.ts';
+import type { OutboxRow } from './rows.ts';
+
+/**
+ * `received`: the site may delete rows up to this sequence. `seen`: the destination has rows up to this one, some in
+ * memory only; absent: the same. `gone`: the destination no longer exists, and its rows are deleted.
+ */
+export type Delivered = { received: number; seen?: number } | 'gone';
+
+export interface Destination {
+  /** How long a delivery may take, milliseconds. */
+  readonly limitMs: number;
+  /** True: delivered rows are deleted in a turn of their own; false: with the next turn. */
+  readonly deletesAtOnce: boolean;
+  /** Delivers rows in their order. Rejects when it does not know how far it came: the rows go again. */
+  deliver(rows: readonly OutboxRow[]): Promise<Delivered>;
+}
+
+export type DestinationOf = (lane: string) => Destination;
+
+export function destinationOf(host: {
+  database: D1Database;
+  vhosts: Stubs<VhostStub>;
+  siteId(): string;
+}): DestinationOf {
+  const registry = new RegistryDestination(host.database);
+  return (lane) =>
+    lane === REGISTRY_LANE ? registry : new VhostDestination(host.vhosts, lane, host.siteId());
+}
+
+class RegistryDestination implements Destination {
+  /** Longer than the session check's interval, so that no alarm is set for this deadline only. */
+  readonly limitMs = 100_000;
+  /** An alarm only for the deletion would cost one more row. */
+  readonly deletesAtOnce = true;
+  readonly #database: D1Database;
+
+  constructor(database: D1Database) {
+    this.#database = database;
+  }
+
+  async deliver(rows: readonly OutboxRow[]): Promise<Delivered> {
+    await writeRegistry(this.#database, rows.map(toRegistryWrite));
+    return { received: rows.at(-1)?.sequence ?? 0 };
+  }
+}
+
+class VhostDestination implements Destination {
+  readonly limitMs = 8_000;
+  readonly deletesAtOnce = false;
+  readonly #vhosts: Stubs<VhostStub>;
+  readonly #keyId: string;
+  readonly #siteId: string;
+
+  constructor(vhosts: Stubs<VhostStub>, keyId: string, siteId: string) {
+    this.#vhosts = vhosts;
+    this.#keyId = keyId;
+    this.#siteId = siteId;
+  }
+
+  async deliver(rows: readonly OutboxRow[]): Promise<Delivered> {
+    const receipt = await this.#vhosts.call(this.#keyId, (vhost) =>
+      vhost.receive(this.#siteId, rows.map(toEvent)),
+    );
+    return receipt.gone ? 'gone' : receipt;
+  }
+}

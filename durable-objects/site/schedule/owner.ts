@@ -1,0 +1,69 @@
+/** The owner of SCHEDULE: a schedule that was set ends by its slots, a cancellation by its ack [C-7.9]. */
+import type { ScheduleCancel, ScheduleSet } from '../../../protocol/schedule.ts';
+import type { Turn } from '../../object/turn.ts';
+import { isScheduleSet, scheduleKind } from '../command/kind/schedule.ts';
+import { CommandOwner, type CommandOwnerHost, type Recorded } from '../command/owner.ts';
+import type { DispatchRow, DispatchState } from '../dispatch/rows.ts';
+import type { Schedules } from './schedules.ts';
+
+export interface ScheduleOwnerHost extends CommandOwnerHost {
+  schedules: Schedules;
+  /** While an emergency is active no schedule is sent [C-7.7]. */
+  isEmergencyActive(): boolean;
+  /** A gateway is sent configuration or schedules. */
+  noteConfigured(turn: Turn, deviceId: string): void;
+}
+
+const SET = 'SCHEDULE_SET';
+
+export class ScheduleOwner extends CommandOwner<'SCHEDULE'> {
+  override readonly survivesEmergency = true;
+  override readonly mayReachAnother = true;
+  readonly #host: ScheduleOwnerHost;
+
+  constructor(host: ScheduleOwnerHost) {
+    super('SCHEDULE', scheduleKind, host);
+    this.#host = host;
+  }
+
+  override recorded(turn: Turn, command: Recorded<ScheduleSet | ScheduleCancel>): void {
+    const { schedules } = this.#host;
+    const { payload } = command;
+    if (isScheduleSet(payload)) {
+      schedules.set(turn, payload, command);
+      return;
+    }
+    super.recorded(turn, command);
+    schedules.advance(turn);
+    const cancelled = schedules.rows.find(payload.scheduleId);
+    if (cancelled) schedules.cancel(turn, cancelled.commandSequence);
+  }
+
+  override forget(turn: Turn, sequence: number): void {
+    this.#host.schedules.forget(turn, sequence);
+  }
+
+  override isHeldBack(): boolean {
+    return this.#host.isEmergencyActive();
+  }
+
+  override sending(turn: Turn, row: DispatchRow): void {
+    if (row.action === SET) this.#host.noteConfigured(turn, row.device_id);
+  }
+
+  override acked(turn: Turn, row: DispatchRow, state: DispatchState): void {
+    const { dispatches, schedules } = this.#host;
+    if (row.action !== SET) {
+      super.acked(turn, row, state);
+      return;
+    }
+    if (state === 'FAILED') {
+      dispatches.fail(turn, row, null);
+      return;
+    }
+    if (state === 'COMPLETED') dispatches.rows.delete(turn, row.cmd_id);
+    // The gateway may still answer FAILED, but no answer is awaited.
+    else if (row.due_at_ms !== null) dispatches.rows.update(turn, row, { state, due_at_ms: null });
+    schedules.accept(turn, this.commandOf(row).sequence);
+  }
+}

@@ -1,0 +1,66 @@
+/** What the rules see of a site: its sub-devices, its limits, which device serves what. Built once a turn; read-only. */
+import type { BatteryLimit } from '../../protocol/asset.ts';
+import type { EmergencyType, ScheduleStatus } from '../../protocol/enums.ts';
+import type { SiteConfig } from '../../protocol/site-config.ts';
+import type { Turn } from '../object/turn.ts';
+import type { SubDevice } from '../registry/plant-copy.ts';
+
+export interface ServingDevice {
+  id: string;
+  /** Whether commands reach the device now. */
+  live: boolean;
+  /** How long the device has been connected, milliseconds; 0 while it is not connected. */
+  connectedForMs: number;
+}
+
+/** An emergency that is active until a newer mode change ends it. */
+export interface ActiveEmergency {
+  /** The sequence of the emergency's command. */
+  sequence: number;
+  type: EmergencyType;
+}
+
+/** The power that a command asks of a battery, kW, and the limit that it counts against. */
+export interface BatteryDemand {
+  limit: BatteryLimit;
+  powerKw: number;
+}
+
+export interface SiteView {
+  /** False when the registry has no such plant any more. */
+  exists: boolean;
+  subDevices: readonly SubDevice[];
+  /** The configuration in force, including changes of this turn. */
+  config: SiteConfig;
+  /** The device that gets site-level commands; undefined when no device serves the site [C-2.4]. */
+  gatewayId: string | undefined;
+  /** The device that gets commands for this sub-device; undefined when there is none [C-2.4]. */
+  servingDevice(subDevice: SubDevice): ServingDevice | undefined;
+  /** What earlier commands still ask of batteries, by external id. */
+  batteryDemands: Readonly<Record<string, BatteryDemand>>;
+  /** The state of charge of a battery, else of the site; undefined when older than five minutes [C-2.3]. */
+  socPercent(subDevice: SubDevice): number | undefined;
+  /** The active emergency [C-7.7]. */
+  emergency: ActiveEmergency | undefined;
+  /** Undefined when no stored schedule has this id. */
+  scheduleStatus(scheduleId: string): ScheduleStatus | undefined;
+  /** Whether this device belongs to the site and is ACTIVE. */
+  isActive(deviceId: string): boolean;
+  /** Whether commands reach a device now. */
+  isLive(deviceId: string): boolean;
+  /** Whether the sub-device has been silent for longer than presence allows. */
+  isOffline(subDevice: SubDevice): boolean;
+  isInFault(subDevice: SubDevice): boolean;
+}
+
+/** Returns the view of a turn. */
+export type ViewOf = (turn: Turn) => SiteView;
+
+export function findSubDevice(view: SiteView, externalId: string): SubDevice | undefined {
+  return view.subDevices.find((subDevice) => subDevice.externalId === externalId);
+}
+
+/** The ACTIVE devices that sub-devices are linked to. */
+export function linkedDevices(view: SiteView): string[] {
+  return view.subDevices.flatMap(({ linkedDeviceId: id }) => (id !== null && view.isActive(id) ? [id] : []));
+}

@@ -1,0 +1,101 @@
+/**
+ * Nonces seen, each remembered until max(received, ts) + 300 s: a message may be dated five minutes ahead, so
+ * five minutes from its receipt would not cover it [C-3.8]. In memory only, sixteen bytes each: eight of a
+ * hash, four for the second of expiry, four of the message's signature. Rebuilt from the journal's blocks
+ * after a wake.
+ */
+import { LIMIT } from '../../../protocol/limits.ts';
+import { SITE_BOUNDS } from '../bounds.ts';
+import { hashNonce, randomNonceKey } from './nonce-hash.ts';
+
+/** Blocks older than this hold no nonce that is still valid. */
+export const REPLAY_HORIZON_MS = LIMIT.nonceWindowMs + LIMIT.timestampToleranceMs;
+
+const FULL_RECHECK_MS = 5_000;
+const WORDS = 4;
+const MIN_SLOTS = 256;
+/** Maximum share of slots in use before the table is rebuilt. */
+const MAX_LOAD = 0.6;
+
+export interface NonceUse {
+  deviceId: string;
+  nonce: string;
+  /** The first 16 hex characters of the signature. */
+  digest: string;
+  ts: number;
+  receivedMs: number;
+}
+
+export class ReplayGuard {
+  readonly #maxNonces: number;
+  readonly #key = randomNonceKey();
+  /** Per slot: hash, hash, second of expiry (0: free), digest. Open addressing with linear probing. */
+  #slots = new Uint32Array(MIN_SLOTS * WORDS);
+  #used = 0;
+  /** While full: when expired nonces are searched for again. */
+  #fullUntilMs = 0;
+
+  constructor(maxNonces: number = SITE_BOUNDS.nonces) {
+    this.#maxNonces = maxNonces;
+  }
+
+  /** `repeat`: the same message again, a resend; `replay`: the same nonce with another message. */
+  judge(use: NonceUse): 'new' | 'repeat' | 'replay' {
+    const at = this.#find(hashNonce(this.#key, `${use.deviceId}|${use.nonce}`));
+    const second = this.#slots[at + 2] ?? 0;
+    if (second === 0 || second * 1_000 < use.receivedMs) return 'new';
+    return this.#slots[at + 3] === digestWord(use.digest) ? 'repeat' : 'replay';
+  }
+
+  /** Stores a nonce unless it has already expired at `now`. */
+  remember(use: NonceUse, now: number = use.receivedMs): void {
+    const second = Math.ceil((Math.max(use.receivedMs, use.ts) + LIMIT.nonceWindowMs) / 1_000);
+    if (second * 1_000 < now) return;
+    if (this.#used + 1 > (this.#slots.length / WORDS) * MAX_LOAD) this.#makeRoom(now);
+    const hash = hashNonce(this.#key, `${use.deviceId}|${use.nonce}`);
+    const at = this.#find(hash);
+    if (this.#slots[at + 2] === 0) this.#used += 1;
+    this.#slots.set([hash[0], hash[1], second, digestWord(use.digest)], at);
+  }
+
+  /** Whether the table is full: callers must wait until some nonces expire. */
+  isFull(now: number): boolean {
+    if (this.#used < this.#maxNonces) return false;
+    if (now < this.#fullUntilMs) return true;
+    this.#makeRoom(now);
+    const isFull = this.#used >= this.#maxNonces;
+    if (isFull) this.#fullUntilMs = now + FULL_RECHECK_MS;
+    return isFull;
+  }
+
+  /** The slot of a hash, or the free slot for it. */
+  #find([high, low]: readonly [number, number]): number {
+    const slots = this.#slots.length / WORDS;
+    for (let slot = low % slots; ; slot = (slot + 1) % slots) {
+      const at = slot * WORDS;
+      if (this.#slots[at + 2] === 0) return at;
+      if (this.#slots[at] === high && this.#slots[at + 1] === low) return at;
+    }
+  }
+
+  /** Drops expired nonces and resizes the table for the remaining ones. */
+  #makeRoom(now: number): void {
+    const before = this.#slots;
+    const isOver = (at: number) => (before[at + 2] ?? 0) * 1_000 < now;
+    let live = 0;
+    for (let at = 0; at < before.length; at += WORDS) if (!isOver(at)) live += 1;
+    let slots = MIN_SLOTS;
+    while (live > slots / 2) slots *= 2;
+    this.#slots = new Uint32Array(slots * WORDS);
+    this.#used = live;
+    for (let at = 0; at < before.length; at += WORDS) {
+      if (isOver(at)) continue;
+      const entry = before.subarray(at, at + WORDS);
+      this.#slots.set(entry, this.#find([entry[0] ?? 0, entry[1] ?? 0]));
+    }
+  }
+}
+
+function digestWord(digest: string): number {
+  return Number.parseInt(digest.slice(0, 8), 16) >>> 0;
+}

@@ -1,0 +1,180 @@
+/** What the rules see of a site and are handed, as plain data: for tests of the rules alone. Nothing needs an object. */
+import type { SubDevice } from '../../../durable-objects/registry/plant-copy.ts';
+import type { Submission } from '../../../durable-objects/rpc.ts';
+import { deviceCommandKind } from '../../../durable-objects/site/command/kind/device-command.ts';
+import type { JudgedItem, Kind } from '../../../durable-objects/site/command/kind/kind.ts';
+import type { Refusal } from '../../../durable-objects/site/refusal.ts';
+import type { ActiveEmergency, SiteView } from '../../../durable-objects/site/site-view.ts';
+import type { DeviceCommandItem } from '../../../protocol/command.ts';
+import type { AssetType, ScheduleStatus } from '../../../protocol/enums.ts';
+import { type CommandFamily, commandRoutingKey } from '../../../protocol/routing-keys.ts';
+import { type Constraints, DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../protocol/site-config.ts';
+
+export interface FactsOptions {
+  subDevices?: readonly SubDevice[];
+  constraints?: Partial<Constraints> | null;
+  hardLimits?: Partial<Constraints> | null;
+  gatewayId?: string | undefined;
+  /** Ids of devices, beside the gateway, that are in service. */
+  active?: readonly string[];
+  /** Ids of devices that commands do not reach now. */
+  away?: readonly string[];
+  /** External ids of sub-devices. */
+  offline?: readonly string[];
+  inFault?: readonly string[];
+  emergency?: ActiveEmergency;
+  batteryDemands?: SiteView['batteryDemands'];
+  /** By scheduleId. */
+  schedules?: Record<string, ScheduleStatus>;
+  /** By external id. */
+  soc?: Record<string, number>;
+  /** For how long serving devices have been connected. */
+  connectedForMs?: number;
+}
+
+export function subDevice(
+  externalId: string,
+  assetType: AssetType,
+  changes: Partial<SubDevice> = {},
+): SubDevice {
+  return {
+    id: `id of ${externalId}`,
+    externalId,
+    assetType,
+    name: externalId,
+    linkedDeviceId: null,
+    ratedPowerKw: null,
+    capacityKwh: null,
+    meterRole: null,
+    ...changes,
+  };
+}
+
+export const GATEWAY = 'gateway-1';
+export const DEFAULT_SUB_DEVICES: readonly SubDevice[] = [
+  subDevice('BESS-1', 'BESS', { ratedPowerKw: 40 }),
+  subDevice('BESS-2', 'BESS', { ratedPowerKw: 30 }),
+  subDevice('BESS-3', 'BESS'),
+  subDevice('FVE-1', 'FVE', { ratedPowerKw: 80 }),
+  subDevice('METER-1', 'METER'),
+];
+
+/** A site whose gateway is there, without limits and faults, but for what is changed. */
+export function siteView(options: FactsOptions = {}): SiteView {
+  const gatewayId = 'gatewayId' in options ? options.gatewayId : GATEWAY;
+  const limits = (some: Partial<Constraints> | null = null) => some && { ...UNLIMITED, ...some };
+  const isActive = (id: string) => id === gatewayId || (options.active ?? []).includes(id);
+  const isLive = (id: string) => isActive(id) && !(options.away ?? []).includes(id);
+  return {
+    exists: true,
+    config: {
+      ...DEFAULT_SITE_CONFIG,
+      constraints: limits(options.constraints),
+      hardLimits: limits(options.hardLimits),
+    },
+    subDevices: options.subDevices ?? DEFAULT_SUB_DEVICES,
+    gatewayId,
+    emergency: options.emergency,
+    batteryDemands: options.batteryDemands ?? {},
+    socPercent: ({ externalId }) => options.soc?.[externalId],
+    servingDevice: ({ linkedDeviceId }) => {
+      const id = linkedDeviceId !== null && isActive(linkedDeviceId) ? linkedDeviceId : gatewayId;
+      const { connectedForMs = 3_600_000 } = options;
+      return id === undefined ? undefined : { id, live: isLive(id), connectedForMs };
+    },
+    scheduleStatus: (id) => options.schedules?.[id],
+    isActive,
+    isLive,
+    isOffline: ({ externalId }) => (options.offline ?? []).includes(externalId),
+    isInFault: ({ externalId }) => (options.inFault ?? []).includes(externalId),
+  };
+}
+
+/** Takes a payload through a kind's own stages, as the pipeline does. */
+export function judgeBy<Payload>(
+  kind: Kind<Payload>,
+  payload: Payload,
+  view: SiteView,
+): { refusal: Refusal | undefined; items: JudgedItem[] } {
+  const items: JudgedItem[] = [];
+  for (const [, check] of kind.stages) {
+    const refusal = check({ payload, view, items });
+    if (refusal) return { refusal, items };
+  }
+  return { refusal: undefined, items };
+}
+
+/** An item of a batch; a charge of the first battery but for what is changed. */
+export function chargeItem(powerKw?: number, changes: Partial<DeviceCommandItem> = {}): DeviceCommandItem {
+  return {
+    deviceId: 'BESS-1',
+    assetType: 'BESS',
+    command: 'BESS_CHARGE',
+    ...(powerKw === undefined ? {} : { params: { powerKw } }),
+    ...changes,
+  };
+}
+
+/** Judges a batch of these. */
+export function judgeItems(items: DeviceCommandItem[], options: FactsOptions = {}) {
+  return judgeBy(deviceCommandKind, { commands: items }, siteView(options));
+}
+
+/** What each item of a batch is told: its text where it is refused, ok where it stands. */
+export function textsOf(items: DeviceCommandItem[], options: FactsOptions = {}): string[] {
+  return judgeItems(items, options).items.map(({ refusal }) => refusal?.message ?? 'ok');
+}
+
+/** The codes of the items of a batch, ok where one stands. */
+export function codesOf(items: DeviceCommandItem[], options: FactsOptions = {}): string[] {
+  return judgeItems(items, options).items.map(({ refusal }) => refusal?.rejectionCode ?? 'ok');
+}
+
+/** The moment of a submission, where a test names no other. */
+export const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
+
+/** A signed publish of that moment, as a Vhost hands it over. */
+export function signedSubmission(
+  family: CommandFamily,
+  payload: unknown,
+  changes: Partial<Submission> = {},
+): Submission {
+  return {
+    messageId: '00000000-0000-4000-8000-000000000001',
+    correlationId: null,
+    source: 'partner',
+    timestampMs: NOW_MS,
+    routingKey: commandRoutingKey('acme', family),
+    family,
+    payloadText: JSON.stringify(payload),
+    signature: 'valid',
+    ...changes,
+  };
+}
+
+/** A good payload of each family. */
+export const PAYLOADS: Record<CommandFamily, object> = {
+  'site-setpoint': {
+    type: 'POWER',
+    targetValueKw: 5,
+    direction: 'IMPORT',
+    includeConsumption: true,
+    priority: 'NORMAL',
+    validFrom: '2030-03-05T09:00:00.000Z',
+  },
+  device: { commands: [chargeItem(5)] },
+  emergency: { type: 'STOP' },
+  mode: { mode: 'STANDARD' },
+  schedule: {
+    startTime: '2030-03-05T09:00:00.000Z',
+    slots: [{ slotIndex: 0, mode: 'STANDARD', setpoint: { value: 5 } }],
+  },
+  config: { constraints: { maxImportKw: 50 } },
+};
+
+/** All ways to choose among these, none and all included: what a rule's order is tried on. */
+export function subsetsOf<Item>(items: readonly Item[]): Item[][] {
+  return Array.from({ length: 2 ** items.length }, (_none, mask) =>
+    items.filter((_item, index) => (mask & (1 << index)) !== 0),
+  );
+}
