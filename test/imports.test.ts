@@ -3,8 +3,8 @@
  * rules on source files.
  */
 import { describe, expect, it } from 'vitest';
-import { COMPUTED, readSources, type Source } from './support/import-graph.ts';
-import * as rules from './support/import-rules.ts';
+import { COMPUTED, readSources, type Source } from '#support/import-graph.ts';
+import * as rules from '#support/import-rules.ts';
 
 const PRODUCT = 'protocol/ migrations/ durable-objects/ worker/ bridge/ tools/';
 const CLASSES =

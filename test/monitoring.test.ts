@@ -3,14 +3,14 @@
  * and fields.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestEdge } from '#support/bridge-edge.ts';
+import { ADDRESS, TestCertificates, WholeBridge } from '#support/bridge-whole.ts';
+import { codeOf, readTable } from '#support/doc-table.ts';
+import { type Family, labelsOf, readExposition } from '#support/exposition.ts';
+import { importsOf, loggedBy, readSources, stringsOf } from '#support/import-graph.ts';
 import { HANDSHAKE_REASONS } from '../bridge/handshake-reasons.ts';
 import { LINES as BRIDGE_LINES } from '../bridge/log.ts';
 import { END_REASONS, REFUSAL_REASONS } from '../bridge/reasons.ts';
-import { TestEdge } from './support/bridge-edge.ts';
-import { ADDRESS, TestCertificates, WholeBridge } from './support/bridge-whole.ts';
-import { codeOf, readTable } from './support/doc-table.ts';
-import { type Family, labelsOf, readExposition } from './support/exposition.ts';
-import { importsOf, loggedBy, readSources, stringsOf } from './support/import-graph.ts';
 
 const DOCUMENT = 'monitoring.md';
 

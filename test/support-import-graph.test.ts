@@ -9,7 +9,7 @@ import {
   readSources,
   stringsOf,
   targetOf,
-} from './support/import-graph.ts';
+} from '#support/import-graph.ts';
 
 describe('the import parser', () => {
   const FORMS = `

@@ -1,10 +1,10 @@
 /** Limits of a client address: concurrent dials, waiting dials, rejected logins a minute [C-3.11, C-6.5]. */
 import { describe, expect } from 'vitest';
+import { turns } from '#support/bridge-signal.ts';
+import { edgeTest } from '#support/bridge-test.ts';
 import { Addresses } from '../../bridge/addresses.ts';
 import type { DialResult } from '../../bridge/link.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { turns } from '../support/bridge-signal.ts';
-import { edgeTest } from '../support/bridge-test.ts';
 
 const AT_ONCE = 8;
 const WAITING = 512;

@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 import { expect } from 'vitest';
+import { envelope } from '#support/bridge-edge.ts';
+import { ADDRESS, bridgeTest, OTHER_ADDRESS } from '#support/bridge-whole.ts';
+import { binaryHeader, lineHeader } from '#support/proxy-headers.ts';
 import { LINK_PATHS } from '../../protocol/link/proof.ts';
-import { envelope } from '../support/bridge-edge.ts';
-import { ADDRESS, bridgeTest, OTHER_ADDRESS } from '../support/bridge-whole.ts';
-import { binaryHeader, lineHeader } from '../support/proxy-headers.ts';
 
 const CLIENT = '192.0.2.7';
 const PER_MINUTE = 30;

@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs';
 import { connect as connectAmqp } from 'amqplib';
 import { connectAsync } from 'mqtt';
 import { describe, expect, vi } from 'vitest';
-import { envelope, VHOST } from '../support/bridge-edge.ts';
-import { DEVICE_ID } from '../support/bridge-link.ts';
-import { TELEMETRY } from '../support/bridge-mqtt.ts';
-import { ADDRESS, bridgeTest } from '../support/bridge-whole.ts';
+import { envelope, VHOST } from '#support/bridge-edge.ts';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { TELEMETRY } from '#support/bridge-mqtt.ts';
+import { ADDRESS, bridgeTest } from '#support/bridge-whole.ts';
 
 const it = bridgeTest
   .extend('connectPartner', ({ certificates, bridge }) => () => {

@@ -1,9 +1,9 @@
 /** Dials of one address on a whole bridge: some run, the others wait and do not delay other addresses. */
 import { describe, expect, vi } from 'vitest';
+import { type Answer, VHOST } from '#support/bridge-edge.ts';
+import { turns } from '#support/bridge-signal.ts';
+import { ADDRESS, bridgeTest, OTHER_ADDRESS } from '#support/bridge-whole.ts';
 import { VHOST_HEADER } from '../../protocol/link/proof.ts';
-import { type Answer, VHOST } from '../support/bridge-edge.ts';
-import { turns } from '../support/bridge-signal.ts';
-import { ADDRESS, bridgeTest, OTHER_ADDRESS } from '../support/bridge-whole.ts';
 
 const RUNNING = 8;
 const ACCEPTED: Answer = { accept: { [VHOST_HEADER]: VHOST } };

@@ -4,9 +4,9 @@ import { createServer } from 'node:https';
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
 import { expect } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { dialDevice } from '#support/bridge-link.ts';
+import { bridgeTest, TestCertificates } from '#support/bridge-whole.ts';
 import { edgeTls } from '../../bridge/edge-tls.ts';
-import { dialDevice } from '../support/bridge-link.ts';
-import { bridgeTest, TestCertificates } from '../support/bridge-whole.ts';
 
 const EDGE = { url: '', secret: 'a secret of a bridge', bridge: 'bridge-1', boot: 'boot-1' };
 

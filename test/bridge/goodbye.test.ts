@@ -1,7 +1,7 @@
 /** A goodbye on a whole bridge with real TLS ports: idle clients are closed completely. */
 import { describe, expect, vi } from 'vitest';
+import { bridgeTest as it } from '#support/bridge-whole.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
-import { bridgeTest as it } from '../support/bridge-whole.ts';
 
 describe('a goodbye', () => {
   it('a goodbye ends an idle partner and its link without the object’s close', async ({ bridge }) => {

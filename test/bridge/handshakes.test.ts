@@ -4,17 +4,11 @@ import { connect as connectTcp } from 'node:net';
 import { duplexPair } from 'node:stream';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { describe, expect } from 'vitest';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { turns } from '#support/bridge-signal.ts';
+import { ADDRESS, bridgeTest, OLD_TLS, OTHER_ADDRESS, type TestCertificates } from '#support/bridge-whole.ts';
+import { lineHeader } from '#support/proxy-headers.ts';
 import { handshakeReason } from '../../bridge/handshake-reasons.ts';
-import { DEVICE_ID } from '../support/bridge-link.ts';
-import { turns } from '../support/bridge-signal.ts';
-import {
-  ADDRESS,
-  bridgeTest,
-  OLD_TLS,
-  OTHER_ADDRESS,
-  type TestCertificates,
-} from '../support/bridge-whole.ts';
-import { lineHeader } from '../support/proxy-headers.ts';
 
 const YEAR_MS = 366 * 86_400_000;
 const CLIENT = '192.0.2.7';

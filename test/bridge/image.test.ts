@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
+import { SECRET } from '#support/bridge-edge.ts';
+import { ADDRESS, bridgeTest as it, WholeBridge } from '#support/bridge-whole.ts';
+import { importsOf, readSources } from '#support/import-graph.ts';
 import { readConfig } from '../../bridge/config.ts';
 import { freePort } from '../../tools/ports.ts';
-import { SECRET } from '../support/bridge-edge.ts';
-import { ADDRESS, bridgeTest as it, WholeBridge } from '../support/bridge-whole.ts';
-import { importsOf, readSources } from '../support/import-graph.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const HEALTHCHECK = 'bridge/healthcheck.ts';

@@ -1,7 +1,7 @@
 /** The limits of log lines that clients can cause: equal lines, lines of one address, and all lines. */
 import { describe, expect, vi } from 'vitest';
+import { edgeTest } from '#support/bridge-test.ts';
 import { LineLimit } from '../../bridge/line-limit.ts';
-import { edgeTest } from '../support/bridge-test.ts';
 
 const MINUTE_MS = 60_000;
 

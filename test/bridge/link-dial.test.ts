@@ -3,13 +3,13 @@ import { createHmac } from 'node:crypto';
 import http, { createServer } from 'node:http';
 import { createServer as createNetServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, vi } from 'vitest';
+import { type Answer, envelope, SECRET } from '#support/bridge-edge.ts';
+import { CREDENTIAL, dialDevice, LinkOwner } from '#support/bridge-link.ts';
+import { turns } from '#support/bridge-signal.ts';
+import { edgeTest } from '#support/bridge-test.ts';
 import { type ApiErrorCode, ERROR_STATUS } from '../../protocol/errors.ts';
 import { PROOF_HEADER, parseProof, proofSigningString } from '../../protocol/link/proof.ts';
 import { freePort } from '../../tools/ports.ts';
-import { type Answer, envelope, SECRET } from '../support/bridge-edge.ts';
-import { CREDENTIAL, dialDevice, LinkOwner } from '../support/bridge-link.ts';
-import { turns } from '../support/bridge-signal.ts';
-import { edgeTest } from '../support/bridge-test.ts';
 
 const SWITCHING = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n';
 const HALF_BODY = 'HTTP/1.1 401 Unauthorized\r\ncontent-length: 500\r\n\r\n{"code":"UNAUTHORIZED",';

@@ -1,8 +1,8 @@
 /** A goodbye of the object ends a link, even if the close of the WebSocket never arrives. */
 import { describe, expect } from 'vitest';
+import { turns } from '#support/bridge-signal.ts';
+import { linkTest as it } from '#support/bridge-test.ts';
 import { LINK_VERSION } from '../../protocol/link/proof.ts';
-import { turns } from '../support/bridge-signal.ts';
-import { linkTest as it } from '../support/bridge-test.ts';
 
 const GOODBYE = { kind: 'goodbye', code: 4001, reason: 'taken over' } as const;
 

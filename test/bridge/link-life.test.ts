@@ -1,10 +1,10 @@
 /** The life of a link: its signs of life, invalid messages, and its end. */
 import { describe, expect } from 'vitest';
+import { dialDevice, LinkOwner, seqsOf } from '#support/bridge-link.ts';
+import { turns } from '#support/bridge-signal.ts';
+import { linkTest as it } from '#support/bridge-test.ts';
 import { MAX_MESSAGE_CHARS } from '../../protocol/link/batch.ts';
 import { PONG } from '../../protocol/link/live.ts';
-import { dialDevice, LinkOwner, seqsOf } from '../support/bridge-link.ts';
-import { turns } from '../support/bridge-signal.ts';
-import { linkTest as it } from '../support/bridge-test.ts';
 
 describe('signs of life', () => {
   it('a link sends a ping every 20 s', async ({ clock, object, owner }) => {

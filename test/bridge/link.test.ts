@@ -1,8 +1,8 @@
 /** The traffic of a link: smart batching, and answers by sequence. */
 import { describe, expect } from 'vitest';
-import { seqsOf } from '../support/bridge-link.ts';
-import { turns } from '../support/bridge-signal.ts';
-import { linkTest as it } from '../support/bridge-test.ts';
+import { seqsOf } from '#support/bridge-link.ts';
+import { turns } from '#support/bridge-signal.ts';
+import { linkTest as it } from '#support/bridge-test.ts';
 
 describe('batching', () => {
   it('all frames of a turn are sent at once in one message', async ({ open }) => {

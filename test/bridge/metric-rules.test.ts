@@ -1,12 +1,12 @@
 /** The rules of `promtool check metrics` on a running bridge; and every series exists from the start. */
 import { describe, expect } from 'vitest';
+import { takeSeqs } from '#support/bridge-amqp.ts';
+import { publishFrames } from '#support/bridge-amqp-frames.ts';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { publishPacket } from '#support/bridge-mqtt-peer.ts';
+import { bridgeTest } from '#support/bridge-whole.ts';
+import { type Family, labelsOf, readExposition } from '#support/exposition.ts';
 import { END_REASONS, REFUSAL_REASONS } from '../../bridge/reasons.ts';
-import { takeSeqs } from '../support/bridge-amqp.ts';
-import { publishFrames } from '../support/bridge-amqp-frames.ts';
-import { DEVICE_ID } from '../support/bridge-link.ts';
-import { publishPacket } from '../support/bridge-mqtt-peer.ts';
-import { bridgeTest } from '../support/bridge-whole.ts';
-import { type Family, labelsOf, readExposition } from '../support/exposition.ts';
 
 /** The metrics of prom-client itself. */
 const FOREIGN = /^(process|nodejs)_/;

@@ -1,8 +1,8 @@
 /** The bridge's HTTP server for health, readiness and metrics. */
 import { describe, expect } from 'vitest';
+import { edgeTest } from '#support/bridge-test.ts';
 import { Metrics } from '../../bridge/metrics.ts';
 import { createMetricsServer } from '../../bridge/metrics-server.ts';
-import { edgeTest } from '../support/bridge-test.ts';
 
 /** `start` starts a metrics server and returns its URL. */
 const it = edgeTest.extend('start', ({ serve }) => {

@@ -1,13 +1,13 @@
 /** The bridge proof: when the edge accepts it, and what /readyz reports if not. */
 import { createServer } from 'node:http';
 import { describe, expect } from 'vitest';
+import { dialDevice } from '#support/bridge-link.ts';
+import { edgeTest as it } from '#support/bridge-test.ts';
 import { whyNotReady } from '../../bridge/proof.ts';
 import { judgeRefusal } from '../../bridge/refusal.ts';
 import { errorBody } from '../../protocol/errors.ts';
 import { CLOCK_HEADER } from '../../protocol/link/proof.ts';
 import { freePort } from '../../tools/ports.ts';
-import { dialDevice } from '../support/bridge-link.ts';
-import { edgeTest as it } from '../support/bridge-test.ts';
 
 const NOT_FOUND = JSON.stringify(errorBody('NOT_FOUND', 'not found'));
 const SECRET =

@@ -5,12 +5,12 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { duplexPair } from 'node:stream';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { describe, expect } from 'vitest';
+import { Signal, turns } from '#support/bridge-signal.ts';
+import type { Serve } from '#support/bridge-test.ts';
+import { ADDRESS, bridgeTest, OTHER_ADDRESS, type TestCertificates } from '#support/bridge-whole.ts';
+import { addition, binaryHeader, lineHeader } from '#support/proxy-headers.ts';
 import { createTlsListener } from '../../bridge/tls.ts';
 import { readTlsFiles } from '../../bridge/tls-files.ts';
-import { Signal, turns } from '../support/bridge-signal.ts';
-import type { Serve } from '../support/bridge-test.ts';
-import { ADDRESS, bridgeTest, OTHER_ADDRESS, type TestCertificates } from '../support/bridge-whole.ts';
-import { addition, binaryHeader, lineHeader } from '../support/proxy-headers.ts';
 
 const CLIENT = '192.0.2.7';
 const IPV6 = '2001:db8::7';

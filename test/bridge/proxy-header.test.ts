@@ -1,8 +1,8 @@
 /** PROXY headers: valid and invalid ones, and that the result does not depend on how the bytes are cut. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { addition, binaryHeader, lineHeader } from '#support/proxy-headers.ts';
 import { MAX_PROXY_HEADER_BYTES, type ProxyHeader, readProxyHeader } from '../../bridge/proxy-header.ts';
-import { addition, binaryHeader, lineHeader } from '../support/proxy-headers.ts';
 
 const CLIENT_HELLO = Buffer.from([22, 3, 1, 0, 200, 1, 0, 0, 196]);
 

@@ -1,16 +1,16 @@
 /** The log lines of rejected clients and ended connections: user, address, connection id and reason. */
 import { describe, expect, vi } from 'vitest';
+import { BYE } from '#support/bridge-amqp-frames.ts';
+import type { AmqpPeer } from '#support/bridge-amqp-peer.ts';
+import { type Answer, envelope, VHOST } from '#support/bridge-edge.ts';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { OTHER_ID } from '#support/bridge-mqtt.ts';
+import { connectPacket, PACKET, packet, publishPacket } from '#support/bridge-mqtt-peer.ts';
+import { ADDRESS, bridgeTest } from '#support/bridge-whole.ts';
+import { readSources, stringsOf } from '#support/import-graph.ts';
 import { METHOD } from '../../bridge/amqp/wire/codec.ts';
 import { loginReason } from '../../bridge/refusal.ts';
 import { CLOSE_CODES } from '../../protocol/link/live.ts';
-import { BYE } from '../support/bridge-amqp-frames.ts';
-import type { AmqpPeer } from '../support/bridge-amqp-peer.ts';
-import { type Answer, envelope, VHOST } from '../support/bridge-edge.ts';
-import { DEVICE_ID } from '../support/bridge-link.ts';
-import { OTHER_ID } from '../support/bridge-mqtt.ts';
-import { connectPacket, PACKET, packet, publishPacket } from '../support/bridge-mqtt-peer.ts';
-import { ADDRESS, bridgeTest } from '../support/bridge-whole.ts';
-import { readSources, stringsOf } from '../support/import-graph.ts';
 
 const KEY = `sw_${'Abcd1234'.repeat(6)}x`;
 const TOKEN = 'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl';

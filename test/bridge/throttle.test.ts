@@ -3,11 +3,11 @@
  * three rejected devices the rejections of further devices count against no device.
  */
 import { describe, expect } from 'vitest';
-import { LOGIN_REFUSED } from '../support/bridge-amqp-peer.ts';
-import { type Answer, envelope, type TestEdge } from '../support/bridge-edge.ts';
-import { DEVICE_ID } from '../support/bridge-link.ts';
-import type { ConnectOptions } from '../support/bridge-mqtt-peer.ts';
-import { bridgeTest, OTHER_ADDRESS, type WholeBridge } from '../support/bridge-whole.ts';
+import { LOGIN_REFUSED } from '#support/bridge-amqp-peer.ts';
+import { type Answer, envelope, type TestEdge } from '#support/bridge-edge.ts';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import type { ConnectOptions } from '#support/bridge-mqtt-peer.ts';
+import { bridgeTest, OTHER_ADDRESS, type WholeBridge } from '#support/bridge-whole.ts';
 
 const PER_MINUTE = 30;
 const CONCURRENT_DIALS = 8;

@@ -17,10 +17,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { connect, type TLSSocket } from 'node:tls';
 import { describe, expect } from 'vitest';
+import { SECRET } from '#support/bridge-edge.ts';
+import { ADDRESS, bridgeTest, type Environment, issueDevice } from '#support/bridge-whole.ts';
 import { readTlsFiles } from '../../bridge/tls-files.ts';
 import { type CertificateFiles, ensureCertificates } from '../../tools/certificates.ts';
-import { SECRET } from '../support/bridge-edge.ts';
-import { ADDRESS, bridgeTest, type Environment, issueDevice } from '../support/bridge-whole.ts';
 
 const LOOK_MS = 10_000;
 

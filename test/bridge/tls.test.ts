@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs';
 import { connect as connectPlain } from 'node:net';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { describe, expect } from 'vitest';
+import { ADDRESS, bridgeTest, OLD_TLS } from '#support/bridge-whole.ts';
 import { createTlsListener, listen } from '../../bridge/tls.ts';
 import { readTlsFiles } from '../../bridge/tls-files.ts';
-import { ADDRESS, bridgeTest, OLD_TLS } from '../support/bridge-whole.ts';
 
 /** `start` starts a listener that greets each client; `dial` connects to it. */
 const it = bridgeTest

@@ -4,8 +4,8 @@
  */
 import { type ExecFileException, execFile, spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { envelopeOf, setpointOrder } from '../support/returning-partner.ts';
-import { TestStack } from '../support/stack.ts';
+import { envelopeOf, setpointOrder } from '#support/returning-partner.ts';
+import { TestStack } from '#support/stack.ts';
 
 const isMissing = spawnSync('amqp-publish', ['--help'], { stdio: 'ignore' }).status !== 0;
 

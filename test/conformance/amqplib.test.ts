@@ -1,7 +1,7 @@
 /** The main loop over TLS with amqplib and mqtt: a signed battery command from its publish to COMPLETED [C-7.8]. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually, TestStack } from '#support/stack.ts';
 import type { Gateway } from '../../tools/simulator/gateway.ts';
-import { eventually, TestStack } from '../support/stack.ts';
 
 describe('the main loop with amqplib and mqtt over TLS', () => {
   let stack: TestStack;

@@ -8,8 +8,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { OutsideClient } from '../support/outside-client.ts';
-import { TestStack } from '../support/stack.ts';
+import { OutsideClient } from '#support/outside-client.ts';
+import { TestStack } from '#support/stack.ts';
 
 const FOLDER = join(import.meta.dirname, 'clients');
 const PYTHON = '/usr/bin/python3';

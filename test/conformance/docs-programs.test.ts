@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { eventually, TestStack } from '#support/stack.ts';
 import type { ProvisioningPackage } from '../../protocol/device-record.ts';
-import { eventually, TestStack } from '../support/stack.ts';
 
 const DOCS = join(import.meta.dirname, '..', '..', 'docs');
 const PYTHON = '/usr/bin/python3';

@@ -9,6 +9,8 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connectAsync } from 'mqtt';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cleanUp, follow, newFolder, type Run, run, start } from '#support/dev-stack.ts';
+import { eventually } from '#support/stack.ts';
 import type { DeviceRecord, ProvisioningPackage } from '../../protocol/device-record.ts';
 import type { CommandFamily } from '../../protocol/routing-keys.ts';
 import type { AdminClient } from '../../tools/admin-client.ts';
@@ -17,8 +19,6 @@ import { freePort } from '../../tools/ports.ts';
 import { makePlant, type SeededKey, seedApiKey } from '../../tools/seed.ts';
 import { enterStack } from '../../tools/stack-device.ts';
 import type { Stack } from '../../tools/stack-file.ts';
-import { cleanUp, follow, newFolder, type Run, run, start } from '../support/dev-stack.ts';
-import { eventually } from '../support/stack.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const EXAMPLES = join(ROOT, 'examples');

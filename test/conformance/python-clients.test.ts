@@ -3,7 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:chil
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { eventually, TestStack } from '../support/stack.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 
 const PYTHON = '/usr/bin/python3';
 

@@ -8,11 +8,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually, TestStack } from '#support/stack.ts';
 import type { DeviceRecord, ProvisioningPackage, RestCommand } from '../../protocol/device-record.ts';
 import type { LoginAnswer } from '../../protocol/user.ts';
 import type { ReceivedEvent } from '../../tools/partner.ts';
 import { freePort } from '../../tools/ports.ts';
-import { eventually, TestStack } from '../support/stack.ts';
 
 const FOLDER = join(import.meta.dirname, '..', '..', 'examples', 'device');
 const PYTHON = '/usr/bin/python3';

@@ -4,8 +4,8 @@
  * with an independent computation in Python (`npm run week` takes the whole week).
  */
 import { afterAll, describe, expect, it } from 'vitest';
+import { cleanUp, newFolder } from '#support/dev-stack.ts';
 import { missingForWeek, runWeek } from '../../tools/week/stack.ts';
-import { cleanUp, newFolder } from '../support/dev-stack.ts';
 
 const missing = missingForWeek();
 const skipped = missing.length > 0 ? ` (skipped: install ${missing.join(', ')})` : '';

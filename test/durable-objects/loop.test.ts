@@ -1,7 +1,7 @@
 /** The main loop inside workerd: a signed battery command through a Vhost, a Site and back [C-7.8]. */
 import { describe, expect, it } from 'vitest';
-import { ackMessage, connectDevice, connectPartner, publishFrame } from '../support/workerd/links.ts';
-import { createWorld } from '../support/workerd/world.ts';
+import { ackMessage, connectDevice, connectPartner, publishFrame } from '#workerd/links.ts';
+import { createWorld } from '#workerd/world.ts';
 
 describe('the main loop inside workerd', () => {
   it('takes a signed battery command from publish to COMPLETED [C-7.8]', async () => {

@@ -3,11 +3,11 @@
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { areWhole } from '../support/command-history.ts';
-import { ControlServer } from '../support/control-server.ts';
-import { Device } from '../support/device.ts';
-import { chargeOrder, type Order, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
+import { areWhole } from '#support/command-history.ts';
+import { ControlServer } from '#support/control-server.ts';
+import { Device } from '#support/device.ts';
+import { chargeOrder, type Order, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 
 const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 const ROUNDS = 4;

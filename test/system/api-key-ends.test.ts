@@ -1,12 +1,12 @@
 /** The test and the end of a key: a deleted or expired key is invalid everywhere from the next request on. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { audited, KEYS, optionsOf, recordOf, wanted, withoutBridge } from '#support/api-keys.ts';
+import { type Closable, openPartner, type Pace } from '#support/closable.ts';
+import { openConnection } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 import type { ConnectionTest, CreatedApiKey } from '../../protocol/api-key-record.ts';
 import { vhostOf } from '../../tools/objects.ts';
 import { VCP_SCOPES } from '../../tools/seed.ts';
-import { audited, KEYS, optionsOf, recordOf, wanted, withoutBridge } from '../support/api-keys.ts';
-import { type Closable, openPartner, type Pace } from '../support/closable.ts';
-import { openConnection } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
 
 const TOLD_WITHIN_MS = 1_000;
 const LIFE_MS = 4_000;

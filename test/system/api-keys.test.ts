@@ -4,11 +4,6 @@
 import { createHash } from 'node:crypto';
 import { connect } from 'amqplib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { ApiKeyRecord, CreatedApiKey } from '../../protocol/api-key-record.ts';
-import { type ApiKeyScope, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
-import { vhostOf } from '../../tools/objects.ts';
-import { Partner } from '../../tools/partner.ts';
-import { VCP_SCOPES } from '../../tools/seed.ts';
 import {
   audited,
   connectAsPasted,
@@ -17,10 +12,15 @@ import {
   recordOf,
   wanted,
   withoutBridge,
-} from '../support/api-keys.ts';
-import { setpointOrder } from '../support/returning-partner.ts';
-import { SilentListener } from '../support/silent-listener.ts';
-import { eventually, TestStack } from '../support/stack.ts';
+} from '#support/api-keys.ts';
+import { setpointOrder } from '#support/returning-partner.ts';
+import { SilentListener } from '#support/silent-listener.ts';
+import { eventually, TestStack } from '#support/stack.ts';
+import type { ApiKeyRecord, CreatedApiKey } from '../../protocol/api-key-record.ts';
+import { type ApiKeyScope, VCP_WRITE_SCOPES } from '../../protocol/scopes.ts';
+import { vhostOf } from '../../tools/objects.ts';
+import { Partner } from '../../tools/partner.ts';
+import { VCP_SCOPES } from '../../tools/seed.ts';
 
 const FAILED = { statusCode: 500, code: 'INTERNAL_SERVER_ERROR', error: 'Internal Server Error' };
 

@@ -4,11 +4,11 @@
  * leased (rule 9).
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { residentMib } from '#support/process-memory.ts';
+import { openConnection } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
+import { VhostCaller } from '#support/vhost-caller.ts';
 import type { SeededKey } from '../../tools/seed.ts';
-import { residentMib } from '../support/process-memory.ts';
-import { openConnection } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
-import { VhostCaller } from '../support/vhost-caller.ts';
 
 /** [C-6.4] */
 const QUEUE_BYTES = 64 * 1024 * 1024;

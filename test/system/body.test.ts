@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { TestStack } from '../support/stack.ts';
+import { TestStack } from '#support/stack.ts';
 
 const BYTES = 5_000_000;
 const CHUNK = 64 * 1024;

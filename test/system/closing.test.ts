@@ -3,10 +3,10 @@
  * or asleep.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type Closable, openDevice, openPartner, type Pace } from '#support/closable.ts';
+import { eventually, type RunningBridge, TestStack } from '#support/stack.ts';
+import { VhostCaller } from '#support/vhost-caller.ts';
 import { siteOf } from '../../tools/objects.ts';
-import { type Closable, openDevice, openPartner, type Pace } from '../support/closable.ts';
-import { eventually, type RunningBridge, TestStack } from '../support/stack.ts';
-import { VhostCaller } from '../support/vhost-caller.ts';
 
 const TOLD_WITHIN_MS = 1_000;
 /** Tokens expire at a whole second. */

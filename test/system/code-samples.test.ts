@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { KEYS, recordOf, wanted } from '#support/api-keys.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 import type { CreatedApiKey } from '../../protocol/api-key-record.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
 import type { SeededPlant } from '../../tools/seed.ts';
-import { KEYS, recordOf, wanted } from '../support/api-keys.ts';
-import { eventually, TestStack } from '../support/stack.ts';
 
 const PYTHON = '/usr/bin/python3';
 const MODULES = join(import.meta.dirname, '..', '..', 'node_modules');

@@ -4,11 +4,11 @@
  */
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { openDevice } from '#support/closable.ts';
+import { emptyDisk, fillDisk, surviveFullDisks } from '#support/full-disk.ts';
+import { ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 import type { PlantRecord } from '../../protocol/plant-record.ts';
-import { openDevice } from '../support/closable.ts';
-import { emptyDisk, fillDisk, surviveFullDisks } from '../support/full-disk.ts';
-import { ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
 
 const ABORTING = join(import.meta.dirname, '..', 'support', 'workerd', 'aborting-worker.ts');
 

@@ -5,12 +5,12 @@
 import { join } from 'node:path';
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readLog } from '#support/command-history.ts';
+import { ControlServer } from '#support/control-server.ts';
+import { envelopeOf, openConnection, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
+import { VhostCaller } from '#support/vhost-caller.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
-import { readLog } from '../support/command-history.ts';
-import { ControlServer } from '../support/control-server.ts';
-import { envelopeOf, openConnection, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
-import { VhostCaller } from '../support/vhost-caller.ts';
 
 const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 const CLIENTS = 100;

@@ -3,12 +3,12 @@
  * remains.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { areWhole } from '../support/command-history.ts';
-import { Device } from '../support/device.ts';
-import { ProxiedBridge } from '../support/proxied-bridge.ts';
-import { chargeOrder, ReturningPartner } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
-import { TcpProxy } from '../support/tcp-proxy.ts';
+import { areWhole } from '#support/command-history.ts';
+import { Device } from '#support/device.ts';
+import { ProxiedBridge } from '#support/proxied-bridge.ts';
+import { chargeOrder, ReturningPartner } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
+import { TcpProxy } from '#support/tcp-proxy.ts';
 
 const CUTS = 20;
 

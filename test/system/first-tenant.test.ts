@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TestStack } from '#support/stack.ts';
 import type { OrganizationRecord } from '../../protocol/organization.ts';
 import { AdminClient } from '../../tools/admin-client.ts';
-import { TestStack } from '../support/stack.ts';
 
 const TOOL = join(import.meta.dirname, '..', '..', 'tools', 'admin.ts');
 const HOUR_MS = 3_600_000;

@@ -4,11 +4,11 @@
  */
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { envelopeOf, type Order, openConnection, setpointOrder } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { EXCHANGE } from '../../protocol/routing-keys.ts';
 import type { SeededKey, SeededPlant } from '../../tools/seed.ts';
-import { envelopeOf, type Order, openConnection, setpointOrder } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
 
 /** Enough for many seconds on any machine. */
 const FLOOD = 30_000;

@@ -3,10 +3,10 @@
  * twice.
  */
 import { afterAll, beforeAll, describe, it } from 'vitest';
-import { expectNoSecondEffect, expectNothingLost, type Scene } from '../support/command-history.ts';
-import { Device } from '../support/device.ts';
-import { chargeOrder, ReturningPartner } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
+import { expectNoSecondEffect, expectNothingLost, type Scene } from '#support/command-history.ts';
+import { Device } from '#support/device.ts';
+import { chargeOrder, ReturningPartner } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 
 const COMMANDS = 1_000;
 /** Unconfirmed publishes that the partner allows itself. */

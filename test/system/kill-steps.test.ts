@@ -1,12 +1,12 @@
 /** kill -9 at each exact step of a publish: the object stops at the step while its process is killed. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { expectNoSecondEffect, expectNothingLost, type Scene } from '../support/command-history.ts';
-import { ControlServer } from '../support/control-server.ts';
-import { Device } from '../support/device.ts';
-import { chargeOrder, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
-import type { Step } from '../support/step.ts';
+import { expectNoSecondEffect, expectNothingLost, type Scene } from '#support/command-history.ts';
+import { ControlServer } from '#support/control-server.ts';
+import { Device } from '#support/device.ts';
+import { chargeOrder, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
+import type { Step } from '#support/step.ts';
 
 const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 /** The first publish stops at the step; later ones wait, in its batch or in the next. */

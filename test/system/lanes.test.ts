@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readLog } from '../support/command-history.ts';
-import { ControlServer } from '../support/control-server.ts';
-import { type Order, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
+import { readLog } from '#support/command-history.ts';
+import { ControlServer } from '#support/control-server.ts';
+import { type Order, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 
 const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'faulty-worker.ts');
 const OTHER_PLANTS = 20;

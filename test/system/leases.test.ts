@@ -4,9 +4,9 @@
  */
 import type { Channel, ChannelModel, ConsumeMessage } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ProxiedBridge } from '../support/proxied-bridge.ts';
-import { openConnection, ReturningPartner, setpointOrder } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
+import { ProxiedBridge } from '#support/proxied-bridge.ts';
+import { openConnection, ReturningPartner, setpointOrder } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 
 const UNACKED = 1_000;
 const REDELIVERED_WITHIN_MS = 5_000;

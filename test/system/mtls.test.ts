@@ -4,9 +4,9 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { eventually, TestStack } from '#support/stack.ts';
 import type { DeviceDiagnostics, DeviceRecord, ProvisioningPackage } from '../../protocol/device-record.ts';
 import { telemetrySigningString } from '../../protocol/signing.ts';
-import { eventually, TestStack } from '../support/stack.ts';
 
 let stack: TestStack;
 const clients: MqttClient[] = [];

@@ -2,12 +2,12 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { areWhole, chainsOf, expectOneChain, readLog } from '#support/command-history.ts';
+import { Device } from '#support/device.ts';
+import { chargeOrder, ReturningPartner } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 import { edgeSecrets } from '../../tools/credentials.ts';
 import { type Edge, startEdge } from '../../tools/edge.ts';
-import { areWhole, chainsOf, expectOneChain, readLog } from '../support/command-history.ts';
-import { Device } from '../support/device.ts';
-import { chargeOrder, ReturningPartner } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
 
 const COMMANDS = 30;
 

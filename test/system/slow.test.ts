@@ -2,11 +2,11 @@
 import type { Duplex } from 'node:stream';
 import type { ChannelModel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { residentMib } from '#support/process-memory.ts';
+import { openConnection } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
+import { VhostCaller } from '#support/vhost-caller.ts';
 import type { SeededKey } from '../../tools/seed.ts';
-import { residentMib } from '../support/process-memory.ts';
-import { openConnection } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
-import { VhostCaller } from '../support/vhost-caller.ts';
 
 const BATCH = 500;
 const PAYLOAD_CHARS = 250;

@@ -1,9 +1,9 @@
 /** Two clients that take each other's place repeatedly leave no session, no link and no socket. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Closable, openDevice, openPartner } from '../support/closable.ts';
-import { Device } from '../support/device.ts';
-import { heldConnections } from '../support/sockets.ts';
-import { eventually, type RunningBridge, TestStack } from '../support/stack.ts';
+import { type Closable, openDevice, openPartner } from '#support/closable.ts';
+import { Device } from '#support/device.ts';
+import { heldConnections } from '#support/sockets.ts';
+import { eventually, type RunningBridge, TestStack } from '#support/stack.ts';
 
 const TAKEOVERS = 40;
 /** Everything that is no longer needed has ended after that time. */

@@ -3,10 +3,10 @@
  * reconnect.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Device } from '../support/device.ts';
-import { ProxiedBridge } from '../support/proxied-bridge.ts';
-import { openConnection, ReturningPartner } from '../support/returning-partner.ts';
-import { eventually, TestStack } from '../support/stack.ts';
+import { Device } from '#support/device.ts';
+import { ProxiedBridge } from '#support/proxied-bridge.ts';
+import { openConnection, ReturningPartner } from '#support/returning-partner.ts';
+import { eventually, TestStack } from '#support/stack.ts';
 
 describe('an edge that is unavailable', () => {
   let stack: TestStack;

@@ -4,11 +4,11 @@
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Filling } from '#support/filling.ts';
+import { forgetPeak, peakMib, residentMib } from '#support/process-memory.ts';
+import { TestStack } from '#support/stack.ts';
 import { siteOf } from '../../tools/objects.ts';
 import type { SeededPlant } from '../../tools/seed.ts';
-import type { Filling } from '../support/filling.ts';
-import { forgetPeak, peakMib, residentMib } from '../support/process-memory.ts';
-import { TestStack } from '../support/stack.ts';
 
 const ENTRY = join(import.meta.dirname, '..', 'support', 'workerd', 'heavy-worker.ts');
 const MAX_GROWTH_MIB = 100;

@@ -4,11 +4,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
+import { cleanUp, newFolder, partnerOf, readSite, start } from '#support/dev-stack.ts';
+import { eventually } from '#support/stack.ts';
 import type { ScheduleSummary } from '../../protocol/schedule.ts';
 import type { Partner, ReceivedEvent } from '../../tools/partner.ts';
 import type { Stack } from '../../tools/stack-file.ts';
-import { cleanUp, newFolder, partnerOf, readSite, start } from '../support/dev-stack.ts';
-import { eventually } from '../support/stack.ts';
 
 const open: Partner[] = [];
 afterEach(async () => {

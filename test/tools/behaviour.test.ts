@@ -5,11 +5,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cleanUp, newFolder, partnerOf, readSite, run, start } from '#support/dev-stack.ts';
+import { eventually } from '#support/stack.ts';
 import { readOrder } from '../../tools/order.ts';
 import type { Partner, ReceivedEvent } from '../../tools/partner.ts';
 import type { Stack } from '../../tools/stack-file.ts';
-import { cleanUp, newFolder, partnerOf, readSite, run, start } from '../support/dev-stack.ts';
-import { eventually } from '../support/stack.ts';
 
 const DOCUMENT = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'simulator.md'), 'utf8');
 const PATIENCE_MS = 20_000;

@@ -4,8 +4,6 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { AdminClient } from '../../tools/admin-client.ts';
-import type { Stack } from '../../tools/stack-file.ts';
 import {
   cleanUp,
   expectGone,
@@ -15,9 +13,11 @@ import {
   readSite,
   run,
   start,
-} from '../support/dev-stack.ts';
-import { parseExposition } from '../support/exposition.ts';
-import { eventually } from '../support/stack.ts';
+} from '#support/dev-stack.ts';
+import { parseExposition } from '#support/exposition.ts';
+import { eventually } from '#support/stack.ts';
+import { AdminClient } from '../../tools/admin-client.ts';
+import type { Stack } from '../../tools/stack-file.ts';
 
 afterEach(cleanUp);
 

@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { createServer, type Server } from 'node:tls';
 import { Aedes } from 'aedes';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '#support/stack.ts';
 import type { DeviceAckStatus } from '../../protocol/enums.ts';
 import { LIMIT } from '../../protocol/limits.ts';
 import { ackSigningString, commandSigningString } from '../../protocol/signing.ts';
@@ -18,7 +19,6 @@ import { deviceTopic } from '../../protocol/topics.ts';
 import { ensureCertificates } from '../../tools/certificates.ts';
 import { Gateway } from '../../tools/simulator/gateway.ts';
 import type { SiteCommand } from '../../tools/simulator/orders.ts';
-import { eventually } from '../support/stack.ts';
 
 const DEVICE = { deviceId: 'gateway-1', hmacSecret: '5a'.repeat(32), token: 'any' };
 const SETPOINT = { targetSignedKw: 20 };

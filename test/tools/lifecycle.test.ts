@@ -4,7 +4,6 @@
 import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { freePort } from '../../tools/ports.ts';
 import {
   childrenOf,
   cleanUp,
@@ -17,8 +16,9 @@ import {
   runtimesOf,
   start,
   untilReady,
-} from '../support/dev-stack.ts';
-import { eventually } from '../support/stack.ts';
+} from '#support/dev-stack.ts';
+import { eventually } from '#support/stack.ts';
+import { freePort } from '../../tools/ports.ts';
 
 afterEach(cleanUp);
 

@@ -1,8 +1,8 @@
 /** The error envelope of every failure: unknown paths, wrong methods, bugs (spec: Errors; [C-10]). */
 import { vi } from 'vitest';
+import { send } from '#workerd/rest.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { Site } from '../../durable-objects/site.ts';
-import { send } from '../support/workerd/rest.ts';
-import { describe, expect, expectError, test } from '../support/workerd/worker-test.ts';
 
 const REQUEST_ID = 'x-request-id';
 const SITES = '/api/v1/vcp/sites';

@@ -3,15 +3,15 @@
  * [C-1.3], [C-4.2]. The cases come from ROUTES; a new kind of thing needs a line in `thingsOf`.
  */
 import { env } from 'cloudflare:workers';
+import { fireAlert } from '#workerd/alerts.ts';
+import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, test } from '#workerd/worker-test.ts';
+import { randomEan } from '#workerd/world.ts';
 import { ERROR_STATUS } from '../../protocol/errors.ts';
 import type { ApiKeyScope } from '../../protocol/scopes.ts';
 import { ROUTES } from '../../worker/app.ts';
 import type { AnyRoute } from '../../worker/route.ts';
-import { fireAlert } from '../support/workerd/alerts.ts';
-import { callRoute, nameOf, nounsOf, pathWith } from '../support/workerd/routes.ts';
-import type { Team } from '../support/workerd/team.ts';
-import { describe, expect, test } from '../support/workerd/worker-test.ts';
-import { randomEan } from '../support/workerd/world.ts';
 
 /** An id of each kind of thing, by the noun before it in paths; the sub-device belongs to the plant. */
 type Things = Record<string, string>;

@@ -1,12 +1,12 @@
 /** What housekeeping deletes each minute, and what it keeps [C-1.1], [C-1.4], [C-8.4]. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import { PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
+import { changeRegistry, changeSettings } from '#workerd/registry-changes.ts';
+import { RegistryRows } from '#workerd/registry-rows.ts';
+import { describe, expect, test } from '#workerd/worker-test.ts';
 import { keepHouse } from '../../worker/lifecycle/housekeeping.ts';
 import { countAttempt } from '../../worker/registry/login-failures.ts';
-import { PASSWORD, Person, uniqueEmail } from '../support/workerd/people.ts';
-import { changeRegistry, changeSettings } from '../support/workerd/registry-changes.ts';
-import { RegistryRows } from '../support/workerd/registry-rows.ts';
-import { describe, expect, test } from '../support/workerd/worker-test.ts';
 
 const DAY_MS = 86_400_000;
 const WINDOW_MS = 15 * 60_000;

@@ -1,16 +1,16 @@
 /** Requests are limited per minute for each key and each user; RateLimit-* headers show the count [C-4.7]. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import { anonymous, KeyClient } from '#workerd/client.ts';
+import { auditOf } from '#workerd/commits.ts';
+import { PASSWORD, Person } from '#workerd/people.ts';
+import { changeRegistry, changeSettings } from '#workerd/registry-changes.ts';
+import { restRequest, settle } from '#workerd/rest.ts';
+import { stopClock } from '#workerd/site-clock.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { createKey, createOrganization, type Organization } from '#workerd/world.ts';
 import type { Role } from '../../protocol/roles.ts';
 import { addMember } from '../../worker/registry/organizations.ts';
-import { anonymous, KeyClient } from '../support/workerd/client.ts';
-import { auditOf } from '../support/workerd/commits.ts';
-import { PASSWORD, Person } from '../support/workerd/people.ts';
-import { changeRegistry, changeSettings } from '../support/workerd/registry-changes.ts';
-import { restRequest, settle } from '../support/workerd/rest.ts';
-import { stopClock } from '../support/workerd/site-clock.ts';
-import { describe, expect, expectError, test } from '../support/workerd/worker-test.ts';
-import { createKey, createOrganization, type Organization } from '../support/workerd/world.ts';
 
 const SITES = '/vcp/sites';
 const LEAST = 10;

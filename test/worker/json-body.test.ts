@@ -1,6 +1,6 @@
 /** Request bodies are JSON of at most 1 MiB, on every path [C-1.6], [C-4.7]. */
-import { send } from '../support/workerd/rest.ts';
-import { describe, expect, expectError, test } from '../support/workerd/worker-test.ts';
+import { send } from '#workerd/rest.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 
 const SITES = '/api/v1/vcp/sites';
 const MEBIBYTE = 1024 * 1024;

@@ -1,10 +1,10 @@
 /** A Vhost that starts while a change is committed knows the change when its request is answered [C-2.3]. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
-import { ackOf, Partner, setpoint } from '../support/workerd/partner.ts';
-import { changesOf } from '../support/workerd/registry-changes.ts';
-import { expect, test } from '../support/workerd/worker-test.ts';
-import { createPlant } from '../support/workerd/world.ts';
+import { ackOf, Partner, setpoint } from '#workerd/partner.ts';
+import { changesOf } from '#workerd/registry-changes.ts';
+import { expect, test } from '#workerd/worker-test.ts';
+import { createPlant } from '#workerd/world.ts';
 
 const COMMIT = /insert into "registry_changes"/i;
 

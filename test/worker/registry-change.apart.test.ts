@@ -1,25 +1,18 @@
 /** A change is active when its request is answered; an object that failed to store it gets it again [C-2.3]. */
 import { env } from 'cloudflare:workers';
 import { beforeEach, vi } from 'vitest';
+import { connectDevice } from '#workerd/links.ts';
+import { ackOf, charge, commandLog, Partner, type PublishQuestion, setpoint } from '#workerd/partner.ts';
+import { changesOf, removeDevices } from '#workerd/registry-changes.ts';
+import { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { createPlant } from '#workerd/world.ts';
 import { Site } from '../../durable-objects/site.ts';
 import { Vhost } from '../../durable-objects/vhost.ts';
 import type { Page } from '../../protocol/page.ts';
 import type { SubDeviceRecord } from '../../protocol/plant-record.ts';
 import { announceDue } from '../../worker/lifecycle/registry-change.ts';
 import { createSubDevice } from '../../worker/registry/sub-devices.ts';
-import { connectDevice } from '../support/workerd/links.ts';
-import {
-  ackOf,
-  charge,
-  commandLog,
-  Partner,
-  type PublishQuestion,
-  setpoint,
-} from '../support/workerd/partner.ts';
-import { changesOf, removeDevices } from '../support/workerd/registry-changes.ts';
-import { Team } from '../support/workerd/team.ts';
-import { describe, expect, expectError, test } from '../support/workerd/worker-test.ts';
-import { createPlant } from '../support/workerd/world.ts';
 
 const QUEUED = { status: 'QUEUED' };
 const NOWHERE = { status: 'REJECTED', rejectionCode: 'DEVICE_OFFLINE' };

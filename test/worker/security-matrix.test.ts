@@ -4,16 +4,16 @@
  */
 import { env } from 'cloudflare:workers';
 import { beforeEach, vi } from 'vitest';
+import { CALLERS, type Caller, Callers } from '#workerd/callers.ts';
+import { Person } from '#workerd/people.ts';
+import { callRoute, nameOf, nounsOf, pathWith } from '#workerd/routes.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, test } from '#workerd/worker-test.ts';
 import { LINK_PATHS, READY_PATH } from '../../protocol/link/proof.ts';
 import { app, ROUTES } from '../../worker/app.ts';
 import type { Who } from '../../worker/auth/door.ts';
 import { METRICS_PATH } from '../../worker/metrics/metrics.ts';
 import { type AnyRoute, errorsOf } from '../../worker/route.ts';
-import { CALLERS, type Caller, Callers } from '../support/workerd/callers.ts';
-import { Person } from '../support/workerd/people.ts';
-import { callRoute, nameOf, nounsOf, pathWith } from '../support/workerd/routes.ts';
-import type { Team } from '../support/workerd/team.ts';
-import { describe, expect, test } from '../support/workerd/worker-test.ts';
 
 /** `in`: let in. `elsewhere`: let in to the caller's own organization, which has nothing of the team's. */
 type Answer = 'in' | 'elsewhere' | `${400 | 401 | 403 | 404} ${string}`;

@@ -1,10 +1,10 @@
 /** GET /vcp/sites with the maximum of plants: how often it queries D1 (spec: Plant summary). */
 import { env } from 'cloudflare:workers';
 import { expect, it, vi } from 'vitest';
+import { watchRegistry } from '#workerd/registry-reads.ts';
+import { read } from '#workerd/rest.ts';
+import { createKey, createOrganization, type Organization } from '#workerd/world.ts';
 import { LIMIT } from '../../protocol/limits.ts';
-import { watchRegistry } from '../support/workerd/registry-reads.ts';
-import { read } from '../support/workerd/rest.ts';
-import { createKey, createOrganization, type Organization } from '../support/workerd/world.ts';
 
 const MOST = LIMIT.plantsPerOrganization;
 

@@ -1,12 +1,12 @@
 /** A failure of D1 or of an object: 503 with Retry-After, and one line in the log (rule 7). */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import type { KeyClient } from '#workerd/client.ts';
+import { basic, dialAmqp, dialRequest } from '#workerd/door.ts';
+import { settle } from '#workerd/rest.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { Site } from '../../durable-objects/site.ts';
 import { LINK_PATHS } from '../../protocol/link/proof.ts';
-import type { KeyClient } from '../support/workerd/client.ts';
-import { basic, dialAmqp, dialRequest } from '../support/workerd/door.ts';
-import { settle } from '../support/workerd/rest.ts';
-import { describe, expect, expectError, test } from '../support/workerd/worker-test.ts';
 
 /** Messages that D1 throws. */
 const TROUBLES = [

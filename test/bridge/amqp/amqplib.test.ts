@@ -3,18 +3,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { type ChannelModel, type ConfirmChannel, type ConsumeMessage, connect, type Options } from 'amqplib';
 import { describe, expect } from 'vitest';
+import { accept, amqpTest, deliver, deliveryOf, dialEdge, reject, SeenEvents } from '#support/bridge-amqp.ts';
+import { envelope, VHOST, type VhostEdgeLink } from '#support/bridge-edge.ts';
+import { Signal } from '#support/bridge-signal.ts';
 import { AmqpConnection } from '../../../bridge/amqp/connection.ts';
-import {
-  accept,
-  amqpTest,
-  deliver,
-  deliveryOf,
-  dialEdge,
-  reject,
-  SeenEvents,
-} from '../../support/bridge-amqp.ts';
-import { envelope, VHOST, type VhostEdgeLink } from '../../support/bridge-edge.ts';
-import { Signal } from '../../support/bridge-signal.ts';
 
 const QUEUE = 'vcp.acme.event.status';
 const KEY = 'acme.command.mode';

@@ -1,10 +1,10 @@
 /** Channel 0 of a running connection: update-secret, and blocked while publishes are held. */
 import { describe, expect } from 'vitest';
+import { amqpTest as it, type OpenAmqpClient, takeSeqs, throughLink } from '#support/bridge-amqp.ts';
+import { publishFrames } from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { amqpTest as it, type OpenAmqpClient, takeSeqs, throughLink } from '../../support/bridge-amqp.ts';
-import { publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 describe('update-secret', () => {
   it('update-secret with the key of the login gets update-secret-ok', async ({ amqp }) => {

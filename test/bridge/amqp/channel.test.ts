@@ -1,9 +1,9 @@
 /** Channels: open, close, limits; and the methods that are not implemented. */
 import { describe, expect } from 'vitest';
+import { amqpTest as it, QUEUE, throughLink } from '#support/bridge-amqp.ts';
+import { BYE, type Fields, methodFrame, publishFrames } from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { amqpTest as it, QUEUE, throughLink } from '../../support/bridge-amqp.ts';
-import { BYE, type Fields, methodFrame, publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 /** start, tune, open-ok, channel.open-ok */
 const FRAMES_OF_OPENING = 4;

@@ -1,6 +1,5 @@
 /** basic.consume, its deliveries, and basic.cancel. */
 import { describe, expect } from 'vitest';
-import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import {
   accept,
   consume,
@@ -10,7 +9,8 @@ import {
   QUEUE,
   reject,
   throughLink,
-} from '../../support/bridge-amqp.ts';
+} from '#support/bridge-amqp.ts';
+import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 
 describe('basic.consume', () => {
   it('basic.consume reaches the object with all options and is answered after it', async ({ peer, link }) => {

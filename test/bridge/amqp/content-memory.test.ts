@@ -2,13 +2,13 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect } from 'vitest';
+import { amqpTest as it } from '#support/bridge-amqp.ts';
+import { frame, headerFrame, methodFrame } from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { ContentAssembly } from '../../../bridge/amqp/content.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { FrameReader } from '../../../bridge/amqp/wire/frame-reader.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { amqpTest as it } from '../../support/bridge-amqp.ts';
-import { frame, headerFrame, methodFrame } from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 const MIB = 1_024 * 1_024;
 const PUBLISH = { exchange: 'vcp', routingKey: 'acme.command.mode', mandatory: false };

@@ -1,9 +1,6 @@
 /** The assembly of a publish from its frames: their order, the size limits, and an unchanged result. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ContentAssembly, checkProperties, readPublish } from '../../../bridge/amqp/content.ts';
-import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
 import {
   amqpErrorOf,
   deepTable,
@@ -11,8 +8,11 @@ import {
   methodFrame,
   tableBytes,
   tableEntry,
-} from '../../support/bridge-amqp-frames.ts';
-import { properties, shortString } from '../../support/bridge-amqp-values.ts';
+} from '#support/bridge-amqp-frames.ts';
+import { properties, shortString } from '#support/bridge-amqp-values.ts';
+import { ContentAssembly, checkProperties, readPublish } from '../../../bridge/amqp/content.ts';
+import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 
 const PUBLISH = { exchange: 'vcp', routingKey: 'acme.command.mode', mandatory: false };
 

@@ -1,8 +1,8 @@
 /** Declares of existing queues and exchanges; any change of them is rejected [C-6.2]. */
 import { describe, expect } from 'vitest';
+import { accept, amqpTest as it, QUEUE, reject, throughLink } from '#support/bridge-amqp.ts';
+import type { Fields } from '#support/bridge-amqp-frames.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { accept, amqpTest as it, QUEUE, reject, throughLink } from '../../support/bridge-amqp.ts';
-import type { Fields } from '../../support/bridge-amqp-frames.ts';
 
 const IN_VHOST = "in vhost 'partner-k1'";
 const REFUSED = `${IN_VHOST} refused for user 'acme'`;

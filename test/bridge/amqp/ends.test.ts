@@ -1,11 +1,11 @@
 /** The end of a connection: by its link, by the client, by the bridge. The other end always follows. */
 import { describe, expect } from 'vitest';
+import { deliver, amqpTest as it } from '#support/bridge-amqp.ts';
+import { BYE, publishFrames } from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { deliver, amqpTest as it } from '../../support/bridge-amqp.ts';
-import { BYE, publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 describe('a connection whose link closes', () => {
   it.for([

@@ -1,10 +1,10 @@
 /** A flood of publishes over the rate: each is stored once, in order, and confirmed [C-6.4, C-6.5]. */
 import { describe, expect } from 'vitest';
+import { amqpTest as it } from '#support/bridge-amqp.ts';
+import { publishFrames } from '#support/bridge-amqp-frames.ts';
+import type { AmqpPeer } from '#support/bridge-amqp-peer.ts';
+import { takeAtRate } from '#support/bridge-rated.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { amqpTest as it } from '../../support/bridge-amqp.ts';
-import { publishFrames } from '../../support/bridge-amqp-frames.ts';
-import type { AmqpPeer } from '../../support/bridge-amqp-peer.ts';
-import { takeAtRate } from '../../support/bridge-rated.ts';
 
 const FLOOD = 1_500;
 

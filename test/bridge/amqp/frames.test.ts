@@ -1,7 +1,6 @@
 /** Invalid frames of a running connection: the close that each causes. */
 import { afterEach, describe, expect, vi } from 'vitest';
-import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { amqpTest as it } from '../../support/bridge-amqp.ts';
+import { amqpTest as it } from '#support/bridge-amqp.ts';
 import {
   deepTable,
   frame,
@@ -11,9 +10,10 @@ import {
   rawMethodFrame,
   tableBytes,
   tableEntry,
-} from '../../support/bridge-amqp-frames.ts';
-import { VHOST } from '../../support/bridge-edge.ts';
-import { turns } from '../../support/bridge-signal.ts';
+} from '#support/bridge-amqp-frames.ts';
+import { VHOST } from '#support/bridge-edge.ts';
+import { turns } from '#support/bridge-signal.ts';
+import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 
 const PUBLISH = methodFrame(METHOD.basicPublish, { exchange: 'vcp', routingKey: 'acme.command.mode' }, 1);
 const STRAY = '505 UNEXPECTED_FRAME - expected method frame, got non method frame instead [0/0]';

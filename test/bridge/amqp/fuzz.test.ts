@@ -1,14 +1,14 @@
 /** Random clients, a short `npm run fuzz`: new ones in each run; a failure names its seed. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { definitions, headerFrame } from '#support/bridge-amqp-frames.ts';
+import { properties as goodProperties } from '#support/bridge-amqp-values.ts';
 import { AmqpError } from '../../../bridge/amqp/wire/amqp-error.ts';
 import { decodeMethod, decodeProperties, METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { fuzz } from '../../../tools/fuzz/batch.ts';
 import { Chance } from '../../../tools/fuzz/chance.ts';
 import { properties } from '../../../tools/fuzz/frames.ts';
 import { table } from '../../../tools/fuzz/table.ts';
-import { definitions, headerFrame } from '../../support/bridge-amqp-frames.ts';
-import { properties as goodProperties } from '../../support/bridge-amqp-values.ts';
 
 const FRAMES = 40_000;
 

@@ -4,12 +4,12 @@
  * arrives.
  */
 import { describe, expect } from 'vitest';
+import { deliver, amqpTest as it, takeSeqs } from '#support/bridge-amqp.ts';
+import { publishFrames } from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { deliver, amqpTest as it, takeSeqs } from '../../support/bridge-amqp.ts';
-import { publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 const REVOKED = { kind: 'goodbye', code: CLOSE_CODES.revoked, reason: 'revoked' } as const;
 const REVOKED_TEXT = '320 CONNECTION_FORCED - the API key was revoked [0/0]';

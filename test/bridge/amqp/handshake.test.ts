@@ -1,10 +1,10 @@
 /** The handshake in wire order: header, start, tune, open, and the mistakes that a client can make in it. */
 import { afterEach, describe, expect, vi } from 'vitest';
+import { amqpTest } from '#support/bridge-amqp.ts';
+import { BYE, frame, methodFrame, PROTOCOL_HEADER } from '#support/bridge-amqp-frames.ts';
+import { VHOST } from '#support/bridge-edge.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { amqpTest } from '../../support/bridge-amqp.ts';
-import { BYE, frame, methodFrame, PROTOCOL_HEADER } from '../../support/bridge-amqp-frames.ts';
-import { VHOST } from '../../support/bridge-edge.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 const START_OK = { clientProperties: {}, mechanism: 'PLAIN', response: Buffer.from('\0acme\0key') };
 const OFFER = { channelMax: 64, frameMax: 131_072, heartbeat: 60 };

@@ -1,8 +1,8 @@
 /** Heartbeats: sent at half the interval; a client is closed after three missed ones. */
 import { describe, expect } from 'vitest';
-import { amqpTest as it } from '../../support/bridge-amqp.ts';
-import { HEARTBEAT } from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
+import { amqpTest as it } from '#support/bridge-amqp.ts';
+import { HEARTBEAT } from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
 
 describe('heartbeats', () => {
   it('an idle connection sends a heartbeat every half interval [C-6.3]', async ({ clock, amqp }) => {

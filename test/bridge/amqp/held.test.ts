@@ -1,11 +1,11 @@
 /** Publishes over the rate: held and sent again in order after a delay; emergencies overtake them [C-6.5]. */
 import { describe, expect } from 'vitest';
+import { amqpTest, type OpenAmqpClient } from '#support/bridge-amqp.ts';
+import { BYE, publishFrames } from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { startPulse } from '../../../bridge/link.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { amqpTest, type OpenAmqpClient } from '../../support/bridge-amqp.ts';
-import { BYE, publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 const EMERGENCY = 'acme.command.emergency';
 const WAIT_MS = 1_000;

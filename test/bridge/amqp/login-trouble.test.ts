@@ -1,10 +1,10 @@
 /** A login that the edge does not decide, or not in time: a temporary failure, not a rejection (rule 7). */
 import { describe, expect } from 'vitest';
+import { dialEdge, amqpTest as it } from '#support/bridge-amqp.ts';
+import { HEARTBEAT, PROTOCOL_HEADER } from '#support/bridge-amqp-frames.ts';
+import { type Answer, envelope, TestEdge } from '#support/bridge-edge.ts';
+import { Signal, turns } from '#support/bridge-signal.ts';
 import type { VhostDialResult } from '../../../bridge/amqp/handshake.ts';
-import { dialEdge, amqpTest as it } from '../../support/bridge-amqp.ts';
-import { HEARTBEAT, PROTOCOL_HEADER } from '../../support/bridge-amqp-frames.ts';
-import { type Answer, envelope, TestEdge } from '../../support/bridge-edge.ts';
-import { Signal, turns } from '../../support/bridge-signal.ts';
 
 describe('an edge that does not decide a login', () => {
   it.for<[string, Answer]>([

@@ -1,8 +1,6 @@
 /** A login: accepted or rejected; and the vhost of connection.open. */
 import { describe, expect } from 'vitest';
-import type { VhostDial } from '../../../bridge/amqp/handshake.ts';
-import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { type AmqpClient, amqpTest, dialEdge } from '../../support/bridge-amqp.ts';
+import { type AmqpClient, amqpTest, dialEdge } from '#support/bridge-amqp.ts';
 import {
   type Fields,
   longString,
@@ -10,10 +8,12 @@ import {
   rawMethodFrame,
   tableBytes,
   tableEntry,
-} from '../../support/bridge-amqp-frames.ts';
-import { LOGIN_REFUSED } from '../../support/bridge-amqp-peer.ts';
-import { envelope } from '../../support/bridge-edge.ts';
-import { Signal, type TestClock, turns } from '../../support/bridge-signal.ts';
+} from '#support/bridge-amqp-frames.ts';
+import { LOGIN_REFUSED } from '#support/bridge-amqp-peer.ts';
+import { envelope } from '#support/bridge-edge.ts';
+import { Signal, type TestClock, turns } from '#support/bridge-signal.ts';
+import type { VhostDial } from '../../../bridge/amqp/handshake.ts';
+import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 
 /** The socket closes after 3 s, not before, without a frame after start. */
 async function expectSilentClose(clock: TestClock, { peer, events }: AmqpClient): Promise<void> {

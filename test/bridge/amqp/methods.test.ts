@@ -1,7 +1,6 @@
 /** Methods of a running connection that do not decode, do not exist, or are not a client's to send. */
 import { describe, expect } from 'vitest';
-import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { accept, amqpTest as it, QUEUE } from '../../support/bridge-amqp.ts';
+import { accept, amqpTest as it, QUEUE } from '#support/bridge-amqp.ts';
 import {
   deepTable,
   frame,
@@ -9,8 +8,9 @@ import {
   rawMethodFrame,
   tableBytes,
   tableEntry,
-} from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
+} from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
+import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 
 function consumeWith(table: Buffer): Buffer {
   return rawMethodFrame(METHOD.basicConsume, Buffer.concat([Buffer.from([0, 0, 1, 0x71, 0, 0]), table]));

@@ -1,8 +1,8 @@
 /** The object receives the vhost of connection.open, right or wrong [C-6.3]. */
 import { describe, expect } from 'vitest';
+import { amqpTest as it, QUEUE } from '#support/bridge-amqp.ts';
+import { VHOST } from '#support/bridge-edge.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { amqpTest as it, QUEUE } from '../../support/bridge-amqp.ts';
-import { VHOST } from '../../support/bridge-edge.ts';
 
 describe('connection.open', () => {
   it('connection.open with the right vhost reaches the object once', async ({ amqp }) => {

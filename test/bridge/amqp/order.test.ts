@@ -1,5 +1,9 @@
 /** Frames are answered in their order, and those after a rejection are dropped [C-6.4]. */
 import { describe, expect } from 'vitest';
+import { accept, amqpTest, QUEUE, reject } from '#support/bridge-amqp.ts';
+import { BYE, methodFrame, publishFrames } from '#support/bridge-amqp-frames.ts';
+import { VHOST } from '#support/bridge-edge.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import {
@@ -8,10 +12,6 @@ import {
   SCOPES_HEADER,
   VHOST_HEADER,
 } from '../../../protocol/link/proof.ts';
-import { accept, amqpTest, QUEUE, reject } from '../../support/bridge-amqp.ts';
-import { BYE, methodFrame, publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { VHOST } from '../../support/bridge-edge.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 const SETPOINT = { routingKey: 'acme.command.site-setpoint' };
 const CLOSE = methodFrame(METHOD.channelClose, BYE, 1);

@@ -1,18 +1,12 @@
 /** Partner queues between the client and its object [C-6.6]. */
 import { describe, expect } from 'vitest';
+import { accept, deliver, amqpTest as it, type OpenAmqpClient, throughLink } from '#support/bridge-amqp.ts';
+import { type Fields, HEARTBEAT, methodFrame } from '#support/bridge-amqp-frames.ts';
+import { VHOST } from '#support/bridge-edge.ts';
+import { type TestClock, turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import { LINK_VERSION_HEADER, VHOST_HEADER } from '../../../protocol/link/proof.ts';
-import {
-  accept,
-  deliver,
-  amqpTest as it,
-  type OpenAmqpClient,
-  throughLink,
-} from '../../support/bridge-amqp.ts';
-import { type Fields, HEARTBEAT, methodFrame } from '../../support/bridge-amqp-frames.ts';
-import { VHOST } from '../../support/bridge-edge.ts';
-import { type TestClock, turns } from '../../support/bridge-signal.ts';
 
 describe('queue.declare', () => {
   it('the object names a queue without a name, which is then the last declared', async ({ peer, link }) => {

@@ -1,8 +1,5 @@
 /** Limits in both directions: publishers are paused, deliveries need credit (rule 9). */
 import { describe, expect } from 'vitest';
-import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
-import { plainDeliveryBytes } from '../../../protocol/link/vhost.ts';
 import {
   deliver,
   deliveryOf,
@@ -11,9 +8,12 @@ import {
   QUEUE,
   takeSeqs,
   throughLink,
-} from '../../support/bridge-amqp.ts';
-import { BYE, methodFrame, publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
+} from '#support/bridge-amqp.ts';
+import { BYE, methodFrame, publishFrames } from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
+import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
+import { plainDeliveryBytes } from '../../../protocol/link/vhost.ts';
 
 const CREDIT_STEP_BYTES = 128 * 1024;
 

@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { describe, expect } from 'vitest';
+import { type AmqpClient, amqpTest, dialEdge } from '#support/bridge-amqp.ts';
+import { type Fields, PROTOCOL_HEADER } from '#support/bridge-amqp-frames.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { PROBE_PROPERTY, PROOF_HEADER, parseProof } from '../../../protocol/link/proof.ts';
-import { type AmqpClient, amqpTest, dialEdge } from '../../support/bridge-amqp.ts';
-import { type Fields, PROTOCOL_HEADER } from '../../support/bridge-amqp-frames.ts';
 
 const NONCE = '0123456789abcdef0123456789abcdef';
 

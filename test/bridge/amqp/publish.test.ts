@@ -1,8 +1,8 @@
 /** basic.publish: the frame that reaches the object, and the answer to the publisher. */
 import { describe, expect } from 'vitest';
+import { amqpTest as it, reject, takeSeqs, throughLink } from '#support/bridge-amqp.ts';
+import { BYE, headerFrame, publishFrames } from '#support/bridge-amqp-frames.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import { amqpTest as it, reject, takeSeqs, throughLink } from '../../support/bridge-amqp.ts';
-import { BYE, headerFrame, publishFrames } from '../../support/bridge-amqp-frames.ts';
 
 const REFUSED = {
   kind: 'refused',

@@ -1,10 +1,10 @@
 /** Confirms on the wire. */
 import { describe, expect } from 'vitest';
+import { deliver, amqpTest as it, selectConfirms, takeSeqs, throughLink } from '#support/bridge-amqp.ts';
+import { publishFrames } from '#support/bridge-amqp-frames.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { startPulse } from '../../../bridge/link.ts';
-import { deliver, amqpTest as it, selectConfirms, takeSeqs, throughLink } from '../../support/bridge-amqp.ts';
-import { publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 describe('a confirm', () => {
   it('one confirm follows the storing of many publishes [C-6.4]', async ({ publisher: { peer, link } }) => {

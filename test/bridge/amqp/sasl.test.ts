@@ -1,8 +1,8 @@
 /** The credentials of a SASL response: only PLAIN and AMQPLAIN, and only well-formed [C-6.3]. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { longString, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
 import { MECHANISMS, readSasl } from '../../../bridge/amqp/sasl.ts';
-import { longString, tableBytes, tableEntry } from '../../support/bridge-amqp-frames.ts';
 
 /** A table without its length, as clients send it. */
 function amqplain(...entries: Buffer[]): Buffer {

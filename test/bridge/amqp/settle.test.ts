@@ -1,16 +1,8 @@
 /** ack, nack, reject, recover and get: each delivery is settled once, by its own channel. */
 import { describe, expect } from 'vitest';
+import { accept, amqpTest, deliver, deliveryOf, QUEUE, reject, throughLink } from '#support/bridge-amqp.ts';
+import { type Fields, methodFrame } from '#support/bridge-amqp-frames.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
-import {
-  accept,
-  amqpTest,
-  deliver,
-  deliveryOf,
-  QUEUE,
-  reject,
-  throughLink,
-} from '../../support/bridge-amqp.ts';
-import { type Fields, methodFrame } from '../../support/bridge-amqp-frames.ts';
 
 /** `holder` is a consumer with the deliveries 1, 2, 3 of the leases 11, 12, 13. */
 const it = amqpTest.extend('holder', async ({ consumer }) => {

@@ -1,16 +1,10 @@
 /** A client that does not read: it is read up to a limit, and closed after three heartbeats (rule 9). */
 import { describe, expect } from 'vitest';
+import { type AmqpClients, amqpTest, deliver, type OpenAmqpClient, takeSeqs } from '#support/bridge-amqp.ts';
+import { HEARTBEAT, publishFrames } from '#support/bridge-amqp-frames.ts';
+import { type TestClock, turns } from '#support/bridge-signal.ts';
 import { METHOD } from '../../../bridge/amqp/wire/codec.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import {
-  type AmqpClients,
-  amqpTest,
-  deliver,
-  type OpenAmqpClient,
-  takeSeqs,
-} from '../../support/bridge-amqp.ts';
-import { HEARTBEAT, publishFrames } from '../../support/bridge-amqp-frames.ts';
-import { type TestClock, turns } from '../../support/bridge-signal.ts';
 
 const KIB = 1_024;
 

@@ -6,12 +6,12 @@ import { connect as connectTcp } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import * as x509 from '@peculiar/x509';
 import { describe, expect } from 'vitest';
+import { envelope } from '#support/bridge-edge.ts';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { OTHER_ID } from '#support/bridge-mqtt.ts';
+import { connectPacket, MqttPeer, publishPacket } from '#support/bridge-mqtt-peer.ts';
+import { ADDRESS, bridgeTest as it, OLD_TLS, type TestCertificates } from '#support/bridge-whole.ts';
 import { freePort } from '../../../tools/ports.ts';
-import { envelope } from '../../support/bridge-edge.ts';
-import { DEVICE_ID } from '../../support/bridge-link.ts';
-import { OTHER_ID } from '../../support/bridge-mqtt.ts';
-import { connectPacket, MqttPeer, publishPacket } from '../../support/bridge-mqtt-peer.ts';
-import { ADDRESS, bridgeTest as it, OLD_TLS, type TestCertificates } from '../../support/bridge-whole.ts';
 
 const YEAR_MS = 366 * 86_400_000;
 

@@ -1,9 +1,8 @@
 /** CONNECT: the sessions that it opens, and the codes of its rejections. */
 import { describe, expect } from 'vitest';
-import type { ApiErrorCode } from '../../../protocol/errors.ts';
-import { type Answer, envelope } from '../../support/bridge-edge.ts';
-import { DEVICE_ID } from '../../support/bridge-link.ts';
-import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject, TELEMETRY } from '../../support/bridge-mqtt.ts';
+import { type Answer, envelope } from '#support/bridge-edge.ts';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject, TELEMETRY } from '#support/bridge-mqtt.ts';
 import {
   connectPacket,
   PACKET,
@@ -11,8 +10,9 @@ import {
   packet,
   publishPacket,
   subscribePacket,
-} from '../../support/bridge-mqtt-peer.ts';
-import { turns } from '../../support/bridge-signal.ts';
+} from '#support/bridge-mqtt-peer.ts';
+import { turns } from '#support/bridge-signal.ts';
+import type { ApiErrorCode } from '../../../protocol/errors.ts';
 
 describe('a CONNECT', () => {
   it('an accepted CONNECT gets code 0 without a present session', async ({ edge, mqtt }) => {

@@ -3,10 +3,10 @@
  * busy, and drops the link's socket. In these tests the object's close of the WebSocket never arrives.
  */
 import { describe, expect } from 'vitest';
+import { COMMANDS, mqttTest as it, type OpenMqttClient, TELEMETRY } from '#support/bridge-mqtt.ts';
+import { PACKET, publishPacket, subscribePacket } from '#support/bridge-mqtt-peer.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { COMMANDS, mqttTest as it, type OpenMqttClient, TELEMETRY } from '../../support/bridge-mqtt.ts';
-import { PACKET, publishPacket, subscribePacket } from '../../support/bridge-mqtt-peer.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 const REVOKED = { kind: 'goodbye', code: CLOSE_CODES.revoked, reason: 'revoked' } as const;
 

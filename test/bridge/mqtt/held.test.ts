@@ -1,9 +1,9 @@
 /** A device over its rate: its messages are held and sent again later, and it is not read meanwhile [C-3.8]. */
 import { describe, expect } from 'vitest';
-import { mqttTest, type OpenMqttClient, TELEMETRY } from '../../support/bridge-mqtt.ts';
-import { PACKET, PINGREQ, publishPacket } from '../../support/bridge-mqtt-peer.ts';
-import { takeAtRate } from '../../support/bridge-rated.ts';
-import { turns } from '../../support/bridge-signal.ts';
+import { mqttTest, type OpenMqttClient, TELEMETRY } from '#support/bridge-mqtt.ts';
+import { PACKET, PINGREQ, publishPacket } from '#support/bridge-mqtt-peer.ts';
+import { takeAtRate } from '#support/bridge-rated.ts';
+import { turns } from '#support/bridge-signal.ts';
 
 const WAIT_MS = 1_000;
 

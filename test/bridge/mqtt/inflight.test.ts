@@ -1,7 +1,7 @@
 /** Many pending messages of one device, as stock clients send them: limited in number, and none is lost. */
 import { describe, expect } from 'vitest';
-import { mqttTest as it, type OpenMqttClient, TELEMETRY } from '../../support/bridge-mqtt.ts';
-import { acknowledgement, PACKET, publishPacket } from '../../support/bridge-mqtt-peer.ts';
+import { mqttTest as it, type OpenMqttClient, TELEMETRY } from '#support/bridge-mqtt.ts';
+import { acknowledgement, PACKET, publishPacket } from '#support/bridge-mqtt-peer.ts';
 
 async function store({ link }: OpenMqttClient, count: number): Promise<void> {
   for (let taken = 0; taken < count; taken++) await link.store();

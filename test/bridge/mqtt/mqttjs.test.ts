@@ -3,10 +3,10 @@ import { type EventEmitter, once } from 'node:events';
 import { createServer } from 'node:net';
 import { connectAsync, type ErrorWithReasonCode, type IClientOptions, type MqttClient } from 'mqtt';
 import { describe, expect } from 'vitest';
+import { envelope } from '#support/bridge-edge.ts';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { COMMANDS, mqttTest, OTHER_ID, TELEMETRY } from '#support/bridge-mqtt.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { envelope } from '../../support/bridge-edge.ts';
-import { DEVICE_ID } from '../../support/bridge-link.ts';
-import { COMMANDS, mqttTest, OTHER_ID, TELEMETRY } from '../../support/bridge-mqtt.ts';
 
 /** `client` is mqtt.js with a session, `site` is its link. */
 const it = mqttTest

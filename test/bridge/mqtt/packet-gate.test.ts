@@ -1,8 +1,6 @@
 /** The gate before the broker: it follows packets cut anywhere, and stops invalid ones at their header. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { PacketGate } from '../../../bridge/mqtt/size-gate.ts';
-import { LIMIT } from '../../../protocol/limits.ts';
 import {
   connectPacket,
   DISCONNECT,
@@ -11,7 +9,9 @@ import {
   PINGREQ,
   packet,
   publishPacket,
-} from '../../support/bridge-mqtt-peer.ts';
+} from '#support/bridge-mqtt-peer.ts';
+import { PacketGate } from '../../../bridge/mqtt/size-gate.ts';
+import { LIMIT } from '../../../protocol/limits.ts';
 
 const CONNECT = connectPacket({ username: 'u', password: 'p' });
 const REFUSED = { ok: false };

@@ -1,6 +1,6 @@
 /** PUBLISH of a device: acknowledged when its site has stored it, and never routed to another client. */
 import { describe, expect } from 'vitest';
-import { DEVICE_ID } from '../../support/bridge-link.ts';
+import { DEVICE_ID } from '#support/bridge-link.ts';
 import {
   COMMANDS,
   mqttTest as it,
@@ -8,9 +8,9 @@ import {
   sentToObject,
   TELEMETRY,
   throughLink,
-} from '../../support/bridge-mqtt.ts';
-import { acknowledgement, PACKET, prefixed, publishPacket } from '../../support/bridge-mqtt-peer.ts';
-import { turns } from '../../support/bridge-signal.ts';
+} from '#support/bridge-mqtt.ts';
+import { acknowledgement, PACKET, prefixed, publishPacket } from '#support/bridge-mqtt-peer.ts';
+import { turns } from '#support/bridge-signal.ts';
 
 describe('a PUBLISH', () => {
   it.for(['telemetry', 'status', 'ack'])(

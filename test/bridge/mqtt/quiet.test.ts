@@ -1,10 +1,10 @@
 /** A silent client is reported quiet to its site after 90 s, and not quiet with its next byte [C-3.10]. */
 import { describe, expect } from 'vitest';
+import { mqttTest, type OpenMqttClient, OTHER_ID, TELEMETRY } from '#support/bridge-mqtt.ts';
+import { PINGREQ, publishPacket } from '#support/bridge-mqtt-peer.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { LULL_MS } from '../../../protocol/link/live.ts';
 import { LINK_VERSION_HEADER } from '../../../protocol/link/proof.ts';
-import { mqttTest, type OpenMqttClient, OTHER_ID, TELEMETRY } from '../../support/bridge-mqtt.ts';
-import { PINGREQ, publishPacket } from '../../support/bridge-mqtt-peer.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 const QUIET_MS = 90_000;
 /** The longest keep-alive: Aedes closes a client after one and a half of it. */

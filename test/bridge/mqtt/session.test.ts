@@ -1,11 +1,11 @@
 /** The life of a session: keep-alive, link, will and end. Client and link end together. */
 import persistence from 'aedes-persistence';
 import { describe, expect, vi } from 'vitest';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject } from '#support/bridge-mqtt.ts';
+import { DISCONNECT, publishPacket } from '#support/bridge-mqtt-peer.ts';
+import { turns } from '#support/bridge-signal.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { DEVICE_ID } from '../../support/bridge-link.ts';
-import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject } from '../../support/bridge-mqtt.ts';
-import { DISCONNECT, publishPacket } from '../../support/bridge-mqtt-peer.ts';
-import { turns } from '../../support/bridge-signal.ts';
 
 const STATUS = `cpi/${DEVICE_ID}/status`;
 

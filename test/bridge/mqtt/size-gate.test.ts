@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import { duplexPair } from 'node:stream';
 import { describe, expect } from 'vitest';
+import { connectPacket, lengthBytes, publishPacket } from '#support/bridge-mqtt-peer.ts';
+import { turns } from '#support/bridge-signal.ts';
+import { edgeTest } from '#support/bridge-test.ts';
 import { SizeGate } from '../../../bridge/mqtt/size-gate.ts';
-import { connectPacket, lengthBytes, publishPacket } from '../../support/bridge-mqtt-peer.ts';
-import { turns } from '../../support/bridge-signal.ts';
-import { edgeTest } from '../../support/bridge-test.ts';
 
 const CONNECT = connectPacket({ username: 'u', password: 'p' });
 

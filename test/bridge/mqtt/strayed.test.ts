@@ -1,9 +1,9 @@
 /** Foreign topics of a device: its object receives them for the diagnostics of the device [C-3.8]. */
 import { describe, expect } from 'vitest';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject, TELEMETRY } from '#support/bridge-mqtt.ts';
+import { publishPacket } from '#support/bridge-mqtt-peer.ts';
 import { LINK_VERSION_HEADER } from '../../../protocol/link/proof.ts';
-import { DEVICE_ID } from '../../support/bridge-link.ts';
-import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject, TELEMETRY } from '../../support/bridge-mqtt.ts';
-import { publishPacket } from '../../support/bridge-mqtt-peer.ts';
 
 const MOST_PER_SESSION = 10;
 const FOREIGN = `cpi/${OTHER_ID}/telemetry`;

@@ -1,7 +1,7 @@
 /** SUBSCRIBE: a device may subscribe only to its commands; and the delivery of commands. */
 import { describe, expect } from 'vitest';
-import { DEVICE_ID } from '../../support/bridge-link.ts';
-import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject, TELEMETRY } from '../../support/bridge-mqtt.ts';
+import { DEVICE_ID } from '#support/bridge-link.ts';
+import { COMMANDS, mqttTest as it, OTHER_ID, sentToObject, TELEMETRY } from '#support/bridge-mqtt.ts';
 import {
   acknowledgement,
   PACKET,
@@ -9,7 +9,7 @@ import {
   prefixed,
   subscribePacket,
   unsubscribePacket,
-} from '../../support/bridge-mqtt-peer.ts';
+} from '#support/bridge-mqtt-peer.ts';
 
 describe('a SUBSCRIBE', () => {
   it('a SUBSCRIBE to the device’s commands is granted and reported', async ({ peer, link }) => {

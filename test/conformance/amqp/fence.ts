@@ -3,7 +3,7 @@
  * the server answers it after everything else. The fence reopens a closed channel first, which also shows
  * that reopening works.
  */
-import type { PeerFrame } from '../../support/bridge-amqp-peer.ts';
+import type { PeerFrame } from '#support/bridge-amqp-peer.ts';
 import { frameName } from './outcome.ts';
 import type { Stage } from './stage.ts';
 

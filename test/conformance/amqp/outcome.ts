@@ -1,6 +1,6 @@
 /** Formats the frames that a client received as lines to compare: the method's name, then its fields. */
-import { definitions, type Fields } from '../../support/bridge-amqp-frames.ts';
-import type { PeerFrame } from '../../support/bridge-amqp-peer.ts';
+import { definitions, type Fields } from '#support/bridge-amqp-frames.ts';
+import type { PeerFrame } from '#support/bridge-amqp-peer.ts';
 import { DEAD_LETTER_HEADERS } from './differences.ts';
 
 interface MethodInfo {

@@ -3,8 +3,8 @@
  * answers.txt.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startRabbit } from '#support/rabbitmq.ts';
 import { isRabbitMqInstalled } from '../../../tools/rabbitmq.ts';
-import { startRabbit } from '../../support/rabbitmq.ts';
 import { type Answers, readAnswers, writeAnswers } from './answers.ts';
 import type { Broker } from './broker.ts';
 import { GROUPS } from './groups.ts';

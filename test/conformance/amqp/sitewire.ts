@@ -1,7 +1,7 @@
 /** Our own stack as a broker: one key for each group, through the public TLS listener. */
 import { once } from 'node:events';
 import { connect } from 'node:tls';
-import { TestStack } from '../../support/stack.ts';
+import { TestStack } from '#support/stack.ts';
 import type { Broker, Lane } from './broker.ts';
 
 export async function startSitewire(): Promise<Broker> {

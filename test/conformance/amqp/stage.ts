@@ -3,8 +3,8 @@
  * more can come. A fence proves that: a passive declaration on each channel, which the server answers after
  * everything else. When the server ends the connection, that end is the proof.
  */
-import { definitions, type Fields, frame, headerFrame } from '../../support/bridge-amqp-frames.ts';
-import { AmqpPeer, type HandshakeOptions, type PeerFrame } from '../../support/bridge-amqp-peer.ts';
+import { definitions, type Fields, frame, headerFrame } from '#support/bridge-amqp-frames.ts';
+import { AmqpPeer, type HandshakeOptions, type PeerFrame } from '#support/bridge-amqp-peer.ts';
 import type { Lane, Names } from './broker.ts';
 import { Fence } from './fence.ts';
 import { frameName, linesOf, methodId, printable } from './outcome.ts';

@@ -2,9 +2,9 @@
  * A transcript: the steps of a raw client. The expected answers are in answers.txt, under the transcript's
  * title.
  */
-import type { Fields } from '../../support/bridge-amqp-frames.ts';
-import { frame, headerFrame, rawMethodFrame } from '../../support/bridge-amqp-frames.ts';
-import type { HandshakeOptions } from '../../support/bridge-amqp-peer.ts';
+import type { Fields } from '#support/bridge-amqp-frames.ts';
+import { frame, headerFrame, rawMethodFrame } from '#support/bridge-amqp-frames.ts';
+import type { HandshakeOptions } from '#support/bridge-amqp-peer.ts';
 import type { Rights } from './broker.ts';
 import type { Stage } from './stage.ts';
 

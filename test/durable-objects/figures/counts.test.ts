@@ -4,10 +4,10 @@
  */
 import { runInDurableObject } from 'cloudflare:test';
 import { afterEach, expect, it, vi } from 'vitest';
+import { siteOf } from '#workerd/world.ts';
 import { OwnCounts } from '../../../durable-objects/figures/counts.ts';
 import type { Counts } from '../../../durable-objects/figures/families.ts';
 import { Turns } from '../../../durable-objects/object/turn.ts';
-import { siteOf } from '../../support/workerd/world.ts';
 
 interface Bench {
   counts: OwnCounts;

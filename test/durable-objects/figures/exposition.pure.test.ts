@@ -1,8 +1,8 @@
 /** Prometheus' text format, as the edge writes it. */
 import { expect, it } from 'vitest';
+import { parseExposition } from '#support/exposition.ts';
 import { familyText } from '../../../durable-objects/figures/exposition.ts';
 import { FAMILIES, type Family } from '../../../durable-objects/figures/families.ts';
-import { parseExposition } from '../../support/exposition.ts';
 
 const FAMILY: Family = { name: 'sitewire_edge_x', type: 'gauge', help: 'What \\ it\nis', labels: ['a', 'b'] };
 

@@ -4,32 +4,18 @@
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { figure, figuresStub } from '#workerd/figures.ts';
+import { hand, outboxEvents } from '#workerd/outbox-events.ts';
+import { charge as chargePayload } from '#workerd/partner.ts';
+import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
+import { nthCommand, publish, rawTelemetry, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { newKeyedSite, newListeningSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import { FIGURES_BOUNDS } from '../../../durable-objects/figures/bounds.ts';
 import { Figures } from '../../../durable-objects/figures.ts';
-import { figure, figuresStub } from '../../support/workerd/figures.ts';
-import { hand, outboxEvents } from '../../support/workerd/outbox-events.ts';
-import { charge as chargePayload } from '../../support/workerd/partner.ts';
-import { openPartner, openPartnerWithPlant } from '../../support/workerd/partner-scenes.ts';
-import {
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  setClock,
-} from '../../support/workerd/site-clock.ts';
-import {
-  nthCommand,
-  publish,
-  rawTelemetry,
-  sendAck,
-  sendTelemetry,
-} from '../../support/workerd/site-devices.ts';
-import { evictSite } from '../../support/workerd/site-rows.ts';
-import { newKeyedSite, newListeningSite } from '../../support/workerd/site-scenes.ts';
-import { batch, batteryCommand, charge, submission } from '../../support/workerd/site-submissions.ts';
-import { type Key, vhostOf } from '../../support/workerd/world.ts';
 
 holdClock();
 

@@ -1,10 +1,10 @@
 /** The metrics ledger: reports of all objects, summed, stored and bounded [rule 9]. */
 import { describe, expect, it } from 'vitest';
+import { parseExposition } from '#support/exposition.ts';
 import { FIGURES_BOUNDS } from '../../../durable-objects/figures/bounds.ts';
 import { expose } from '../../../durable-objects/figures/expose.ts';
 import { type Entry, Ledger } from '../../../durable-objects/figures/ledger.ts';
 import type { QueueFigures, Report } from '../../../durable-objects/figures/report.ts';
-import { parseExposition } from '../../support/exposition.ts';
 
 const NOW = 1_000_000;
 

@@ -4,10 +4,10 @@
  */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
+import { siteOf } from '#workerd/world.ts';
 import { type Migration, migrate } from '../../../durable-objects/object/migrate.ts';
 import { SITE_MIGRATIONS } from '../../../durable-objects/site/migrations.ts';
 import { VHOST_MIGRATIONS } from '../../../durable-objects/vhost/migrations.ts';
-import { siteOf } from '../../support/workerd/world.ts';
 
 /** Work that runs in an object without tables. */
 async function inEmptyObject(work: (storage: DurableObjectStorage) => void): Promise<void> {

@@ -4,8 +4,8 @@
  */
 import { runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { siteOf } from '#workerd/world.ts';
 import { type Turn, Turns } from '../../../durable-objects/object/turn.ts';
-import { siteOf } from '../../support/workerd/world.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 

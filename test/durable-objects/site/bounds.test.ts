@@ -1,9 +1,7 @@
 /** What a hostile device can make a site keep: bounded, whatever its frames hold [rule 9]. */
 import { describe, expect, it } from 'vitest';
-import { MAX_BATCH_FRAMES, MAX_MESSAGE_CHARS } from '../../../protocol/link/batch.ts';
-import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
-import type { DeviceTestLink } from '../../support/workerd/links.ts';
-import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
+import type { DeviceTestLink } from '#workerd/links.ts';
+import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectTo,
   type DeviceCredential,
@@ -11,11 +9,13 @@ import {
   publish,
   publishAll,
   rawTelemetry,
-} from '../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-import { evictSite, numberOf, rowsOf } from '../../support/workerd/site-rows.ts';
-import { newConnectedSite, newSite } from '../../support/workerd/site-scenes.ts';
-import { addSubDevice, createDevice, siteOf } from '../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
+import { addSubDevice, createDevice, siteOf } from '#workerd/world.ts';
+import { MAX_BATCH_FRAMES, MAX_MESSAGE_CHARS } from '../../../protocol/link/batch.ts';
+import type { DeviceLinkDown } from '../../../protocol/link/device.ts';
 
 holdClock();
 

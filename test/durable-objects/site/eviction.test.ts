@@ -1,16 +1,7 @@
 /** The object may leave memory between any two events: whatever it knew is in SQLite, on its sockets, or due again. */
 import { describe, expect, it } from 'vitest';
-import { formatInstant } from '../../../protocol/ids.ts';
-import type { DeviceTestLink } from '../../support/workerd/links.ts';
-import {
-  alarmAt,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../support/workerd/site-clock.ts';
+import type { DeviceTestLink } from '#workerd/links.ts';
+import { alarmAt, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -18,11 +9,12 @@ import {
   nthCommand,
   sendAck,
   subscribe,
-} from '../../support/workerd/site-devices.ts';
-import { newestCommand, readCommands } from '../../support/workerd/site-reads.ts';
-import { crashSite, evictSite } from '../../support/workerd/site-rows.ts';
-import { type HeardScene, newHeardSite } from '../../support/workerd/site-scenes.ts';
-import { charge, powerSetpoint, submission } from '../../support/workerd/site-submissions.ts';
+} from '#workerd/site-devices.ts';
+import { newestCommand, readCommands } from '#workerd/site-reads.ts';
+import { crashSite, evictSite } from '#workerd/site-rows.ts';
+import { type HeardScene, newHeardSite } from '#workerd/site-scenes.ts';
+import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { formatInstant } from '../../../protocol/ids.ts';
 
 holdClock();
 

@@ -1,6 +1,6 @@
 /** A site that has nothing to do rests: no alarm before something is due, and never a timer. */
 import { describe, expect, it, vi } from 'vitest';
-import type { DeviceTestLink } from '../../support/workerd/links.ts';
+import type { DeviceTestLink } from '#workerd/links.ts';
 import {
   alarmAt,
   DAY,
@@ -10,18 +10,12 @@ import {
   SECOND,
   START_MS,
   setClock,
-} from '../../support/workerd/site-clock.ts';
-import {
-  answerPings,
-  connectListening,
-  nthCommand,
-  sendAck,
-  sendTelemetry,
-} from '../../support/workerd/site-devices.ts';
-import { evictSite, numberOf, rowsOf } from '../../support/workerd/site-rows.ts';
-import { newKeyedSite } from '../../support/workerd/site-scenes.ts';
-import { batch, batteryCommand, type Submitter, submission } from '../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant, type Plant } from '../../support/workerd/world.ts';
+} from '#workerd/site-clock.ts';
+import { answerPings, connectListening, nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
+import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { newKeyedSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, type Submitter, submission } from '#workerd/site-submissions.ts';
+import { createOrganization, createPlant, type Plant } from '#workerd/world.ts';
 
 holdClock();
 

@@ -10,13 +10,8 @@ import {
   restoreVersion,
   revokeKey,
   tellSite,
-} from '../../support/workerd/registry-changes.ts';
-import {
-  failRegistry,
-  hangRegistry,
-  holdNextAnswer,
-  watchRegistry,
-} from '../../support/workerd/registry-reads.ts';
+} from '#workerd/registry-changes.ts';
+import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
 import {
   holdClock,
   MINUTE,
@@ -25,27 +20,14 @@ import {
   SECOND,
   START_MS,
   setClock,
-} from '../../support/workerd/site-clock.ts';
-import { connectListening, sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { listen } from '../../support/workerd/site-listener.ts';
-import { readCommands } from '../../support/workerd/site-reads.ts';
-import {
-  breakWrites,
-  evictSite,
-  numberOf,
-  openSessions,
-  repair,
-  rowsOf,
-} from '../../support/workerd/site-rows.ts';
-import { newHeardSite, newListeningSite, newSite } from '../../support/workerd/site-scenes.ts';
-import {
-  batch,
-  batteryCommand,
-  charge,
-  Submitter,
-  submission,
-} from '../../support/workerd/site-submissions.ts';
-import { addPlant, createKey, createOrganization, createPlant } from '../../support/workerd/world.ts';
+} from '#workerd/site-clock.ts';
+import { connectListening, sendTelemetry } from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
+import { readCommands } from '#workerd/site-reads.ts';
+import { breakWrites, evictSite, numberOf, openSessions, repair, rowsOf } from '#workerd/site-rows.ts';
+import { newHeardSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, charge, Submitter, submission } from '#workerd/site-submissions.ts';
+import { addPlant, createKey, createOrganization, createPlant } from '#workerd/world.ts';
 
 holdClock();
 beforeEach(() => {

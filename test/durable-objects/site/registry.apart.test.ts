@@ -7,20 +7,14 @@ import {
   removePlant,
   removeSubDevice,
   tellSite,
-} from '../../support/workerd/registry-changes.ts';
-import { failRegistry, hangRegistry, watchRegistry } from '../../support/workerd/registry-reads.ts';
-import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import {
-  commandsOf,
-  connectListening,
-  nthCommand,
-  sendAck,
-  sendTelemetry,
-} from '../../support/workerd/site-devices.ts';
-import { listen } from '../../support/workerd/site-listener.ts';
-import { newestCommand, readCommands } from '../../support/workerd/site-reads.ts';
-import { evictSite, openSessions, rowsOf } from '../../support/workerd/site-rows.ts';
-import { newListeningSite, newSite } from '../../support/workerd/site-scenes.ts';
+} from '#workerd/registry-changes.ts';
+import { failRegistry, hangRegistry, watchRegistry } from '#workerd/registry-reads.ts';
+import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { commandsOf, connectListening, nthCommand, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
+import { newestCommand, readCommands } from '#workerd/site-reads.ts';
+import { evictSite, openSessions, rowsOf } from '#workerd/site-rows.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
@@ -28,8 +22,8 @@ import {
   powerSetpoint,
   Submitter,
   submission,
-} from '../../support/workerd/site-submissions.ts';
-import { createKey, createOrganization, createPlant } from '../../support/workerd/world.ts';
+} from '#workerd/site-submissions.ts';
+import { createKey, createOrganization, createPlant } from '#workerd/world.ts';
 
 holdClock();
 beforeEach(() => {

@@ -1,6 +1,6 @@
 /** What a Site keeps is bounded in bytes and rows: the agenda trims the oldest, and nothing new is ever refused for it [rule 9]. */
 import { describe, expect, it, vi } from 'vitest';
-import { boundSite, restoreBounds } from '../../support/workerd/site-bounds.ts';
+import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
 import {
   alarmAt,
   DAY,
@@ -11,7 +11,7 @@ import {
   SECOND,
   START_MS,
   setClock,
-} from '../../support/workerd/site-clock.ts';
+} from '#workerd/site-clock.ts';
 import {
   answerPings,
   connectListening,
@@ -22,17 +22,12 @@ import {
   rawTelemetry,
   sendAck,
   sendTelemetry,
-} from '../../support/workerd/site-devices.ts';
-import { newestCommand, readCommands } from '../../support/workerd/site-reads.ts';
-import { breakWrites, evictSite, numberOf, repair, rowsOf } from '../../support/workerd/site-rows.ts';
-import {
-  newConnectedSite,
-  newHeardSite,
-  newListeningSite,
-  newSite,
-} from '../../support/workerd/site-scenes.ts';
-import { charge, powerSetpoint, type Submitter, submission } from '../../support/workerd/site-submissions.ts';
-import { type Plant, siteOf } from '../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { newestCommand, readCommands } from '#workerd/site-reads.ts';
+import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
+import { newConnectedSite, newHeardSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { charge, powerSetpoint, type Submitter, submission } from '#workerd/site-submissions.ts';
+import { type Plant, siteOf } from '#workerd/world.ts';
 
 holdClock();
 restoreBounds();

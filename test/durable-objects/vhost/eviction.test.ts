@@ -3,10 +3,10 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { hand, numberOf, told } from '../../support/workerd/outbox-events.ts';
-import { untilStored, vhostRows } from '../../support/workerd/partner.ts';
-import { openPartner } from '../../support/workerd/partner-scenes.ts';
-import { vhostOf } from '../../support/workerd/world.ts';
+import { hand, numberOf, told } from '#workerd/outbox-events.ts';
+import { untilStored, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { vhostOf } from '#workerd/world.ts';
 
 describe('a vhost that sleeps with its sockets open', () => {
   it('keeps leases: no message comes twice, and an acknowledgement settles (rule 8)', async () => {

@@ -4,11 +4,11 @@
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { hand, numbers, outboxEvents, range, told } from '#workerd/outbox-events.ts';
+import { type Partner, publishOf, vhostRows } from '#workerd/partner.ts';
+import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import type { PassingEvent } from '../../../durable-objects/rpc.ts';
-import { hand, numbers, outboxEvents, range, told } from '../../support/workerd/outbox-events.ts';
-import { type Partner, publishOf, vhostRows } from '../../support/workerd/partner.ts';
-import { openPartner, openPartnerWithPlant } from '../../support/workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '../../support/workerd/world.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

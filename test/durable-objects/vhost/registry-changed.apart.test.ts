@@ -5,8 +5,8 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { eventOf, type Partner, setpoint, vhostRows } from '../../support/workerd/partner.ts';
-import { openPartnerWithPlant } from '../../support/workerd/partner-scenes.ts';
+import { eventOf, type Partner, setpoint, vhostRows } from '#workerd/partner.ts';
+import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import {
   changeAndTellVhost,
   changeRegistry,
@@ -14,15 +14,10 @@ import {
   removePlant,
   restoreVersion,
   tellVhost,
-} from '../../support/workerd/registry-changes.ts';
-import {
-  failRegistry,
-  hangRegistry,
-  holdNextAnswer,
-  watchRegistry,
-} from '../../support/workerd/registry-reads.ts';
-import { holdClock, MINUTE, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import { createPlant, type Key, vhostOf } from '../../support/workerd/world.ts';
+} from '#workerd/registry-changes.ts';
+import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
+import { holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
+import { createPlant, type Key, vhostOf } from '#workerd/world.ts';
 
 /** From this age on a copy is refreshed after each message. */
 const AGEING_MS = 15 * MINUTE;

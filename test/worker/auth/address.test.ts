@@ -1,7 +1,7 @@
 /** allowedIps are compared with the client address that the platform reports, on the read surface [C-4.2]. */
-import type { KeyClient } from '../../support/workerd/client.ts';
-import { lastUsedAtMs } from '../../support/workerd/door.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
+import type { KeyClient } from '#workerd/client.ts';
+import { lastUsedAtMs } from '#workerd/door.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 
 const SITES = '/vcp/sites';
 const CLIENT_ADDRESS = 'cf-connecting-ip';

@@ -1,12 +1,12 @@
 /** A live key with vcp:read opens `/api/v1/vcp/*`, and nothing else does (spec: REST partner surface). */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import { anonymous, unknownKey } from '#workerd/client.ts';
+import { lastUsedAtMs } from '#workerd/door.ts';
+import { changeRegistry, revokeKey } from '#workerd/registry-changes.ts';
+import { send } from '#workerd/rest.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { API_KEY_SCOPES } from '../../../protocol/scopes.ts';
-import { anonymous, unknownKey } from '../../support/workerd/client.ts';
-import { lastUsedAtMs } from '../../support/workerd/door.ts';
-import { changeRegistry, revokeKey } from '../../support/workerd/registry-changes.ts';
-import { send } from '../../support/workerd/rest.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const SITES = '/vcp/sites';
 

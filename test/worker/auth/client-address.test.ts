@@ -1,11 +1,11 @@
 /** The client address comes from the platform’s front where there is one, and never from the client. */
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
+import type { KeyClient } from '#workerd/client.ts';
+import { restRequest } from '#workerd/rest.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { Env } from '../../../worker/env.ts';
 import worker from '../../../worker/index.ts';
-import type { KeyClient } from '../../support/workerd/client.ts';
-import { restRequest } from '../../support/workerd/rest.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const INSIDE = '192.0.2.7';
 

@@ -1,7 +1,7 @@
 /** Passwords are stored as scrypt hashes with their own salt; an unknown user costs as much work [C-1.4]. */
 import { scryptSync } from 'node:crypto';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { base64Url } from '../../support/workerd/door.ts';
+import { base64Url } from '#workerd/door.ts';
 
 vi.mock('node:crypto', async (importOriginal) => {
   const original = await importOriginal<{ scryptSync: typeof scryptSync }>();

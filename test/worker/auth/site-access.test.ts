@@ -1,7 +1,7 @@
 /** Which sites a key reaches: a refused site looks as if it did not exist [C-4.2]. */
-import { anonymous } from '../../support/workerd/client.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
-import { createOrganization, createPlant } from '../../support/workerd/world.ts';
+import { anonymous } from '#workerd/client.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { createOrganization, createPlant } from '#workerd/world.ts';
 
 const DAY = 'from=2030-03-05T00:00:00Z&to=2030-03-06T00:00:00Z';
 const READS = [

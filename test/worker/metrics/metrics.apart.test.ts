@@ -1,13 +1,13 @@
 /** `GET /metrics`: who may read the metrics of the edge, what they contain, and what the Worker counts. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import { parseExposition } from '#support/exposition.ts';
+import { deviceToken } from '#workerd/device-tokens.ts';
+import { basic, dialAmqp, dialMqtt } from '#workerd/door.ts';
+import { restRequest, send, settle } from '#workerd/rest.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import documented from '../../../docs/monitoring.md?raw';
 import { Figures } from '../../../durable-objects/figures.ts';
-import { parseExposition } from '../../support/exposition.ts';
-import { deviceToken } from '../../support/workerd/device-tokens.ts';
-import { basic, dialAmqp, dialMqtt } from '../../support/workerd/door.ts';
-import { restRequest, send, settle } from '../../support/workerd/rest.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const OLD = 'an-old-token-of-the-scraper-32-characters';
 const NEW = 'a-new-token-of-the-scraper-32-characters-';

@@ -1,5 +1,7 @@
 /** Constraints of plants, devices and sub-devices: the table refuses bad rows and takes good ones. */
 import { env } from 'cloudflare:workers';
+import { CHECK, FOREIGN, NOT_NULL, RegistryRows, type Table, UNIQUE } from '#workerd/registry-rows.ts';
+import { describe, expect, it } from '#workerd/worker-test.ts';
 import {
   ASSET_TYPES,
   AUTH_METHODS,
@@ -10,15 +12,6 @@ import {
   PLANT_STATUSES,
   SUB_DEVICE_STATUSES,
 } from '../../../protocol/enums.ts';
-import {
-  CHECK,
-  FOREIGN,
-  NOT_NULL,
-  RegistryRows,
-  type Table,
-  UNIQUE,
-} from '../../support/workerd/registry-rows.ts';
-import { describe, expect, it } from '../../support/workerd/worker-test.ts';
 
 const EAN = '859182400123456789';
 

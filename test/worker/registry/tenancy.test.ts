@@ -1,9 +1,9 @@
 /** Constraints of organizations, users, sessions, keys, audit rows and changes: the table refuses bad rows. */
 import { env } from 'cloudflare:workers';
+import { CHECK, FOREIGN, NOT_NULL, RegistryRows, UNIQUE } from '#workerd/registry-rows.ts';
+import { describe, expect, it } from '#workerd/worker-test.ts';
+import { randomHex } from '#workerd/world.ts';
 import { ROLES } from '../../../protocol/enums.ts';
-import { CHECK, FOREIGN, NOT_NULL, RegistryRows, UNIQUE } from '../../support/workerd/registry-rows.ts';
-import { describe, expect, it } from '../../support/workerd/worker-test.ts';
-import { randomHex } from '../../support/workerd/world.ts';
 
 describe('organizations', () => {
   it('a slug has 1 to 40 lower-case letters, digits and hyphens [C-1.1]', async ({ rows }) => {

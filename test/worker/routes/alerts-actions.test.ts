@@ -1,10 +1,11 @@
 /** Acknowledging and resolving alerts, and refused fields of alerts and rules [C-9] (bad input: REST). */
+
+import { findAlert, listAlerts, listRules, makeRule, RULE } from '#workerd/alert-rest.ts';
+import { fireAlert } from '#workerd/alerts.ts';
+import { bodyOf } from '#workerd/client.ts';
+import { describe, expect, expectError, INSTANT, test } from '#workerd/worker-test.ts';
 import { ALERT_OPERATORS, ALERT_SEVERITIES, type AlertRecord } from '../../../protocol/alert.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
-import { findAlert, listAlerts, listRules, makeRule, RULE } from '../../support/workerd/alert-rest.ts';
-import { fireAlert } from '../../support/workerd/alerts.ts';
-import { bodyOf } from '../../support/workerd/client.ts';
-import { describe, expect, expectError, INSTANT, test } from '../../support/workerd/worker-test.ts';
 
 const it = test
   .extend('post', ({ team }) => (body: unknown) => {

@@ -1,10 +1,11 @@
 /** A rule is active in every Site that it concerns when its request is answered [C-9], [C-2.3]. */
+
+import { listAlerts, listRules, makeRule } from '#workerd/alert-rest.ts';
+import { connect } from '#workerd/devices.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { describe, expect, test } from '#workerd/worker-test.ts';
+import { siteOf } from '#workerd/world.ts';
 import type { AlertRecord } from '../../../protocol/alert.ts';
-import { listAlerts, listRules, makeRule } from '../../support/workerd/alert-rest.ts';
-import { connect } from '../../support/workerd/devices.ts';
-import { sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { describe, expect, test } from '../../support/workerd/worker-test.ts';
-import { siteOf } from '../../support/workerd/world.ts';
 
 /** The lane to D1 needs some turns of the event loop. */
 const MAX_LOOKS = 300;

@@ -1,10 +1,11 @@
 /** Alerts by role and by API key: what a scope opens, and what allowedPlantIds hide [C-9], [C-2.6]. */
+
+import { listAlerts, listRules, makeRule, RULE } from '#workerd/alert-rest.ts';
+import { fireAlert } from '#workerd/alerts.ts';
+import { bodyOf, type KeyClient } from '#workerd/client.ts';
+import { auditRows } from '#workerd/door.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { API_KEY_SCOPES, type ApiKeyScope } from '../../../protocol/scopes.ts';
-import { listAlerts, listRules, makeRule, RULE } from '../../support/workerd/alert-rest.ts';
-import { fireAlert } from '../../support/workerd/alerts.ts';
-import { bodyOf, type KeyClient } from '../../support/workerd/client.ts';
-import { auditRows } from '../../support/workerd/door.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const BOTH: ApiKeyScope[] = ['telemetry:read', 'telemetry:write'];
 

@@ -1,9 +1,10 @@
 /** Alert rules and alerts share one path: records, lists, and what may be done with each [C-9]. */
+
+import { findAlert, listAlerts, listRules } from '#workerd/alert-rest.ts';
+import { fireAlert } from '#workerd/alerts.ts';
+import { bodyOf } from '#workerd/client.ts';
+import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import type { AlertRuleRecord } from '../../../protocol/alert.ts';
-import { findAlert, listAlerts, listRules } from '../../support/workerd/alert-rest.ts';
-import { fireAlert } from '../../support/workerd/alerts.ts';
-import { bodyOf } from '../../support/workerd/client.ts';
-import { describe, expect, expectError, INSTANT, test, UUID } from '../../support/workerd/worker-test.ts';
 
 const RULE = {
   name: 'Nearly empty',

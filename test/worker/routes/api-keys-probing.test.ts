@@ -4,6 +4,22 @@
  */
 import { env } from 'cloudflare:workers';
 import { afterEach, vi } from 'vitest';
+import { auditOf, tellNobody } from '#workerd/commits.ts';
+import { dialAmqp, dialRows, lastUsedAtMs } from '#workerd/door.ts';
+import { dialVhost, openLink, type VhostTestLink } from '#workerd/links.ts';
+import { hand } from '#workerd/outbox-events.ts';
+import { Partner, vhostRows } from '#workerd/partner.ts';
+import { send } from '#workerd/rest.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import {
+  createKey,
+  createOrganization,
+  type Key,
+  type KeyOptions,
+  type Organization,
+  randomHex,
+  vhostOf,
+} from '#workerd/world.ts';
 import type { Env } from '../../../durable-objects/env.ts';
 import type { ApiKeyRecord } from '../../../protocol/api-key-record.ts';
 import type { Page } from '../../../protocol/page.ts';
@@ -14,22 +30,6 @@ import {
   prepareProbe,
   strandedKeys,
 } from '../../../worker/registry/api-keys.ts';
-import { auditOf, tellNobody } from '../../support/workerd/commits.ts';
-import { dialAmqp, dialRows, lastUsedAtMs } from '../../support/workerd/door.ts';
-import { dialVhost, openLink, type VhostTestLink } from '../../support/workerd/links.ts';
-import { hand } from '../../support/workerd/outbox-events.ts';
-import { Partner, vhostRows } from '../../support/workerd/partner.ts';
-import { send } from '../../support/workerd/rest.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
-import {
-  createKey,
-  createOrganization,
-  type Key,
-  type KeyOptions,
-  type Organization,
-  randomHex,
-  vhostOf,
-} from '../../support/workerd/world.ts';
 
 const STRANDED_MS = 2 * 60_000;
 const ADDRESS = '192.0.2.7';

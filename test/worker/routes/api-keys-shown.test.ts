@@ -1,10 +1,10 @@
 /** What REST and the audit trail show of API keys: no secret, and each action of an admin once. */
 import { env } from 'cloudflare:workers';
+import { bodyOf } from '#workerd/client.ts';
+import { keyAdminTest } from '#workerd/key-admin.ts';
+import { describe, expect, expectError } from '#workerd/worker-test.ts';
 import type { ApiKeyRecord, ConnectionTest } from '../../../protocol/api-key-record.ts';
 import { type ApiKeyScope, VCP_WRITE_SCOPES } from '../../../protocol/scopes.ts';
-import { bodyOf } from '../../support/workerd/client.ts';
-import { keyAdminTest } from '../../support/workerd/key-admin.ts';
-import { describe, expect, expectError } from '../../support/workerd/worker-test.ts';
 
 interface AuditedRow {
   event: string;

@@ -1,11 +1,11 @@
 /** API keys over REST: which keys may be made by whom, and what is refused. */
 import { env } from 'cloudflare:workers';
+import type { Call } from '#workerd/client.ts';
+import { KEY_REQUEST, KEYS, keyAdminTest } from '#workerd/key-admin.ts';
+import { restRequest, settle } from '#workerd/rest.ts';
+import { describe, expect, expectError } from '#workerd/worker-test.ts';
 import type { Env } from '../../../durable-objects/env.ts';
 import { VCP_WRITE_SCOPES } from '../../../protocol/scopes.ts';
-import type { Call } from '../../support/workerd/client.ts';
-import { KEY_REQUEST, KEYS, keyAdminTest } from '../../support/workerd/key-admin.ts';
-import { restRequest, settle } from '../../support/workerd/rest.ts';
-import { describe, expect, expectError } from '../../support/workerd/worker-test.ts';
 
 const ABSENT = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 

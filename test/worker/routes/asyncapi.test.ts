@@ -1,10 +1,10 @@
 /** The AsyncAPI document as it is served, and the check that what the suites receive follows it. */
 import { afterEach, describe, expect, it } from 'vitest';
+import { send } from '#workerd/rest.ts';
+import { checkCommand, checkEvent, takeMisfits } from '#workerd/told.ts';
 import type { Delivery } from '../../../protocol/link/vhost.ts';
 import { asyncApiDocument } from '../../../worker/asyncapi/document.ts';
 import { COMMAND_EXAMPLES } from '../../../worker/asyncapi/examples.ts';
-import { send } from '../../support/workerd/rest.ts';
-import { checkCommand, checkEvent, takeMisfits } from '../../support/workerd/told.ts';
 
 function delivery(routingKey: string, body: object): Delivery {
   return {

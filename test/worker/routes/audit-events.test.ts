@@ -1,16 +1,16 @@
 /** Audit events show every admin action with its actor, address, target and outcome [C-8.4]. */
 import { env } from 'cloudflare:workers';
+import { anonymous, bodyOf, type Call } from '#workerd/client.ts';
+import type { Person } from '#workerd/people.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
+import { createDevice } from '#workerd/world.ts';
 import { writeConnected, writeRefusedConnection } from '../../../durable-objects/registry/audit-events.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { PlantRecord, SubDeviceRecord } from '../../../protocol/plant-record.ts';
 import { UNLIMITED } from '../../../protocol/site-config.ts';
-import { anonymous, bodyOf, type Call } from '../../support/workerd/client.ts';
-import type { Person } from '../../support/workerd/people.ts';
-import type { Team } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, it, UUID } from '../../support/workerd/worker-test.ts';
-import { createDevice } from '../../support/workerd/world.ts';
 
 const ADDRESS = '203.0.113.9';
 const CONFIG = { constraints: null, fallback: null, operatingMode: 'PEAK_SHAVING' };

@@ -2,13 +2,13 @@
 import { env } from 'cloudflare:workers';
 import { decodeJwt, importJWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { vi } from 'vitest';
+import { anonymous } from '#workerd/client.ts';
+import { base64Url } from '#workerd/door.ts';
+import { restRequest, settle } from '#workerd/rest.ts';
+import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { dropExpiredSessions } from '../../../worker/registry/sessions.ts';
-import { anonymous } from '../../support/workerd/client.ts';
-import { base64Url } from '../../support/workerd/door.ts';
-import { restRequest, settle } from '../../support/workerd/rest.ts';
-import { TOKEN_PRIVATE_KEY } from '../../support/workerd/tokens.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const LIFETIME_MS = 900_000;
 

@@ -1,11 +1,11 @@
 /** POST /auth/change-password invalidates earlier access tokens and ends other sessions [C-1.4]. */
 import { env } from 'cloudflare:workers';
 import { decodeJwt } from 'jose';
+import { anonymous, bodyOf, type Client } from '#workerd/client.ts';
+import { logIn, PASSWORD, Person, refresh } from '#workerd/people.ts';
+import { restRequest, settle } from '#workerd/rest.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
-import { anonymous, bodyOf, type Client } from '../../support/workerd/client.ts';
-import { logIn, PASSWORD, Person, refresh } from '../../support/workerd/people.ts';
-import { restRequest, settle } from '../../support/workerd/rest.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const NEXT = 'another horse battery';
 const MOST = 10;

@@ -2,10 +2,10 @@
  * On unsafe methods the session cookie is accepted from our own pages and from clients that are no browsers.
  * A bearer token is accepted from everywhere [C-1.6].
  */
-import { anonymous, type Call } from '../../support/workerd/client.ts';
-import { send } from '../../support/workerd/rest.ts';
-import type { Team } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import { anonymous, type Call } from '#workerd/client.ts';
+import { send } from '#workerd/rest.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 
 const OWN_ORIGIN = 'https://sitewire.example';
 

@@ -1,10 +1,10 @@
 /** ACCOUNT_LOCKED: ten wrong logins of an e-mail within 15 minutes, whether a user has it or not [C-1.4]. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '#workerd/people.ts';
+import { stopClock } from '#workerd/site-clock.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { countAttempt } from '../../../worker/registry/login-failures.ts';
-import { logIn, PASSWORD, Person, refresh, uniqueEmail } from '../../support/workerd/people.ts';
-import { stopClock } from '../../support/workerd/site-clock.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const WRONG = 'not my password';
 const MOST = 10;

@@ -2,13 +2,13 @@
 import { env } from 'cloudflare:workers';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { vi } from 'vitest';
+import { anonymous, bodyOf } from '#workerd/client.ts';
+import { logIn, PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
+import { send } from '#workerd/rest.ts';
+import { uniqueSlug } from '#workerd/team.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 import { findSession, openSession } from '../../../worker/registry/sessions.ts';
-import { anonymous, bodyOf } from '../../support/workerd/client.ts';
-import { logIn, PASSWORD, Person, uniqueEmail } from '../../support/workerd/people.ts';
-import { send } from '../../support/workerd/rest.ts';
-import { uniqueSlug } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const MOST_SESSIONS = 100;
 

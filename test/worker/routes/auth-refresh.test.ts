@@ -2,14 +2,14 @@
 import { env } from 'cloudflare:workers';
 import { decodeJwt } from 'jose';
 import { vi } from 'vitest';
+import { anonymous, bodyOf } from '#workerd/client.ts';
+import { PASSWORD, Person, refresh } from '#workerd/people.ts';
+import { stopClock } from '#workerd/site-clock.ts';
+import { uniqueSlug } from '#workerd/team.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { LoginAnswer } from '../../../protocol/user.ts';
 import { signRefreshToken } from '../../../worker/auth/session-tokens.ts';
 import { dropExpiredSessions } from '../../../worker/registry/sessions.ts';
-import { anonymous, bodyOf } from '../../support/workerd/client.ts';
-import { PASSWORD, Person, refresh } from '../../support/workerd/people.ts';
-import { stopClock } from '../../support/workerd/site-clock.ts';
-import { uniqueSlug } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const DAY_MS = 86_400_000;
 const LIFETIME_MS = 30 * DAY_MS;

@@ -1,14 +1,14 @@
 /** POST /auth/register makes a user, with or without an organization, or nothing [C-1.4]. */
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
+import { anonymous, bodyOf } from '#workerd/client.ts';
+import { auditRows } from '#workerd/door.ts';
+import { PASSWORD, Person, uniqueEmail } from '#workerd/people.ts';
+import { expectError } from '#workerd/rest.ts';
+import { uniqueSlug } from '#workerd/team.ts';
+import { INSTANT, UUID } from '#workerd/worker-test.ts';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { UserRecord } from '../../../protocol/user.ts';
-import { anonymous, bodyOf } from '../../support/workerd/client.ts';
-import { auditRows } from '../../support/workerd/door.ts';
-import { PASSWORD, Person, uniqueEmail } from '../../support/workerd/people.ts';
-import { expectError } from '../../support/workerd/rest.ts';
-import { uniqueSlug } from '../../support/workerd/team.ts';
-import { INSTANT, UUID } from '../../support/workerd/worker-test.ts';
 
 interface Registered {
   user: UserRecord;

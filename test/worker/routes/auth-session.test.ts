@@ -1,7 +1,7 @@
 /** A session while it lasts: whom it shows, and how it ends [C-1.4]. */
-import { anonymous, bodyOf } from '../../support/workerd/client.ts';
-import { Person, refresh } from '../../support/workerd/people.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
+import { anonymous, bodyOf } from '#workerd/client.ts';
+import { Person, refresh } from '#workerd/people.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 
 describe('GET /auth/me', () => {
   it('a user sees every membership and no hash [C-1.4] [C-1.5]', async ({ team }) => {

@@ -1,8 +1,8 @@
 /** POST /csp-report: reports of browsers are logged and answered without a login [C-1.6], [C-10]. */
 import { vi } from 'vitest';
-import { anonymous } from '../../support/workerd/client.ts';
-import { restRequest, send, settle } from '../../support/workerd/rest.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import { anonymous } from '#workerd/client.ts';
+import { restRequest, send, settle } from '#workerd/rest.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 
 const PATH = '/api/v1/csp-report';
 const REPORT = { 'csp-report': { 'document-uri': 'https://sitewire.example/', 'blocked-uri': 'inline' } };

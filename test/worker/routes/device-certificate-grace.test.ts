@@ -1,12 +1,12 @@
 /** A certificate lets its device in until it expires, and for an hour after it was replaced [C-3.3]. */
 import { env } from 'cloudflare:workers';
+import { dialWith, type Issued } from '#workerd/certificates.ts';
+import { type DeviceTestLink, openLink } from '#workerd/links.ts';
+import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { answerPings } from '#workerd/site-devices.ts';
+import { describe, expect, test } from '#workerd/worker-test.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { dialWith, type Issued } from '../../support/workerd/certificates.ts';
-import { type DeviceTestLink, openLink } from '../../support/workerd/links.ts';
-import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import { answerPings } from '../../support/workerd/site-devices.ts';
-import { describe, expect, test } from '../../support/workerd/worker-test.ts';
 
 holdClock();
 

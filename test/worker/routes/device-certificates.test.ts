@@ -2,8 +2,8 @@
 import 'reflect-metadata';
 import { env } from 'cloudflare:workers';
 import * as x509 from '@peculiar/x509';
-import { dialWith } from '../../support/workerd/certificates.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
+import { dialWith } from '#workerd/certificates.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 
 const MINUTE_MS = 60_000;
 const MTLS = { authMethod: 'MTLS' };

@@ -1,18 +1,12 @@
 /** How members’ commands to a device end when it does not answer, and how they are audited [C-3.4]. */
+
+import { connectForCommands } from '#workerd/devices.ts';
+import { Person } from '#workerd/people.ts';
+import { holdClock, MINUTE, passTime, passUntilTold, SECOND, START_MS } from '#workerd/site-clock.ts';
+import { commandsOf, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { RestCommand } from '../../../protocol/device-record.ts';
 import type { Page } from '../../../protocol/page.ts';
-import { connectForCommands } from '../../support/workerd/devices.ts';
-import { Person } from '../../support/workerd/people.ts';
-import {
-  holdClock,
-  MINUTE,
-  passTime,
-  passUntilTold,
-  SECOND,
-  START_MS,
-} from '../../support/workerd/site-clock.ts';
-import { commandsOf, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const REBOOT = { action: 'REBOOT' };
 

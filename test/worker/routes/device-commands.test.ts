@@ -1,13 +1,14 @@
 /** Members’ commands to a device: accepted, signed, delivered, and shown with their status [C-3.4]. */
+
+import { connect, connectForCommands } from '#workerd/devices.ts';
+import { holdClock, START_MS } from '#workerd/site-clock.ts';
+import { commandsOf, nthCommand, sendAck, subscribe } from '#workerd/site-devices.ts';
+import { describe, expect, expectError, test, UUID } from '#workerd/worker-test.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { SITE_ACTIONS } from '../../../protocol/action.ts';
 import type { RestCommand } from '../../../protocol/device-record.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { commandSigningString } from '../../../protocol/signing.ts';
-import { connect, connectForCommands } from '../../support/workerd/devices.ts';
-import { holdClock, START_MS } from '../../support/workerd/site-clock.ts';
-import { commandsOf, nthCommand, sendAck, subscribe } from '../../support/workerd/site-devices.ts';
-import { describe, expect, expectError, test, UUID } from '../../support/workerd/worker-test.ts';
 
 const REBOOT = { action: 'REBOOT' };
 

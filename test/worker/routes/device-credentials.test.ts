@@ -1,24 +1,24 @@
 /** New tokens and new secrets for ACTIVE devices [C-3.3]. */
 import { importJWK, jwtVerify } from 'jose';
-import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
-import { commandSigningString } from '../../../protocol/signing.ts';
-import { deviceToken } from '../../support/workerd/device-tokens.ts';
-import { connect, type TokenDevice } from '../../support/workerd/devices.ts';
-import { dialMqtt } from '../../support/workerd/door.ts';
-import type { DeviceTestLink } from '../../support/workerd/links.ts';
-import { Person } from '../../support/workerd/people.ts';
-import { holdClock, MINUTE, passTime, START_MS, setClock } from '../../support/workerd/site-clock.ts';
+import { deviceToken } from '#workerd/device-tokens.ts';
+import { connect, type TokenDevice } from '#workerd/devices.ts';
+import { dialMqtt } from '#workerd/door.ts';
+import type { DeviceTestLink } from '#workerd/links.ts';
+import { Person } from '#workerd/people.ts';
+import { holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   droppedOf,
   type ReceivedCommand,
   sendTelemetry,
   subscribe,
-} from '../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-import { numberOf } from '../../support/workerd/site-rows.ts';
-import { TOKEN_PRIVATE_KEY } from '../../support/workerd/tokens.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+} from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { numberOf } from '#workerd/site-rows.ts';
+import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
+import { commandSigningString } from '../../../protocol/signing.ts';
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 

@@ -1,14 +1,15 @@
 /** Diagnostics say why messages of a device were dropped: to its makers, never to the device [C-3.8]. */
+
+import type { TokenDevice } from '#workerd/devices.ts';
+import { dialMqtt } from '#workerd/door.ts';
+import { publish, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { describe, expect, it } from '#workerd/worker-test.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import type { DeviceDiagnostics } from '../../../protocol/device-record.ts';
 import { LINK_PATHS } from '../../../protocol/link/proof.ts';
 import { telemetrySigningString } from '../../../protocol/signing.ts';
-import type { TokenDevice } from '../../support/workerd/devices.ts';
-import { dialMqtt } from '../../support/workerd/door.ts';
-import { publish, publishAll, rawTelemetry, sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-import { evictSite } from '../../support/workerd/site-rows.ts';
-import { describe, expect, it } from '../../support/workerd/worker-test.ts';
 
 const DATA = '{"gridPowerKw": 1, "socPercent": 50}';
 const COMPACT = '{"gridPowerKw":1,"socPercent":50}';

@@ -1,11 +1,12 @@
 /** Devices by API key: what each scope opens, and what a key with allowedPlantIds sees [C-2.6], [C-4.2]. */
+
+import { bodyOf, type Call } from '#workerd/client.ts';
+import { registration } from '#workerd/devices.ts';
+import { publish, rawTelemetry } from '#workerd/site-devices.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { DeviceDiagnostics, DeviceRecord, RestCommand } from '../../../protocol/device-record.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
-import { bodyOf, type Call } from '../../support/workerd/client.ts';
-import { registration } from '../../support/workerd/devices.ts';
-import { publish, rawTelemetry } from '../../support/workerd/site-devices.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const ALL: ApiKeyScope[] = ['plants:read', 'plants:write', 'commands:read', 'commands:execute'];
 const REBOOT = { action: 'REBOOT' };

@@ -1,11 +1,12 @@
 /** The life of a device: the listed transitions, and no others (spec: Device lifecycle; [C-3.3]). */
+
+import { connect } from '#workerd/devices.ts';
+import { dialMqtt } from '#workerd/door.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { numberOf } from '#workerd/site-rows.ts';
+import { describe, expect, expectError, INSTANT, it } from '#workerd/worker-test.ts';
 import { DEVICE_STATUSES, type DeviceStatus } from '../../../protocol/enums.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
-import { connect } from '../../support/workerd/devices.ts';
-import { dialMqtt } from '../../support/workerd/door.ts';
-import { sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { numberOf } from '../../support/workerd/site-rows.ts';
-import { describe, expect, expectError, INSTANT, it } from '../../support/workerd/worker-test.ts';
 
 const OPERATIONS = [
   'provision',

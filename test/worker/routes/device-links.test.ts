@@ -1,8 +1,8 @@
 /** A device that a sub-device links to cannot move, whichever request comes first [C-2.2], [C-3.1]. */
 import { env } from 'cloudflare:workers';
+import { rowsOf } from '#workerd/site-rows.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import type { DeviceRecord } from '../../../protocol/device-record.ts';
-import { rowsOf } from '../../support/workerd/site-rows.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 /** How many reads of D1 lie between the two requests. */
 const READS_APART = [0, 2, 4];

@@ -1,14 +1,15 @@
 /** A device moves with its credentials to another plant or to none; session and commands end [C-3.1]. */
+
+import { connect, connectForCommands, type TokenDevice } from '#workerd/devices.ts';
+import { dialMqtt } from '#workerd/door.ts';
+import { publish, rawTelemetry, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
 import type { DeviceRecord, RestCommand } from '../../../protocol/device-record.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import type { Page } from '../../../protocol/page.ts';
-import { connect, connectForCommands, type TokenDevice } from '../../support/workerd/devices.ts';
-import { dialMqtt } from '../../support/workerd/door.ts';
-import { publish, rawTelemetry, sendAck, sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-import { evictSite, numberOf } from '../../support/workerd/site-rows.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const OWN_TABLES = [
   'device',

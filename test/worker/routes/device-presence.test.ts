@@ -1,17 +1,11 @@
 /** The connection status of a device, and the effect of its type on its plant [C-3.1], [C-3.10]. */
+
+import { connect, type TokenDevice } from '#workerd/devices.ts';
+import { holdClock, MINUTE, passTime, passUntilTold, SECOND, START_MS } from '#workerd/site-clock.ts';
+import { sendStatus, sendTelemetry } from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { describe, expect, test } from '#workerd/worker-test.ts';
 import { DEVICE_REPORTED_STATUSES } from '../../../protocol/enums.ts';
-import { connect, type TokenDevice } from '../../support/workerd/devices.ts';
-import {
-  holdClock,
-  MINUTE,
-  passTime,
-  passUntilTold,
-  SECOND,
-  START_MS,
-} from '../../support/workerd/site-clock.ts';
-import { sendStatus, sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-import { describe, expect, test } from '../../support/workerd/worker-test.ts';
 
 holdClock();
 

@@ -1,16 +1,16 @@
 /** The package that a device with a token gets once (spec: Provisioning package; [C-3.3]). */
 import { env } from 'cloudflare:workers';
 import { calculateJwkThumbprint, decodeProtectedHeader, importJWK, jwtVerify } from 'jose';
+import { connect } from '#workerd/devices.ts';
+import { restRequest, settle } from '#workerd/rest.ts';
+import { droppedOf, sendTelemetry } from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { Env } from '../../../durable-objects/env.ts';
 import type { ProvisioningPackage } from '../../../protocol/device-record.ts';
 import { AUTH_METHODS } from '../../../protocol/enums.ts';
-import { connect } from '../../support/workerd/devices.ts';
-import { restRequest, settle } from '../../support/workerd/rest.ts';
-import { droppedOf, sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-import { numberOf, rowsOf } from '../../support/workerd/site-rows.ts';
-import { TOKEN_PRIVATE_KEY } from '../../support/workerd/tokens.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 

@@ -1,11 +1,11 @@
 /** Two concurrent requests for different states of a device: registry and object agree afterwards (rule 6). */
 import { env } from 'cloudflare:workers';
+import { connect, type TokenDevice } from '#workerd/devices.ts';
+import { dialMqtt } from '#workerd/door.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { ProvisioningPackage } from '../../../protocol/device-record.ts';
-import { connect, type TokenDevice } from '../../support/workerd/devices.ts';
-import { dialMqtt } from '../../support/workerd/door.ts';
-import { sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { evictSite, numberOf, rowsOf } from '../../support/workerd/site-rows.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 /** Each round lets the two requests meet at another step. */
 const ROUNDS = [1, 2];

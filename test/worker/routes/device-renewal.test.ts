@@ -1,19 +1,14 @@
 /** A device whose token has expired gets a new one with its secret, without a session [C-3.12]. */
 import { env } from 'cloudflare:workers';
+import { anonymous, bodyOf } from '#workerd/client.ts';
+import { connect } from '#workerd/devices.ts';
+import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
+import { type DeviceCredential, publish, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { hmacHex } from '../../../durable-objects/secrets/hmac.ts';
 import { renewalSigningString } from '../../../protocol/signing.ts';
-import { anonymous, bodyOf } from '../../support/workerd/client.ts';
-import { connect } from '../../support/workerd/devices.ts';
-import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import {
-  type DeviceCredential,
-  publish,
-  rawTelemetry,
-  sendTelemetry,
-} from '../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-import { evictSite } from '../../support/workerd/site-rows.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 interface Renewal {
   ts: number;

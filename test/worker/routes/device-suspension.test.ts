@@ -1,15 +1,16 @@
 /** Failed logins suspend a device; the count is durable, and only an admin reactivates the device [C-3.11]. */
+
+import { deviceToken } from '#workerd/device-tokens.ts';
+import { connect, type TokenDevice } from '#workerd/devices.ts';
+import { dialMqtt } from '#workerd/door.ts';
+import { holdClock, MINUTE, passUntilTold, START_MS, setClock } from '#workerd/site-clock.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import { LINK_PATHS } from '../../../protocol/link/proof.ts';
-import { deviceToken } from '../../support/workerd/device-tokens.ts';
-import { connect, type TokenDevice } from '../../support/workerd/devices.ts';
-import { dialMqtt } from '../../support/workerd/door.ts';
-import { holdClock, MINUTE, passUntilTold, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import { sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { listen } from '../../support/workerd/site-listener.ts';
-import { evictSite, numberOf } from '../../support/workerd/site-rows.ts';
-import { Team } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 /** One failure less than suspends a device. */
 const ALMOST = 9;

@@ -1,7 +1,7 @@
 /** GET /telemetry/{deviceId} refuses invalid queries and names the parameter [C-3.5], [C-4.5]. */
-import { bodyOf } from '../../support/workerd/client.ts';
-import { DAY, holdClock, START_MS } from '../../support/workerd/site-clock.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import { bodyOf } from '#workerd/client.ts';
+import { DAY, holdClock, START_MS } from '#workerd/site-clock.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 
 holdClock();
 

@@ -1,11 +1,12 @@
 /** GET /telemetry/{deviceId}: the signals of one device under the names that it uses [C-3.5]. */
+
+import { connect, type TokenDevice } from '#workerd/devices.ts';
+import { DAY, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
+import { connectTo } from '#workerd/site-devices.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { sendAll, untilPacked } from '#workerd/telemetry-site.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { Page } from '../../../protocol/page.ts';
-import { connect, type TokenDevice } from '../../support/workerd/devices.ts';
-import { DAY, holdClock, MINUTE, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import { connectTo } from '../../support/workerd/site-devices.ts';
-import { evictSite } from '../../support/workerd/site-rows.ts';
-import { sendAll, untilPacked } from '../../support/workerd/telemetry-site.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 holdClock();
 

@@ -1,9 +1,10 @@
 /** updatedAt of a device changes also when its permissions change [C-3.1], [C-3.3]. */
+
+import { dialMqtt } from '#workerd/door.ts';
+import { holdClock, passUntilTold, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { describe, expect, it } from '#workerd/worker-test.ts';
 import type { DeviceRecord } from '../../../protocol/device-record.ts';
-import { dialMqtt } from '../../support/workerd/door.ts';
-import { holdClock, passUntilTold, SECOND, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import { evictSite } from '../../support/workerd/site-rows.ts';
-import { describe, expect, it } from '../../support/workerd/worker-test.ts';
 
 holdClock();
 

@@ -1,16 +1,17 @@
 /** The list of devices, and their deletion [C-3.1], [C-3.2]. */
+
+import { connect } from '#workerd/devices.ts';
+import { dialMqtt } from '#workerd/door.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { rowsOf } from '#workerd/site-rows.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { AuditEvent } from '../../../protocol/audit.ts';
 import type { DeviceRecord } from '../../../protocol/device-record.ts';
 import { DEVICE_STATUSES } from '../../../protocol/enums.ts';
 import { CLOSE_CODES } from '../../../protocol/link/live.ts';
 import type { Page } from '../../../protocol/page.ts';
-import { connect } from '../../support/workerd/devices.ts';
-import { dialMqtt } from '../../support/workerd/door.ts';
-import { sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../support/workerd/site-reads.ts';
-import { rowsOf } from '../../support/workerd/site-rows.ts';
-import type { Team } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 async function list(by: Team, query = ''): Promise<Page<DeviceRecord>> {
   return await by.viewer.read(`/devices${query}`);

@@ -1,9 +1,10 @@
 /** Devices over REST: registered, read and changed by members [C-3.1]. */
+
+import { registration } from '#workerd/devices.ts';
+import { describe, expect, expectError, INSTANT, test, UUID } from '#workerd/worker-test.ts';
 import { AUTH_METHODS, DEVICE_TYPES } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Page } from '../../../protocol/page.ts';
-import { registration } from '../../support/workerd/devices.ts';
-import { describe, expect, expectError, INSTANT, test, UUID } from '../../support/workerd/worker-test.ts';
 
 /** Fields that only the platform sets, or never shows. */
 const NOT_TAKEN = [

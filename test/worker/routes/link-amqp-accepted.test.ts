@@ -1,13 +1,13 @@
 /** An accepted AMQP dial: its answer, what it writes, and when it is no longer accepted [C-5.6]. */
 import { vi } from 'vitest';
+import { basic, dialAmqp, dialRequest, dialRows, lastUsedAtMs } from '#workerd/door.ts';
+import { openLink } from '#workerd/links.ts';
+import { changeRegistry, revokeKey } from '#workerd/registry-changes.ts';
+import { settle } from '#workerd/rest.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { VHOST_HEADER } from '../../../protocol/link/proof.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
-import { basic, dialAmqp, dialRequest, dialRows, lastUsedAtMs } from '../../support/workerd/door.ts';
-import { openLink } from '../../support/workerd/links.ts';
-import { changeRegistry, revokeKey } from '../../support/workerd/registry-changes.ts';
-import { settle } from '../../support/workerd/rest.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 const ADDRESS = '192.0.2.7';
 

@@ -1,11 +1,11 @@
 /** Refused logins are audited in one row a minute for each organization, user name, address and reason. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
-import { unknownKey } from '../../support/workerd/client.ts';
-import { dialAmqp } from '../../support/workerd/door.ts';
-import { holdClock, MINUTE, START_MS } from '../../support/workerd/site-clock.ts';
-import { describe, expect, it } from '../../support/workerd/worker-test.ts';
-import { createOrganization, vhostOf } from '../../support/workerd/world.ts';
+import { unknownKey } from '#workerd/client.ts';
+import { dialAmqp } from '#workerd/door.ts';
+import { holdClock, MINUTE, START_MS } from '#workerd/site-clock.ts';
+import { describe, expect, it } from '#workerd/worker-test.ts';
+import { createOrganization, vhostOf } from '#workerd/world.ts';
 
 const ADDRESS = '192.0.2.7';
 

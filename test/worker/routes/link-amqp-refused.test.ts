@@ -1,10 +1,11 @@
 /** How an AMQP dial with a valid proof is refused, and where it is audited [C-5.6], [C-6.3]. */
+
+import { unknownKey } from '#workerd/client.ts';
+import { dialAmqp, dialRows, lastUsedAtMs, rowCounts } from '#workerd/door.ts';
+import { holdClock } from '#workerd/site-clock.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
+import { createOrganization, type KeyOptions, vhostOf } from '#workerd/world.ts';
 import type { ApiKeyScope } from '../../../protocol/scopes.ts';
-import { unknownKey } from '../../support/workerd/client.ts';
-import { dialAmqp, dialRows, lastUsedAtMs, rowCounts } from '../../support/workerd/door.ts';
-import { holdClock } from '../../support/workerd/site-clock.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
-import { createOrganization, type KeyOptions, vhostOf } from '../../support/workerd/world.ts';
 
 const ADDRESS = '192.0.2.7';
 

@@ -2,9 +2,7 @@
 import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
-import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
-import { CLOCK_HEADER, LINK_PATHS, PROOF_TOLERANCE_MS, READY_PATH } from '../../../protocol/link/proof.ts';
-import { deviceToken } from '../../support/workerd/device-tokens.ts';
+import { deviceToken } from '#workerd/device-tokens.ts';
 import {
   auditRows,
   basic,
@@ -14,17 +12,12 @@ import {
   freshProof,
   lastUsedAtMs,
   rowCounts,
-} from '../../support/workerd/door.ts';
-import { expectError, restRequest, send, settle } from '../../support/workerd/rest.ts';
-import { stopClock } from '../../support/workerd/site-clock.ts';
-import {
-  createKey,
-  createOrganization,
-  createPlant,
-  type Plant,
-  siteOf,
-  vhostOf,
-} from '../../support/workerd/world.ts';
+} from '#workerd/door.ts';
+import { expectError, restRequest, send, settle } from '#workerd/rest.ts';
+import { stopClock } from '#workerd/site-clock.ts';
+import { createKey, createOrganization, createPlant, type Plant, siteOf, vhostOf } from '#workerd/world.ts';
+import { DIAL_HEADER } from '../../../durable-objects/rpc.ts';
+import { CLOCK_HEADER, LINK_PATHS, PROOF_TOLERANCE_MS, READY_PATH } from '../../../protocol/link/proof.ts';
 
 interface Client {
   /** A dial that is accepted as it is. */

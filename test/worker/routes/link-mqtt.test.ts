@@ -3,14 +3,14 @@ import { listDurableObjectIds } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { exportJWK, generateKeyPair } from 'jose';
 import { vi } from 'vitest';
+import { deviceToken, signToken, tokenClaims, unsignedToken } from '#workerd/device-tokens.ts';
+import { base64Url, dialMqtt, dialRows, rowCounts } from '#workerd/door.ts';
+import { openLink, telemetryMessage } from '#workerd/links.ts';
+import { TOKEN_PRIVATE_KEY } from '#workerd/tokens.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
+import { createDevice, siteOf } from '#workerd/world.ts';
 import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../protocol/link/device.ts';
-import { deviceToken, signToken, tokenClaims, unsignedToken } from '../../support/workerd/device-tokens.ts';
-import { base64Url, dialMqtt, dialRows, rowCounts } from '../../support/workerd/door.ts';
-import { openLink, telemetryMessage } from '../../support/workerd/links.ts';
-import { TOKEN_PRIVATE_KEY } from '../../support/workerd/tokens.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
-import { createDevice, siteOf } from '../../support/workerd/world.ts';
 
 const { d: _secret, ...PUBLIC_KEY } = TOKEN_PRIVATE_KEY;
 

@@ -1,9 +1,9 @@
 /** An organization always has an ORG_ADMIN: the last one cannot leave, also in concurrent requests [C-1.2]. */
 import { env } from 'cloudflare:workers';
-import { auditRows } from '../../support/workerd/door.ts';
-import type { Person } from '../../support/workerd/people.ts';
-import type { Team } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import { auditRows } from '#workerd/door.ts';
+import type { Person } from '#workerd/people.ts';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 
 const it = test.extend('roles', { auto: true }, ({ team }) => team.resetRoles());
 

@@ -1,11 +1,11 @@
 /** Members of an organization are added, changed and removed within the caller’s role [C-1.1], [C-1.2]. */
 import { env } from 'cloudflare:workers';
+import { Person, uniqueEmail } from '#workerd/people.ts';
+import { type Team, uniqueSlug } from '#workerd/team.ts';
+import { describe, expect, expectError, INSTANT, test } from '#workerd/worker-test.ts';
 import type { MemberRecord, OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { Role } from '../../../protocol/roles.ts';
-import { Person, uniqueEmail } from '../../support/workerd/people.ts';
-import { type Team, uniqueSlug } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, INSTANT, test } from '../../support/workerd/worker-test.ts';
 
 const ROLES: Role[] = ['VIEWER', 'OPERATOR', 'ADMIN', 'ORG_ADMIN'];
 

@@ -1,9 +1,10 @@
 /** PATCH /organizations/:id: name and settings within their bounds; fields that are left out stay [C-1.1]. */
+
+import { auditRows } from '#workerd/door.ts';
+import type { Person } from '#workerd/people.ts';
+import { uniqueSlug } from '#workerd/team.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { type OrganizationRecord, organizationSettings } from '../../../protocol/organization.ts';
-import { auditRows } from '../../support/workerd/door.ts';
-import type { Person } from '../../support/workerd/people.ts';
-import { uniqueSlug } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const DEFAULTS = organizationSettings.parse({});
 

@@ -1,13 +1,13 @@
 /** Organizations: how they are made, and who sees them [C-1.1]. */
 import { env } from 'cloudflare:workers';
+import { anonymous } from '#workerd/client.ts';
+import { auditRows } from '#workerd/door.ts';
+import { makeSuperAdmin, Person } from '#workerd/people.ts';
+import { uniqueSlug } from '#workerd/team.ts';
+import { describe, expect, expectError, it, UUID } from '#workerd/worker-test.ts';
 import type { OrganizationRecord } from '../../../protocol/organization.ts';
 import type { Page } from '../../../protocol/page.ts';
 import { createOrganization as makeOrganization } from '../../../worker/registry/organizations.ts';
-import { anonymous } from '../../support/workerd/client.ts';
-import { auditRows } from '../../support/workerd/door.ts';
-import { makeSuperAdmin, Person } from '../../support/workerd/people.ts';
-import { uniqueSlug } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, it, UUID } from '../../support/workerd/worker-test.ts';
 
 type Organizations = Page<OrganizationRecord>;
 

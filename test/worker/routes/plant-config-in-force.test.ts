@@ -1,14 +1,15 @@
 /** A configuration is active when its PUT is answered: for commands, and at the plant [C-2.3]. */
+
+import { bodyOf } from '#workerd/client.ts';
+import type { Person } from '#workerd/people.ts';
+import { commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
+import { newestCommand, readCommands } from '#workerd/site-reads.ts';
+import { rowsOf } from '#workerd/site-rows.ts';
+import { powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
+import { describe, expect, test } from '#workerd/worker-test.ts';
+import { createPlant } from '#workerd/world.ts';
 import { DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../protocol/site-config.ts';
-import { bodyOf } from '../../support/workerd/client.ts';
-import type { Person } from '../../support/workerd/people.ts';
-import { commandsOf, connectListening, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
-import { listen } from '../../support/workerd/site-listener.ts';
-import { newestCommand, readCommands } from '../../support/workerd/site-reads.ts';
-import { rowsOf } from '../../support/workerd/site-rows.ts';
-import { powerSetpoint, Submitter, submission } from '../../support/workerd/site-submissions.ts';
-import { describe, expect, test } from '../../support/workerd/worker-test.ts';
-import { createPlant } from '../../support/workerd/world.ts';
 
 const CONFIG = {
   constraints: { ...UNLIMITED, maxImportKw: 120 },

@@ -1,4 +1,8 @@
 /** A plant’s configuration over REST: read and put with its ETag, active when the request answers [C-2.3]. */
+
+import type { Person } from '#workerd/people.ts';
+import type { LogPage } from '#workerd/site-reads.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { OPERATING_MODES } from '../../../protocol/enums.ts';
 import {
@@ -7,9 +11,6 @@ import {
   type SiteConfig,
   UNLIMITED,
 } from '../../../protocol/site-config.ts';
-import type { Person } from '../../support/workerd/people.ts';
-import type { LogPage } from '../../support/workerd/site-reads.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 const LIMITS: Constraints = { ...UNLIMITED, maxImportKw: 120, maxChargeKw: 50, minSocPercent: 10 };
 const CONFIG = {

@@ -1,13 +1,13 @@
 /** A plant that is deleted during a request: no 500, and no audit row of a change that did not happen. */
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import type { Call } from '#workerd/client.ts';
+import { auditOf, tellNobody } from '#workerd/commits.ts';
+import { auditRows } from '#workerd/door.ts';
+import { watchRegistry } from '#workerd/registry-reads.ts';
+import type { Team } from '#workerd/team.ts';
+import { expect, it } from '#workerd/worker-test.ts';
 import { deletePlant } from '../../../worker/registry/plants.ts';
-import type { Call } from '../../support/workerd/client.ts';
-import { auditOf, tellNobody } from '../../support/workerd/commits.ts';
-import { auditRows } from '../../support/workerd/door.ts';
-import { watchRegistry } from '../../support/workerd/registry-reads.ts';
-import type { Team } from '../../support/workerd/team.ts';
-import { expect, it } from '../../support/workerd/worker-test.ts';
 
 const CONFIG = { constraints: null, fallback: null, operatingMode: 'STANDARD' };
 

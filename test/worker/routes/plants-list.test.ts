@@ -1,10 +1,10 @@
 /** The list of plants: pages, whose plants it shows, and how many an organization may have [C-2.1]. */
 import { env } from 'cloudflare:workers';
+import type { Team } from '#workerd/team.ts';
+import { describe, expect, expectError, it } from '#workerd/worker-test.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { PlantRecord } from '../../../protocol/plant-record.ts';
-import type { Team } from '../../support/workerd/team.ts';
-import { describe, expect, expectError, it } from '../../support/workerd/worker-test.ts';
 
 async function listPlants({ viewer }: Team, query = ''): Promise<Page<PlantRecord>> {
   return await viewer.read(`/plants${query}`);

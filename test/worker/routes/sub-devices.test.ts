@@ -1,12 +1,12 @@
 /** Sub-devices over REST: the assets of a plant, and so the targets of commands [C-2.2]. */
 import { env } from 'cloudflare:workers';
+import { describe, expect, expectError, test, UUID } from '#workerd/worker-test.ts';
+import { createDevice } from '#workerd/world.ts';
 import { ASSETS } from '../../../protocol/asset.ts';
 import { ASSET_TYPES, METER_ROLES } from '../../../protocol/enums.ts';
 import { LIMIT } from '../../../protocol/limits.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { SubDeviceRecord } from '../../../protocol/plant-record.ts';
-import { describe, expect, expectError, test, UUID } from '../../support/workerd/worker-test.ts';
-import { createDevice } from '../../support/workerd/world.ts';
 
 const METER = { externalId: 'M-1', assetType: 'METER', name: 'Meter' };
 

@@ -1,9 +1,10 @@
 /** GET and PATCH /users: the members of the organization in context, as users [C-1.2], [C-1.3], [C-1.5]. */
+
+import { anonymous } from '#workerd/client.ts';
+import { makeSuperAdmin, Person } from '#workerd/people.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import type { Page } from '../../../protocol/page.ts';
 import type { UserRecord } from '../../../protocol/user.ts';
-import { anonymous } from '../../support/workerd/client.ts';
-import { makeSuperAdmin, Person } from '../../support/workerd/people.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
 
 type Users = Page<UserRecord>;
 

@@ -1,13 +1,14 @@
 /** GET /vcp/meter-state and /vcp/sites/{siteId}/meter-readings (spec: Meter state; [C-4.1], [C-4.6]). */
+
+import { anonymous, type KeyClient } from '#workerd/client.ts';
+import { connectDevice } from '#workerd/links.ts';
+import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { DAY, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { untilPacked } from '#workerd/telemetry-site.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { createOrganization, createPlant, type Plant, randomEan } from '#workerd/world.ts';
 import type { MeterReading } from '../../../protocol/meter.ts';
-import { anonymous, type KeyClient } from '../../support/workerd/client.ts';
-import { connectDevice } from '../../support/workerd/links.ts';
-import { boundSite, restoreBounds } from '../../support/workerd/site-bounds.ts';
-import { DAY, holdClock, MINUTE, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import { sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { untilPacked } from '../../support/workerd/telemetry-site.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
-import { createOrganization, createPlant, type Plant, randomEan } from '../../support/workerd/world.ts';
 
 holdClock();
 restoreBounds();

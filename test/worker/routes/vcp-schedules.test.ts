@@ -1,13 +1,14 @@
 /** GET /vcp/sites/{siteId}/schedules, and `activeSchedule` (spec: Schedule summary; [C-4.4]). */
+
+import { KeyClient } from '#workerd/client.ts';
+import { DAY, HOUR, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import { cancel, schedule } from '#workerd/site-schedules.ts';
+import { Submitter } from '#workerd/site-submissions.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { createKey, createOrganization } from '#workerd/world.ts';
 import { formatInstant } from '../../../protocol/ids.ts';
 import type { ScheduleSummary } from '../../../protocol/schedule.ts';
-import { KeyClient } from '../../support/workerd/client.ts';
-import { DAY, HOUR, holdClock, MINUTE, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import { connectListening, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
-import { cancel, schedule } from '../../support/workerd/site-schedules.ts';
-import { Submitter } from '../../support/workerd/site-submissions.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
-import { createKey, createOrganization } from '../../support/workerd/world.ts';
 
 holdClock();
 

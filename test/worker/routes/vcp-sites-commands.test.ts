@@ -1,10 +1,11 @@
 /** GET /vcp/sites/{siteId}/commands: the command log, newest first (spec: Command-log page; [C-4.3]). */
+
+import { publishFrame } from '#workerd/links.ts';
+import { futureSetpoint, publishAll } from '#workerd/publishes.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { createPlant, type World } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { isUuid, parseInstant } from '../../../protocol/ids.ts';
-import { publishFrame } from '../../support/workerd/links.ts';
-import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
-import { createPlant, type World } from '../../support/workerd/world.ts';
 
 interface CommandPage {
   items: Record<string, unknown>[];

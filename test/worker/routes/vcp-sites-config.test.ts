@@ -1,14 +1,14 @@
 /** GET /vcp/sites/{siteId}/config (spec: Site configuration snapshot; [C-2.3]). */
 import { vi } from 'vitest';
+import type { KeyClient } from '#workerd/client.ts';
+import { connectDevice, publishFrame } from '#workerd/links.ts';
+import { futureSetpoint, publishAll } from '#workerd/publishes.ts';
+import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import type { LogPage } from '#workerd/site-reads.ts';
+import { describe, expect, it } from '#workerd/worker-test.ts';
+import { addPlant, createPlant, type World } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../protocol/api-key.ts';
 import { type SiteConfig, UNLIMITED } from '../../../protocol/site-config.ts';
-import type { KeyClient } from '../../support/workerd/client.ts';
-import { connectDevice, publishFrame } from '../../support/workerd/links.ts';
-import { futureSetpoint, publishAll } from '../../support/workerd/publishes.ts';
-import { connectListening, nthCommand, sendAck } from '../../support/workerd/site-devices.ts';
-import type { LogPage } from '../../support/workerd/site-reads.ts';
-import { describe, expect, it } from '../../support/workerd/worker-test.ts';
-import { addPlant, createPlant, type World } from '../../support/workerd/world.ts';
 
 interface ConfigSnapshot {
   operatingMode: string;

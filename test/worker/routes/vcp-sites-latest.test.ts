@@ -1,10 +1,10 @@
 /** GET /vcp/sites/{siteId}/telemetry/latest (spec: Latest telemetry snapshot; [C-4.1]). */
 import { vi } from 'vitest';
+import { connectDevice, telemetryMessage } from '#workerd/links.ts';
+import { stopClock } from '#workerd/site-clock.ts';
+import { publish, sendTelemetry } from '#workerd/site-devices.ts';
+import { describe, expect, INSTANT, test } from '#workerd/worker-test.ts';
 import { formatInstant, isUuid, parseInstant } from '../../../protocol/ids.ts';
-import { connectDevice, telemetryMessage } from '../../support/workerd/links.ts';
-import { stopClock } from '../../support/workerd/site-clock.ts';
-import { publish, sendTelemetry } from '../../support/workerd/site-devices.ts';
-import { describe, expect, INSTANT, test } from '../../support/workerd/worker-test.ts';
 
 interface LatestSnapshot {
   messageId: string;

@@ -1,9 +1,7 @@
 /** GET /vcp/sites: the plants that a key may see (spec: Plant summary; [C-4.2]). */
 import { env } from 'cloudflare:workers';
-import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
-import { ASSET_TYPES } from '../../../protocol/enums.ts';
-import type { KeyClient } from '../../support/workerd/client.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
+import type { KeyClient } from '#workerd/client.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
 import {
   addPlant,
   addSubDevice,
@@ -13,7 +11,9 @@ import {
   type Organization,
   randomEan,
   type SubDeviceOptions,
-} from '../../support/workerd/world.ts';
+} from '#workerd/world.ts';
+import { writeRegistry } from '../../../durable-objects/registry/status-lane.ts';
+import { ASSET_TYPES } from '../../../protocol/enums.ts';
 
 interface PlantSummary {
   id: string;

@@ -2,17 +2,17 @@
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { vi } from 'vitest';
+import { KeyClient } from '#workerd/client.ts';
+import { restRequest } from '#workerd/rest.ts';
+import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { DAY, holdClock, MINUTE } from '#workerd/site-clock.ts';
+import { evictSite, rowsOf } from '#workerd/site-rows.ts';
+import { fillHistory } from '#workerd/telemetry-filling.ts';
+import type { Answered } from '#workerd/telemetry-model.ts';
+import { newTelemetrySite } from '#workerd/telemetry-site.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { createKey } from '#workerd/world.ts';
 import worker from '../../../worker/index.ts';
-import { KeyClient } from '../../support/workerd/client.ts';
-import { restRequest } from '../../support/workerd/rest.ts';
-import { boundSite, restoreBounds } from '../../support/workerd/site-bounds.ts';
-import { DAY, holdClock, MINUTE } from '../../support/workerd/site-clock.ts';
-import { evictSite, rowsOf } from '../../support/workerd/site-rows.ts';
-import { fillHistory } from '../../support/workerd/telemetry-filling.ts';
-import type { Answered } from '../../support/workerd/telemetry-model.ts';
-import { newTelemetrySite } from '../../support/workerd/telemetry-site.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
-import { createKey } from '../../support/workerd/world.ts';
 
 holdClock();
 restoreBounds();

@@ -1,10 +1,10 @@
 /** GET /vcp/sites/{siteId}/telemetry: the history of one metric (spec: Telemetry point; [C-4.5]). */
-import { anonymous, bodyOf, KeyClient } from '../../support/workerd/client.ts';
-import { DAY, HOUR, holdClock, MINUTE, START_MS, setClock } from '../../support/workerd/site-clock.ts';
-import type { Answered } from '../../support/workerd/telemetry-model.ts';
-import { newTelemetrySite, untilPacked } from '../../support/workerd/telemetry-site.ts';
-import { describe, expect, expectError, test } from '../../support/workerd/worker-test.ts';
-import { createKey, createWorld } from '../../support/workerd/world.ts';
+import { anonymous, bodyOf, KeyClient } from '#workerd/client.ts';
+import { DAY, HOUR, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
+import type { Answered } from '#workerd/telemetry-model.ts';
+import { newTelemetrySite, untilPacked } from '#workerd/telemetry-site.ts';
+import { describe, expect, expectError, test } from '#workerd/worker-test.ts';
+import { createKey, createWorld } from '#workerd/world.ts';
 
 holdClock();
 

@@ -1,6 +1,8 @@
 /** The codec: every method in both directions; a peer's bytes throw no other error than an AMQP error. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { amqpErrorOf, deepTable, definitions, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
+import { argumentsOf, fieldTable, METHODS, properties } from '#support/bridge-amqp-values.ts';
 import {
   decodeMethod,
   decodeProperties,
@@ -9,14 +11,6 @@ import {
   isKnownMethod,
   METHOD,
 } from '../../../../bridge/amqp/wire/codec.ts';
-import {
-  amqpErrorOf,
-  deepTable,
-  definitions,
-  tableBytes,
-  tableEntry,
-} from '../../../support/bridge-amqp-frames.ts';
-import { argumentsOf, fieldTable, METHODS, properties } from '../../../support/bridge-amqp-values.ts';
 
 const HEADER_BYTES = 7;
 const METHOD_ID_BYTES = 4;

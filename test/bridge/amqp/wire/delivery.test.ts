@@ -1,18 +1,12 @@
 /** Deliveries as bytes: split by the tuned frame size, with the publisher's properties unchanged. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { definitions, type Fields, frame, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
+import { properties } from '#support/bridge-amqp-values.ts';
 import { encodeMethod, encodeProperties, METHOD } from '../../../../bridge/amqp/wire/codec.ts';
 import { encodeDelivery } from '../../../../bridge/amqp/wire/delivery.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
 import type { Delivery } from '../../../../protocol/link/vhost.ts';
-import {
-  definitions,
-  type Fields,
-  frame,
-  tableBytes,
-  tableEntry,
-} from '../../../support/bridge-amqp-frames.ts';
-import { properties } from '../../../support/bridge-amqp-values.ts';
 
 const FIELDS = { consumerTag: 'ct', deliveryTag: 7, redelivered: true, exchange: 'vcp', routingKey: 'k' };
 

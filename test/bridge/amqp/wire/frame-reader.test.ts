@@ -1,9 +1,9 @@
 /** Frames from a byte stream: whole, split anywhere, many at once, invalid and generated. */
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { amqpErrorOf, frame } from '#support/bridge-amqp-frames.ts';
 import { AmqpError } from '../../../../bridge/amqp/wire/amqp-error.ts';
 import { type Frame, FrameReader } from '../../../../bridge/amqp/wire/frame-reader.ts';
-import { amqpErrorOf, frame } from '../../../support/bridge-amqp-frames.ts';
 
 const TYPES = [1, 2, 3, 8];
 

@@ -2,8 +2,8 @@
 
 import { Duplex } from 'node:stream';
 import { describe, expect, it } from 'vitest';
+import { turns } from '#support/bridge-signal.ts';
 import { Output } from '../../../../bridge/amqp/wire/output.ts';
-import { turns } from '../../../support/bridge-signal.ts';
 
 /** A socket that takes a write when the test accepts it. */
 class SlowSocket extends Duplex {

@@ -1,6 +1,7 @@
 /** Field tables as bytes: added headers leave those of a publisher unchanged. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { type Fields, headerFrame, tableBytes, tableEntry } from '#support/bridge-amqp-frames.ts';
 import { decodeProperties } from '../../../../bridge/amqp/wire/codec.ts';
 import {
   long,
@@ -11,7 +12,6 @@ import {
   timestamp,
   withHeaders,
 } from '../../../../bridge/amqp/wire/table.ts';
-import { type Fields, headerFrame, tableBytes, tableEntry } from '../../../support/bridge-amqp-frames.ts';
 
 /** Flags and fields of a content header. */
 function propertiesOf(fields: Fields): Buffer {

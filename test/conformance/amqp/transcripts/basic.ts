@@ -1,5 +1,5 @@
 /** Consumers and their options. */
-import type { Fields } from '../../../support/bridge-amqp-frames.ts';
+import type { Fields } from '#support/bridge-amqp-frames.ts';
 import {
   BYE,
   beside,

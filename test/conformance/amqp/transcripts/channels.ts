@@ -1,5 +1,5 @@
 /** Channels: opening, closing, and frames on a channel that is not open. */
-import { frame } from '../../../support/bridge-amqp-frames.ts';
+import { frame } from '#support/bridge-amqp-frames.ts';
 import {
   acceptClose,
   BYE,

@@ -1,5 +1,5 @@
 /** Content: how a body is received, which properties are valid, and how it is delivered. */
-import { headerFrame, publishFrames } from '../../../support/bridge-amqp-frames.ts';
+import { headerFrame, publishFrames } from '#support/bridge-amqp-frames.ts';
 import {
   bytes,
   confirm,

@@ -6,7 +6,7 @@ import {
   headerFrame,
   tableBytes,
   tableEntry,
-} from '../../../support/bridge-amqp-frames.ts';
+} from '#support/bridge-amqp-frames.ts';
 import { methodId } from '../outcome.ts';
 import { bytes, type Group, method, PARTNER, QUEUE, send } from '../transcript.ts';
 

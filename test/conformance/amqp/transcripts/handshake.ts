@@ -1,7 +1,7 @@
 /** The handshake up to connection.open-ok, and the ways in which it fails. */
-import type { Fields } from '../../../support/bridge-amqp-frames.ts';
-import { frame, PROTOCOL_HEADER, tableEntry } from '../../../support/bridge-amqp-frames.ts';
-import type { HandshakeOptions } from '../../../support/bridge-amqp-peer.ts';
+import type { Fields } from '#support/bridge-amqp-frames.ts';
+import { frame, PROTOCOL_HEADER, tableEntry } from '#support/bridge-amqp-frames.ts';
+import type { HandshakeOptions } from '#support/bridge-amqp-peer.ts';
 import { BYE, bytes, type Group, PARTNER, type Step, send, type Transcript, until } from '../transcript.ts';
 
 const WITHOUT_CAPABILITIES = { capabilities: {} };

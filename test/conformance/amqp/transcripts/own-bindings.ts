@@ -1,5 +1,5 @@
 /** Bindings of partner queues, the messages that they route, and the priority of consumers [C-6.6]. */
-import type { Fields } from '../../../support/bridge-amqp-frames.ts';
+import type { Fields } from '#support/bridge-amqp-frames.ts';
 import { type Group, publish, QUEUE, type Step, send, type Transcript, until } from '../transcript.ts';
 import { declare, declared, OWNER, own } from './own-queues.ts';
 

@@ -1,5 +1,5 @@
 /** Partner queues: their declaration arguments, and which connections may use them [C-6.6]. */
-import type { Fields } from '../../../support/bridge-amqp-frames.ts';
+import type { Fields } from '#support/bridge-amqp-frames.ts';
 import type { Rights } from '../broker.ts';
 import { beside, type Group, QUEUE, type Step, send, type Transcript, until } from '../transcript.ts';
 

@@ -1,5 +1,5 @@
 /** Event queues and our exchanges: permissions, and when a declaration counts as equal. */
-import type { Fields } from '../../../support/bridge-amqp-frames.ts';
+import type { Fields } from '#support/bridge-amqp-frames.ts';
 import { FILLED, type Group, PARTNER, QUEUE, send, type Transcript, together, until } from '../transcript.ts';
 
 const TOPIC = { exchange: 'vcp', type: 'topic', durable: true };

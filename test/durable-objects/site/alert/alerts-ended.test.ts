@@ -1,15 +1,9 @@
 /** What ends an open alert beside its condition: its rule, and its plant [C-9]. */
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
-import {
-  changeRule,
-  deleteRule,
-  newRuledSite,
-  putRule,
-  statusesAt,
-} from '../../../support/workerd/alerts.ts';
-import { removePlant, type Step } from '../../../support/workerd/registry-changes.ts';
-import { holdClock, MINUTE } from '../../../support/workerd/site-clock.ts';
+import { changeRule, deleteRule, newRuledSite, putRule, statusesAt } from '#workerd/alerts.ts';
+import { removePlant, type Step } from '#workerd/registry-changes.ts';
+import { holdClock, MINUTE } from '#workerd/site-clock.ts';
 
 holdClock();
 

@@ -1,8 +1,6 @@
 /** What judging alert rules costs a Site, what of it outlives a wake, and what D1 has of it [C-9] (rules 3, 5, 9). */
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
-import type { RegistryWrite } from '../../../../durable-objects/registry/entries.ts';
-import { writeRegistry } from '../../../../durable-objects/registry/status-lane.ts';
 import {
   changeRule,
   commitRules,
@@ -12,7 +10,7 @@ import {
   putRule,
   type RuleOptions,
   statusesAt,
-} from '../../../support/workerd/alerts.ts';
+} from '#workerd/alerts.ts';
 import {
   HOUR,
   holdClock,
@@ -22,10 +20,12 @@ import {
   SECOND,
   START_MS,
   setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { newConnectedSite } from '../../../support/workerd/site-scenes.ts';
+} from '#workerd/site-clock.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { newConnectedSite } from '#workerd/site-scenes.ts';
+import type { RegistryWrite } from '../../../../durable-objects/registry/entries.ts';
+import { writeRegistry } from '../../../../durable-objects/registry/status-lane.ts';
 
 holdClock();
 

@@ -1,12 +1,12 @@
 /** Alert rules as a Site judges them: readings as they come, silence by its agenda; what it finds stands in D1 [C-9]. */
 import { describe, expect, it } from 'vitest';
+import { firedAt, newRuledSite, putRule, statusesAt } from '#workerd/alerts.ts';
+import { connectDevice } from '#workerd/links.ts';
+import { holdClock, MINUTE, SECOND, START_MS } from '#workerd/site-clock.ts';
+import { connectTo, publishAll, rawTelemetry, sendTelemetry } from '#workerd/site-devices.ts';
+import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
+import { addSubDevice, createDevice, createPlant } from '#workerd/world.ts';
 import type { AlertOperator } from '../../../../protocol/alert.ts';
-import { firedAt, newRuledSite, putRule, statusesAt } from '../../../support/workerd/alerts.ts';
-import { connectDevice } from '../../../support/workerd/links.ts';
-import { holdClock, MINUTE, SECOND, START_MS } from '../../../support/workerd/site-clock.ts';
-import { connectTo, publishAll, rawTelemetry, sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import { newConnectedSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import { addSubDevice, createDevice, createPlant } from '../../../support/workerd/world.ts';
 
 holdClock();
 

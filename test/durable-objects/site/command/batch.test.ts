@@ -1,18 +1,11 @@
 /** A batch of device commands: item by item, then the sum per direction, and what its acknowledgement says. */
 import { describe, expect, it } from 'vitest';
-import type { DeviceCommandItem } from '../../../../protocol/command.ts';
-import { holdClock } from '../../../support/workerd/site-clock.ts';
-import { connectListening, nthCommand } from '../../../support/workerd/site-devices.ts';
-import { listen } from '../../../support/workerd/site-listener.ts';
-import { newestCommand } from '../../../support/workerd/site-reads.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import {
-  batch,
-  batteryCommand,
-  powerSetpoint,
-  Submitter,
-  submission,
-} from '../../../support/workerd/site-submissions.ts';
+import { holdClock } from '#workerd/site-clock.ts';
+import { connectListening, nthCommand } from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
+import { newestCommand } from '#workerd/site-reads.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
 import {
   addSubDevice,
   createDevice,
@@ -21,7 +14,8 @@ import {
   createPlant,
   DEFAULT_SUB_DEVICES,
   type SubDeviceOptions,
-} from '../../../support/workerd/world.ts';
+} from '#workerd/world.ts';
+import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 
 holdClock();
 

@@ -1,9 +1,6 @@
 /** The checks of a submission, in their order: target, constraint, asset, topology, fault [C-7.4]. */
 import { describe, expect, it } from 'vitest';
-import type { DeviceCommandItem } from '../../../../protocol/command.ts';
-import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
-import { type Constraints, UNLIMITED } from '../../../../protocol/site-config.ts';
-import { holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
+import { holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
 import {
   connectListening,
   connectTo,
@@ -11,17 +8,17 @@ import {
   sendStatus,
   sendTelemetry,
   stayConnected,
-} from '../../../support/workerd/site-devices.ts';
-import { newestCommand } from '../../../support/workerd/site-reads.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
+} from '#workerd/site-devices.ts';
+import { newestCommand } from '#workerd/site-reads.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { newSite } from '#workerd/site-scenes.ts';
 import {
   batch,
   batteryCommand,
   powerSetpoint,
   type Submitter,
   submission,
-} from '../../../support/workerd/site-submissions.ts';
+} from '#workerd/site-submissions.ts';
 import {
   addSubDevice,
   createDevice,
@@ -29,7 +26,10 @@ import {
   LIMITED,
   type SubDeviceOptions,
   siteOf,
-} from '../../../support/workerd/world.ts';
+} from '#workerd/world.ts';
+import type { DeviceCommandItem } from '../../../../protocol/command.ts';
+import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
+import { type Constraints, UNLIMITED } from '../../../../protocol/site-config.ts';
 
 holdClock();
 

@@ -1,15 +1,15 @@
 /** Each row of the command log shows the stage that decided, and what it saw. */
 import { describe, expect, it } from 'vitest';
+import { holdClock, MINUTE, START_MS } from '#workerd/site-clock.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { newAwaySite, newPlannedSite, obey, planned, rowOf } from '#workerd/site-plan.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
+import { type Plant, siteOf } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import { commandLogEntry } from '../../../../protocol/command-log.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-import { holdClock, MINUTE, START_MS } from '../../../support/workerd/site-clock.ts';
-import { sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import { newAwaySite, newPlannedSite, obey, planned, rowOf } from '../../../support/workerd/site-plan.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { batch, batteryCommand, charge, submission } from '../../../support/workerd/site-submissions.ts';
-import { type Plant, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 

@@ -1,20 +1,13 @@
 /** Device commands against what batteries hold and were told before: bounds of charge, and sums over several commands. */
 import { describe, expect, it } from 'vitest';
+import { holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { endOf, newAwaySite, newPlannedSite, obey, type PlannedScene, rowOf } from '#workerd/site-plan.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { batch, batteryCommand, submission } from '#workerd/site-submissions.ts';
+import { LIMITED, type PlantOptions } from '#workerd/world.ts';
 import type { DeviceCommandItem } from '../../../../protocol/command.ts';
 import { type Constraints, DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../../protocol/site-config.ts';
-import { holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
-import { sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import {
-  endOf,
-  newAwaySite,
-  newPlannedSite,
-  obey,
-  type PlannedScene,
-  rowOf,
-} from '../../../support/workerd/site-plan.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { batch, batteryCommand, submission } from '../../../support/workerd/site-submissions.ts';
-import { LIMITED, type PlantOptions } from '../../../support/workerd/world.ts';
 
 holdClock();
 

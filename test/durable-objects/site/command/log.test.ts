@@ -1,18 +1,13 @@
 /** What the command log says: every submission once, newest first, and the open ones in the snapshot. */
 import { describe, expect, it } from 'vitest';
+import { HOUR, holdClock, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
+import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { sha256Hex } from '../../../../durable-objects/secrets/hmac.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-import { HOUR, holdClock, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
-import { newestCommand, readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
-import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import {
-  batch,
-  batteryCommand,
-  powerSetpoint,
-  submission,
-} from '../../../support/workerd/site-submissions.ts';
 
 holdClock();
 

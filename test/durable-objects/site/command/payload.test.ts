@@ -1,16 +1,11 @@
 /** A payload that does not fit its command type: refused with the reason, and logged. */
 import { describe, expect, it } from 'vitest';
+import { HOUR, holdClock, START_MS } from '#workerd/site-clock.ts';
+import { newestCommand, readCommands } from '#workerd/site-reads.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
 import type { CommandFamily } from '../../../../protocol/routing-keys.ts';
-import { HOUR, holdClock, START_MS } from '../../../support/workerd/site-clock.ts';
-import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import {
-  batch,
-  batteryCommand,
-  powerSetpoint,
-  submission,
-} from '../../../support/workerd/site-submissions.ts';
 
 holdClock();
 

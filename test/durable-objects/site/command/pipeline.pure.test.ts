@@ -1,5 +1,14 @@
 /** The stages of a submission in order, and what each says before its kind is asked [C-7.4]. */
 import { describe, expect, it } from 'vitest';
+import {
+  chargeItem,
+  type FactsOptions,
+  NOW_MS,
+  PAYLOADS,
+  signedSubmission,
+  siteView,
+  subsetsOf,
+} from '#workerd/site-view.ts';
 import type { SignatureVerdict, Submission } from '../../../../durable-objects/rpc.ts';
 import { publishDigest } from '../../../../durable-objects/site/command/message-ids.ts';
 import {
@@ -10,15 +19,6 @@ import {
 } from '../../../../durable-objects/site/command/pipeline.ts';
 import { compact } from '../../../../protocol/compact-json.ts';
 import { COMMAND_FAMILIES, type CommandFamily } from '../../../../protocol/routing-keys.ts';
-import {
-  chargeItem,
-  type FactsOptions,
-  NOW_MS,
-  PAYLOADS,
-  signedSubmission,
-  siteView,
-  subsetsOf,
-} from '../../../support/workerd/site-view.ts';
 
 const LATER = '2030-03-05T10:00:00.000Z';
 const TOLERANCE_MS = 300_000;

@@ -1,20 +1,12 @@
 /** Signature, repeat and freshness: one effect per messageId, whatever comes how often [C-7.2], [C-7.3]. */
 import { describe, expect, it } from 'vitest';
-import {
-  DAY,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { commandsOf, nthCommand, sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
-import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { newListeningSite } from '../../../support/workerd/site-scenes.ts';
-import { charge, powerSetpoint, Submitter, submission } from '../../../support/workerd/site-submissions.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
+import { DAY, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { commandsOf, nthCommand, sendTelemetry } from '#workerd/site-devices.ts';
+import { newestCommand, readCommands } from '#workerd/site-reads.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { newListeningSite } from '#workerd/site-scenes.ts';
+import { charge, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
+import { siteOf } from '#workerd/world.ts';
 
 holdClock();
 

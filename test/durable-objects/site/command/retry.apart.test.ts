@@ -1,14 +1,14 @@
 /** What a lane sends again, or too late: one answer however often it comes, and nothing once its partner was told no. */
 import { describe, expect, it } from 'vitest';
+import { watchRegistry } from '#workerd/registry-reads.ts';
+import { holdClock, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { commandsOf, nthCommand } from '#workerd/site-devices.ts';
+import { readCommands } from '#workerd/site-reads.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { charge, submission } from '#workerd/site-submissions.ts';
+import { siteOf } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
-import { watchRegistry } from '../../../support/workerd/registry-reads.ts';
-import { holdClock, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import { commandsOf, nthCommand } from '../../../support/workerd/site-devices.ts';
-import { readCommands } from '../../../support/workerd/site-reads.ts';
-import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { newListeningSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import { charge, submission } from '../../../support/workerd/site-submissions.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 

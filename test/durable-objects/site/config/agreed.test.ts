@@ -3,22 +3,16 @@
  * time, or in another's place [C-2.3], [C-2.4], [C-7.9].
  */
 import { describe, expect, it } from 'vitest';
+import type { DeviceTestLink } from '#workerd/links.ts';
+import { holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { commandsOf, connectListening } from '#workerd/site-devices.ts';
+import { endOf, newAwaySite, newPlannedSite, obey, told } from '#workerd/site-plan.ts';
+import { newestCommand, readCommands } from '#workerd/site-reads.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { cancel, schedule, statuses } from '#workerd/site-schedules.ts';
+import { submission } from '#workerd/site-submissions.ts';
+import { addPlant, createDevice, createOrganization, type Plant, siteOf } from '#workerd/world.ts';
 import { DEFAULT_SITE_CONFIG, type SiteConfig, UNLIMITED } from '../../../../protocol/site-config.ts';
-import type { DeviceTestLink } from '../../../support/workerd/links.ts';
-import { holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
-import { commandsOf, connectListening } from '../../../support/workerd/site-devices.ts';
-import { endOf, newAwaySite, newPlannedSite, obey, told } from '../../../support/workerd/site-plan.ts';
-import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { cancel, schedule, statuses } from '../../../support/workerd/site-schedules.ts';
-import { submission } from '../../../support/workerd/site-submissions.ts';
-import {
-  addPlant,
-  createDevice,
-  createOrganization,
-  type Plant,
-  siteOf,
-} from '../../../support/workerd/world.ts';
 
 holdClock();
 

@@ -1,25 +1,13 @@
 /** `{slug}.config.set`: a merge patch of a site's configuration, in force when it is accepted, and told to the plant [C-7.9]. */
 import { describe, expect, it } from 'vitest';
+import { holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { commandsOf, connectListening, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
+import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { DEFAULT_SUB_DEVICES, type PlantOptions } from '#workerd/world.ts';
 import { DEFAULT_SITE_CONFIG, UNLIMITED } from '../../../../protocol/site-config.ts';
-import { holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
-import {
-  commandsOf,
-  connectListening,
-  nthCommand,
-  sendAck,
-  stayConnected,
-} from '../../../support/workerd/site-devices.ts';
-import { newestCommand, readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import {
-  batch,
-  batteryCommand,
-  charge,
-  powerSetpoint,
-  submission,
-} from '../../../support/workerd/site-submissions.ts';
-import { DEFAULT_SUB_DEVICES, type PlantOptions } from '../../../support/workerd/world.ts';
 
 holdClock();
 

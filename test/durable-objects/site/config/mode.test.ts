@@ -1,14 +1,14 @@
 /** The configuration snapshot of a site: the mode in force, until when, and what stands beside it. */
 import { describe, expect, it } from 'vitest';
+import { HOUR, holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
+import { commandsOf, nthCommand, sendAck, stayConnected } from '#workerd/site-devices.ts';
+import { newestCommand, readConfig } from '#workerd/site-reads.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, submission } from '#workerd/site-submissions.ts';
+import { LIMITED, siteOf } from '#workerd/world.ts';
 import type { DeviceAckStatus } from '../../../../protocol/enums.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-import { HOUR, holdClock, MINUTE, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import { commandsOf, nthCommand, sendAck, stayConnected } from '../../../support/workerd/site-devices.ts';
-import { newestCommand, readConfig } from '../../../support/workerd/site-reads.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { newListeningSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import { batch, batteryCommand, submission } from '../../../support/workerd/site-submissions.ts';
-import { LIMITED, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 

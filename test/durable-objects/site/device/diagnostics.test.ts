@@ -1,8 +1,7 @@
 /** What a device is never told, for who looks after it: what was dropped and why, who logged in or tried [C-3.8]. */
 import { describe, expect, it } from 'vitest';
-import { formatInstant } from '../../../../protocol/ids.ts';
-import { type DeviceTestLink, dialSite, telemetryMessage } from '../../../support/workerd/links.ts';
-import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { type DeviceTestLink, dialSite, telemetryMessage } from '#workerd/links.ts';
+import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectTo,
   publish,
@@ -10,10 +9,11 @@ import {
   rawTelemetry,
   sendAck,
   sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
-import { evictSite, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { newConnectedSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import { createDevice } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { evictSite, rowsOf } from '#workerd/site-rows.ts';
+import { newConnectedSite, newSite } from '#workerd/site-scenes.ts';
+import { createDevice } from '#workerd/world.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 

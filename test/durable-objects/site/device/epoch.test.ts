@@ -1,9 +1,8 @@
 /** Whose socket counts: the newest of each device, of the newest boot of its bridge, while its credential lives. */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
-import { dialSite, telemetryMessage } from '../../../support/workerd/links.ts';
-import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { dialSite, telemetryMessage } from '#workerd/links.ts';
+import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -11,12 +10,13 @@ import {
   nthCommand,
   publish,
   sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
-import { evictSite, numberOf, openSessions, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import { powerSetpoint, submission } from '../../../support/workerd/site-submissions.ts';
-import { createDevice, siteOf } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { evictSite, numberOf, openSessions, rowsOf } from '#workerd/site-rows.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { createDevice, siteOf } from '#workerd/world.ts';
+import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 
 holdClock();
 

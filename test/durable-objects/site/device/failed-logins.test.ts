@@ -1,10 +1,10 @@
 /** Which failed logins count toward a suspension, whatever else was refused between them [C-3.11]. */
 import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import { newMove, whole } from '../../../support/workerd/site-move.ts';
-import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { newSite, type SiteScene } from '../../../support/workerd/site-scenes.ts';
-import { createDevice, siteOf } from '../../../support/workerd/world.ts';
+import { holdClock, MINUTE, START_MS, setClock } from '#workerd/site-clock.ts';
+import { newMove, whole } from '#workerd/site-move.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { newSite, type SiteScene } from '#workerd/site-scenes.ts';
+import { createDevice, siteOf } from '#workerd/world.ts';
 
 holdClock();
 

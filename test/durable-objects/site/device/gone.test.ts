@@ -1,28 +1,14 @@
 /** What a device that serves no more had under way: it goes to who serves in its place, or ends [C-3.1], [C-7.6]. */
 import { describe, expect, it } from 'vitest';
+import type { DeviceTestLink } from '#workerd/links.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { answerPings, commandsOf, connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import { endOf, executionsOf, newAwaySite, obey, planned, told } from '#workerd/site-plan.ts';
+import { numberOf } from '#workerd/site-rows.ts';
+import { newListeningSite, newSite, type SiteScene } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, charge, submission } from '#workerd/site-submissions.ts';
+import { addSubDevice, createDevice, type Plant, siteOf } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
-import type { DeviceTestLink } from '../../../support/workerd/links.ts';
-import {
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import {
-  answerPings,
-  commandsOf,
-  connectListening,
-  nthCommand,
-  sendAck,
-} from '../../../support/workerd/site-devices.ts';
-import { endOf, executionsOf, newAwaySite, obey, planned, told } from '../../../support/workerd/site-plan.ts';
-import { numberOf } from '../../../support/workerd/site-rows.ts';
-import { newListeningSite, newSite, type SiteScene } from '../../../support/workerd/site-scenes.ts';
-import { batch, batteryCommand, charge, submission } from '../../../support/workerd/site-submissions.ts';
-import { addSubDevice, createDevice, type Plant, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 

@@ -1,10 +1,10 @@
 /** What a gateway said of its site stays the site’s when it leaves: as it was meant then, over evictions too [C-3.1]. */
 import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
-import { connectListening, connectTo, sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import { newMove, whole } from '../../../support/workerd/site-move.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { createDevice, siteOf } from '../../../support/workerd/world.ts';
+import { holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
+import { connectListening, connectTo, sendTelemetry } from '#workerd/site-devices.ts';
+import { newMove, whole } from '#workerd/site-move.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { createDevice, siteOf } from '#workerd/world.ts';
 
 holdClock();
 

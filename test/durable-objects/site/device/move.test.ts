@@ -1,20 +1,14 @@
 /** A device changes objects, step by step, each as often as a crash makes it: it is in one of them at most [C-3.1]. */
 import { describe, expect, it, vi } from 'vitest';
+import { dialSite } from '#workerd/links.ts';
+import { HOUR, holdClock, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
+import { connectListening, connectTo, nthCommand, publish, sendTelemetry } from '#workerd/site-devices.ts';
+import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '#workerd/site-move.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { breakWrites, evictSite, openSessions, repair } from '#workerd/site-rows.ts';
+import { dropOf } from '#workerd/site-secrets.ts';
+import { randomHex, siteOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
-import { dialSite } from '../../../support/workerd/links.ts';
-import { HOUR, holdClock, passTime, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import {
-  connectListening,
-  connectTo,
-  nthCommand,
-  publish,
-  sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
-import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '../../../support/workerd/site-move.ts';
-import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
-import { breakWrites, evictSite, openSessions, repair } from '../../../support/workerd/site-rows.ts';
-import { dropOf } from '../../../support/workerd/site-secrets.ts';
-import { randomHex, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 

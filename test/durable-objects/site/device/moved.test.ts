@@ -1,14 +1,6 @@
 /** What a device takes along to another object, and what it finds when it comes back [C-3.1]. */
 import { describe, expect, it } from 'vitest';
-import {
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectListening,
   connectTo,
@@ -17,11 +9,11 @@ import {
   sendAck,
   sendStatus,
   sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
-import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '../../../support/workerd/site-move.ts';
-import { evictSite, numberOf, openSessions, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { ackWith, dropOf, isSignedWith } from '../../../support/workerd/site-secrets.ts';
-import { randomHex, siteOf } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { leftOf, NOTHING, newMove, PING, statusOfDial, whole } from '#workerd/site-move.ts';
+import { evictSite, numberOf, openSessions, rowsOf } from '#workerd/site-rows.ts';
+import { ackWith, dropOf, isSignedWith } from '#workerd/site-secrets.ts';
+import { randomHex, siteOf } from '#workerd/world.ts';
 
 holdClock();
 

@@ -1,8 +1,7 @@
 /** The memory of nonces at its cap: what no longer fits waits until some are over, and none is forgotten for it [C-3.8]. */
 import { describe, expect, it } from 'vitest';
-import type { DeviceLinkDown } from '../../../../protocol/link/device.ts';
-import { boundSite, restoreBounds } from '../../../support/workerd/site-bounds.ts';
-import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   type DeviceCredential,
   droppedOf,
@@ -11,11 +10,12 @@ import {
   publishAll,
   rawTelemetry,
   sendAck,
-} from '../../../support/workerd/site-devices.ts';
-import { newestCommand } from '../../../support/workerd/site-reads.ts';
-import { evictSite, journalLines } from '../../../support/workerd/site-rows.ts';
-import { newConnectedSite } from '../../../support/workerd/site-scenes.ts';
-import { charge, Submitter } from '../../../support/workerd/site-submissions.ts';
+} from '#workerd/site-devices.ts';
+import { newestCommand } from '#workerd/site-reads.ts';
+import { evictSite, journalLines } from '#workerd/site-rows.ts';
+import { newConnectedSite } from '#workerd/site-scenes.ts';
+import { charge, Submitter } from '#workerd/site-submissions.ts';
+import type { DeviceLinkDown } from '../../../../protocol/link/device.ts';
 
 holdClock();
 restoreBounds();

@@ -1,8 +1,7 @@
 /** One thing that fails, among others that do not: a frame that cannot be judged, a write that the disk refuses. */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { DEFAULT_SITE_CONFIG } from '../../../../protocol/site-config.ts';
-import { type DeviceTestLink, telemetryMessage } from '../../../support/workerd/links.ts';
-import { holdClock, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { type DeviceTestLink, telemetryMessage } from '#workerd/links.ts';
+import { holdClock, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -10,17 +9,13 @@ import {
   publish,
   publishAll,
   sendAck,
-} from '../../../support/workerd/site-devices.ts';
-import { gridPowerKw, readConfig } from '../../../support/workerd/site-reads.ts';
-import { breakWrites, evictSite, numberOf, repair, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { newListeningSite } from '../../../support/workerd/site-scenes.ts';
-import {
-  batch,
-  batteryCommand,
-  powerSetpoint,
-  submission,
-} from '../../../support/workerd/site-submissions.ts';
-import { type Plant, siteOf } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { gridPowerKw, readConfig } from '#workerd/site-reads.ts';
+import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
+import { newListeningSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { type Plant, siteOf } from '#workerd/world.ts';
+import { DEFAULT_SITE_CONFIG } from '../../../../protocol/site-config.ts';
 
 holdClock();
 beforeEach(() => {

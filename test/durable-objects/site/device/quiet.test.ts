@@ -1,13 +1,6 @@
 /** A device whose client has gone quiet: its socket stands, the bridge pings, and nobody is there [C-3.10]. */
 import { describe, expect, it } from 'vitest';
-import {
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
+import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -15,12 +8,12 @@ import {
   nthCommand,
   sendAck,
   sendStatus,
-} from '../../../support/workerd/site-devices.ts';
-import { newestCommand } from '../../../support/workerd/site-reads.ts';
-import { evictSite, openSessions, rowsOf, untilRegistered } from '../../../support/workerd/site-rows.ts';
-import { newListeningSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import { charge } from '../../../support/workerd/site-submissions.ts';
-import { createDevice, type Plant } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { newestCommand } from '#workerd/site-reads.ts';
+import { evictSite, openSessions, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
+import { newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { charge } from '#workerd/site-submissions.ts';
+import { createDevice, type Plant } from '#workerd/world.ts';
 
 holdClock();
 

@@ -1,18 +1,12 @@
 /** A device's budget of messages and bytes: over it the bridge is told to wait, nothing is stored and nothing dropped. */
 import { describe, expect, it } from 'vitest';
+import { connectDevice, type DeviceTestLink } from '#workerd/links.ts';
+import { holdClock, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
+import { connectTo, type DeviceCredential, droppedOf, publish, rawTelemetry } from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { journalLines } from '#workerd/site-rows.ts';
+import { createDevice, createOrganization, createPlant, siteOf } from '#workerd/world.ts';
 import type { DeviceLinkDown, DeviceLinkUp } from '../../../../protocol/link/device.ts';
-import { connectDevice, type DeviceTestLink } from '../../../support/workerd/links.ts';
-import { holdClock, MINUTE, SECOND, setClock } from '../../../support/workerd/site-clock.ts';
-import {
-  connectTo,
-  type DeviceCredential,
-  droppedOf,
-  publish,
-  rawTelemetry,
-} from '../../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
-import { journalLines } from '../../../support/workerd/site-rows.ts';
-import { createDevice, createOrganization, createPlant, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 

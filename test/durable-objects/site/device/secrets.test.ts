@@ -1,24 +1,17 @@
 /** Secrets of a device in turn: which are good, until when, and which of them commands to it are signed with [C-3.3], [C-3.7]. */
 import { describe, expect, it } from 'vitest';
-import {
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
+import { HOUR, holdClock, MINUTE, passTime, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   answerPings,
   connectListening,
   connectTo,
   nthCommand,
   type ReceivedCommand,
-} from '../../../support/workerd/site-devices.ts';
-import { evictSite, numberOf, rowsOf, untilRegistered } from '../../../support/workerd/site-rows.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import { ackWith, isSignedWith, type SecretForm } from '../../../support/workerd/site-secrets.ts';
-import { createDevice, randomHex } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { evictSite, numberOf, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { ackWith, isSignedWith, type SecretForm } from '#workerd/site-secrets.ts';
+import { createDevice, randomHex } from '#workerd/world.ts';
 
 holdClock();
 

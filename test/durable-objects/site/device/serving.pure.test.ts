@@ -1,9 +1,9 @@
 /** Which device serves a plant, who speaks for it, and what is a fault of a sub-device. */
 import { describe, expect, it } from 'vitest';
+import { subDevice } from '#workerd/site-view.ts';
 import type { DeviceRow } from '../../../../durable-objects/site/device/rows.ts';
 import { isInFault, servesSite, servingGateway } from '../../../../durable-objects/site/device/serving.ts';
 import { DEVICE_TYPES } from '../../../../protocol/enums.ts';
-import { subDevice } from '../../../support/workerd/site-view.ts';
 
 function device(id: string, changes: Partial<DeviceRow> = {}): DeviceRow {
   return {

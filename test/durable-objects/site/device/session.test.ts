@@ -1,21 +1,13 @@
 /** How long a device's session lives: as long as its credential, and as its socket shows life. */
 import { describe, expect, it } from 'vitest';
+import { dialSite, telemetryMessage } from '#workerd/links.ts';
+import { alarmAt, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { commandsOf, connectListening, sendTelemetry } from '#workerd/site-devices.ts';
+import { openSessions } from '#workerd/site-rows.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { siteOf } from '#workerd/world.ts';
 import { CLOSE_CODES, SIGN_OF_LIFE_MS } from '../../../../protocol/link/live.ts';
-import { dialSite, telemetryMessage } from '../../../support/workerd/links.ts';
-import {
-  alarmAt,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { commandsOf, connectListening, sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import { openSessions } from '../../../support/workerd/site-rows.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import { powerSetpoint, submission } from '../../../support/workerd/site-submissions.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 

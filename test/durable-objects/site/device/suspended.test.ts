@@ -1,18 +1,11 @@
 /** What a device was told and had not acknowledged when it was suspended: it may be let in again, so that waits [C-3.3]. */
 import { describe, expect, it } from 'vitest';
+import { holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import { endOf, executionsOf, newPlannedSite, type PlannedScene, planned, told } from '#workerd/site-plan.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { charge, submission } from '#workerd/site-submissions.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
-import { holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
-import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
-import {
-  endOf,
-  executionsOf,
-  newPlannedSite,
-  type PlannedScene,
-  planned,
-  told,
-} from '../../../support/workerd/site-plan.ts';
-import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { charge, submission } from '../../../support/workerd/site-submissions.ts';
 
 holdClock();
 

@@ -1,9 +1,7 @@
 /** Newer tokens for devices that are connected: when one is pushed, what it is, and how often it is tried [C-3.12]. */
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
-import { verifyDeviceToken } from '../../../../durable-objects/secrets/device-tokens.ts';
-import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
-import type { DeviceTestLink } from '../../../support/workerd/links.ts';
+import type { DeviceTestLink } from '#workerd/links.ts';
 import {
   alarmAt,
   HOUR,
@@ -13,7 +11,7 @@ import {
   SECOND,
   START_MS,
   setClock,
-} from '../../../support/workerd/site-clock.ts';
+} from '#workerd/site-clock.ts';
 import {
   answerPings,
   commandsOf,
@@ -23,12 +21,14 @@ import {
   type ReceivedCommand,
   sendAck,
   subscribe,
-} from '../../../support/workerd/site-devices.ts';
-import { readCommands } from '../../../support/workerd/site-reads.ts';
-import { evictSite, numberOf, untilRegistered } from '../../../support/workerd/site-rows.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import { isSignedWith } from '../../../support/workerd/site-secrets.ts';
-import { createDevice } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { readCommands } from '#workerd/site-reads.ts';
+import { evictSite, numberOf, untilRegistered } from '#workerd/site-rows.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { isSignedWith } from '#workerd/site-secrets.ts';
+import { createDevice } from '#workerd/world.ts';
+import { verifyDeviceToken } from '../../../../durable-objects/secrets/device-tokens.ts';
+import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 
 holdClock();
 

@@ -1,16 +1,6 @@
 /** When a valid command goes out to its device, how often, and when it is too late. */
 import { describe, expect, it } from 'vitest';
-import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
-import { formatInstant } from '../../../../protocol/ids.ts';
-import { commandSigningString } from '../../../../protocol/signing.ts';
-import {
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
+import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -20,17 +10,14 @@ import {
   sendTelemetry,
   stayConnected,
   subscribe,
-} from '../../../support/workerd/site-devices.ts';
-import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import {
-  batch,
-  batteryCommand,
-  charge,
-  powerSetpoint,
-  submission,
-} from '../../../support/workerd/site-submissions.ts';
-import { addSubDevice, createDevice, LIMITED, siteOf } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { newestCommand, readCommands } from '#workerd/site-reads.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { addSubDevice, createDevice, LIMITED, siteOf } from '#workerd/world.ts';
+import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
+import { commandSigningString } from '../../../../protocol/signing.ts';
 
 holdClock();
 

@@ -1,7 +1,6 @@
 /** No command hangs: what was sent ends by its device, by its silence, or by its own end, and says why [C-7.8]. */
 import { describe, expect, it } from 'vitest';
-import { formatInstant } from '../../../../protocol/ids.ts';
-import { ackMessage, type DeviceTestLink } from '../../../support/workerd/links.ts';
+import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
 import {
   alarmAt,
   HOUR,
@@ -11,7 +10,7 @@ import {
   SECOND,
   START_MS,
   setClock,
-} from '../../../support/workerd/site-clock.ts';
+} from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -22,13 +21,14 @@ import {
   sendAck,
   stayConnected,
   subscribe,
-} from '../../../support/workerd/site-devices.ts';
-import { listen } from '../../../support/workerd/site-listener.ts';
-import { newestCommand } from '../../../support/workerd/site-reads.ts';
-import { crashSite, evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { type HeardScene, newHeardSite } from '../../../support/workerd/site-scenes.ts';
-import { charge, powerSetpoint, submission } from '../../../support/workerd/site-submissions.ts';
-import { createDevice, type Plant } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
+import { newestCommand } from '#workerd/site-reads.ts';
+import { crashSite, evictSite, numberOf } from '#workerd/site-rows.ts';
+import { type HeardScene, newHeardSite } from '#workerd/site-scenes.ts';
+import { charge, powerSetpoint, submission } from '#workerd/site-submissions.ts';
+import { createDevice, type Plant } from '#workerd/world.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 

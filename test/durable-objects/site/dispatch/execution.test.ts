@@ -1,16 +1,7 @@
 /** From a device's acks to the execution that the partner hears of: EXECUTING once, then one end [C-7.8]. */
 import { describe, expect, it } from 'vitest';
-import type { DeviceCommandItem } from '../../../../protocol/command.ts';
-import { formatInstant } from '../../../../protocol/ids.ts';
-import { ackMessage, type DeviceTestLink } from '../../../support/workerd/links.ts';
-import {
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
+import { ackMessage, type DeviceTestLink } from '#workerd/links.ts';
+import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   connectListening,
@@ -18,19 +9,15 @@ import {
   publish,
   publishAll,
   sendAck,
-} from '../../../support/workerd/site-devices.ts';
-import { listen } from '../../../support/workerd/site-listener.ts';
-import { newestCommand } from '../../../support/workerd/site-reads.ts';
-import { numberOf } from '../../../support/workerd/site-rows.ts';
-import { newHeardSite } from '../../../support/workerd/site-scenes.ts';
-import {
-  batch,
-  batteryCommand,
-  powerSetpoint,
-  Submitter,
-  submission,
-} from '../../../support/workerd/site-submissions.ts';
-import { addSubDevice, createDevice, createPlant, type Plant } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
+import { newestCommand } from '#workerd/site-reads.ts';
+import { numberOf } from '#workerd/site-rows.ts';
+import { newHeardSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, powerSetpoint, Submitter, submission } from '#workerd/site-submissions.ts';
+import { addSubDevice, createDevice, createPlant, type Plant } from '#workerd/world.ts';
+import type { DeviceCommandItem } from '../../../../protocol/command.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 

@@ -1,29 +1,15 @@
 /** What waits for a plant that is away: how much of it, what makes room, what replaces what, and who gets it at last. */
 import { describe, expect, it } from 'vitest';
+import type { DeviceTestLink } from '#workerd/links.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { commandsOf, connectListening, nthCommand } from '#workerd/site-devices.ts';
+import { newestCommand, readCommands } from '#workerd/site-reads.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { newKeyedSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { charge, powerSetpoint, type Submitter, submission } from '#workerd/site-submissions.ts';
+import { createDevice } from '#workerd/world.ts';
 import type { Submission } from '../../../../durable-objects/rpc.ts';
 import { formatInstant } from '../../../../protocol/ids.ts';
-import type { DeviceTestLink } from '../../../support/workerd/links.ts';
-import {
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { commandsOf, connectListening, nthCommand } from '../../../support/workerd/site-devices.ts';
-import { newestCommand, readCommands } from '../../../support/workerd/site-reads.ts';
-import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { newKeyedSite, newListeningSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import {
-  charge,
-  powerSetpoint,
-  type Submitter,
-  submission,
-} from '../../../support/workerd/site-submissions.ts';
-import { createDevice } from '../../../support/workerd/world.ts';
 
 holdClock();
 

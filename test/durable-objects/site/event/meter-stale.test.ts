@@ -1,10 +1,10 @@
 /** METER_STALE: a meter that told its registers and tells them no more [C-8.3], [C-4.6]. */
 import { describe, expect, it, vi } from 'vitest';
-import { holdClock, MINUTE, passTime, passUntilTold, SECOND } from '../../../support/workerd/site-clock.ts';
-import { connectListening, sendTelemetry, stayConnected } from '../../../support/workerd/site-devices.ts';
-import { listen } from '../../../support/workerd/site-listener.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { newHeardSite } from '../../../support/workerd/site-scenes.ts';
+import { holdClock, MINUTE, passTime, passUntilTold, SECOND } from '#workerd/site-clock.ts';
+import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { newHeardSite } from '#workerd/site-scenes.ts';
 
 holdClock();
 

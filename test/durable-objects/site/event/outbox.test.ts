@@ -1,24 +1,16 @@
 /** What a site has to tell is a row until its destination has it: through failures, slowness and wakes (rule 5). */
 import { runInDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { connectPartner } from '#workerd/links.ts';
+import { alarmAt, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
+import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { newKeyedSite, newSite } from '#workerd/site-scenes.ts';
+import { batch, batteryCommand, Submitter, submission } from '#workerd/site-submissions.ts';
+import { siteOf } from '#workerd/world.ts';
 import type { OutboxEvent } from '../../../../durable-objects/rpc.ts';
 import { Vhost } from '../../../../durable-objects/vhost.ts';
-import { connectPartner } from '../../../support/workerd/links.ts';
-import {
-  alarmAt,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
-import { listen } from '../../../support/workerd/site-listener.ts';
-import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { newKeyedSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import { batch, batteryCommand, Submitter, submission } from '../../../support/workerd/site-submissions.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 beforeEach(() => {

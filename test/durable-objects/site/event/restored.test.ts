@@ -1,11 +1,11 @@
 /** A Site that was set back to an earlier state: what it tells from then on is taken, and is nobody's repeat (rule 5). */
 import { describe, expect, it } from 'vitest';
-import { DAY, holdClock, passTime, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import { connectListening, nthCommand, sendAck } from '../../../support/workerd/site-devices.ts';
-import { evictSite, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { newHeardSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import { charge, Submitter } from '../../../support/workerd/site-submissions.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
+import { DAY, holdClock, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck } from '#workerd/site-devices.ts';
+import { evictSite, rowsOf } from '#workerd/site-rows.ts';
+import { newHeardSite, newSite } from '#workerd/site-scenes.ts';
+import { charge, Submitter } from '#workerd/site-submissions.ts';
+import { siteOf } from '#workerd/world.ts';
 
 holdClock();
 

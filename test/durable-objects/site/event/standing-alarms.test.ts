@@ -1,7 +1,6 @@
 /** Alarms of states: one open per type and target, raised once and cleared once, to every key that may see the plant [C-8.3]. */
 import { describe, expect, it } from 'vitest';
-import { formatInstant } from '../../../../protocol/ids.ts';
-import { changeAndTellSite, removeSubDevice } from '../../../support/workerd/registry-changes.ts';
+import { changeAndTellSite, removeSubDevice } from '#workerd/registry-changes.ts';
 import {
   HOUR,
   holdClock,
@@ -11,13 +10,14 @@ import {
   SECOND,
   START_MS,
   setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { connectListening, sendTelemetry, stayConnected } from '../../../support/workerd/site-devices.ts';
-import { type Listener, listen } from '../../../support/workerd/site-listener.ts';
-import { crashSite, evictSite } from '../../../support/workerd/site-rows.ts';
-import { newHeardSite } from '../../../support/workerd/site-scenes.ts';
-import { charge, submission } from '../../../support/workerd/site-submissions.ts';
-import { createKey, createOrganization } from '../../../support/workerd/world.ts';
+} from '#workerd/site-clock.ts';
+import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
+import { type Listener, listen } from '#workerd/site-listener.ts';
+import { crashSite, evictSite } from '#workerd/site-rows.ts';
+import { newHeardSite } from '#workerd/site-scenes.ts';
+import { charge, submission } from '#workerd/site-submissions.ts';
+import { createKey, createOrganization } from '#workerd/world.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 

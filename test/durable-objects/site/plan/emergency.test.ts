@@ -1,7 +1,7 @@
 /** An emergency over the plan: what it ends, what passes while it holds, and the mode change that ends it. */
 import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
-import { connectListening, sendAck } from '../../../support/workerd/site-devices.ts';
+import { HOUR, holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
+import { connectListening, sendAck } from '#workerd/site-devices.ts';
 import {
   endOf,
   executionsOf,
@@ -12,10 +12,10 @@ import {
   planned,
   rowOf,
   told,
-} from '../../../support/workerd/site-plan.ts';
-import { readConfig } from '../../../support/workerd/site-reads.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { charge, submission } from '../../../support/workerd/site-submissions.ts';
+} from '#workerd/site-plan.ts';
+import { readConfig } from '#workerd/site-reads.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { charge, submission } from '#workerd/site-submissions.ts';
 
 holdClock();
 

@@ -1,8 +1,7 @@
 /** A plant that comes back is told what stands now, once; and one whose mode for a while ends is told the mode in force. */
 import { describe, expect, it } from 'vitest';
-import { formatInstant } from '../../../../protocol/ids.ts';
-import { HOUR, holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
-import { connectListening, nthCommand, sendAck, subscribe } from '../../../support/workerd/site-devices.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { connectListening, nthCommand, sendAck, subscribe } from '#workerd/site-devices.ts';
 import {
   endOf,
   executionsOf,
@@ -14,10 +13,11 @@ import {
   rowOf,
   told,
   toldCommands,
-} from '../../../support/workerd/site-plan.ts';
-import { readConfig } from '../../../support/workerd/site-reads.ts';
-import { crashSite, evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { submission } from '../../../support/workerd/site-submissions.ts';
+} from '#workerd/site-plan.ts';
+import { readConfig } from '#workerd/site-reads.ts';
+import { crashSite, evictSite, numberOf } from '#workerd/site-rows.ts';
+import { submission } from '#workerd/site-submissions.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 

@@ -1,8 +1,7 @@
 /** The plan of a real site: what its plant is told while setpoints come, hide each other, replace each other and end. */
 import { describe, expect, it } from 'vitest';
-import { formatInstant } from '../../../../protocol/ids.ts';
-import { HOUR, holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
-import { nthCommand } from '../../../support/workerd/site-devices.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { nthCommand } from '#workerd/site-devices.ts';
 import {
   endOf,
   executionsOf,
@@ -12,9 +11,10 @@ import {
   rowOf,
   told,
   toldCommands,
-} from '../../../support/workerd/site-plan.ts';
-import { numberOf } from '../../../support/workerd/site-rows.ts';
-import { submission } from '../../../support/workerd/site-submissions.ts';
+} from '#workerd/site-plan.ts';
+import { numberOf } from '#workerd/site-rows.ts';
+import { submission } from '#workerd/site-submissions.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 

@@ -1,13 +1,9 @@
 /** The verdict on a setpoint from what a real site's devices told: its numbers, its event, its alarm, its log row. */
 import { describe, expect, it } from 'vitest';
-import type { Submission } from '../../../../durable-objects/rpc.ts';
-import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
-import type { SiteSetpoint } from '../../../../protocol/command.ts';
-import { formatInstant } from '../../../../protocol/ids.ts';
-import { changeAndTellSite } from '../../../support/workerd/registry-changes.ts';
-import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '../../../support/workerd/site-clock.ts';
-import { nthCommand, sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import { listen } from '../../../support/workerd/site-listener.ts';
+import { changeAndTellSite } from '#workerd/registry-changes.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
+import { nthCommand, sendTelemetry } from '#workerd/site-devices.ts';
+import { listen } from '#workerd/site-listener.ts';
 import {
   endOf,
   executionsOf,
@@ -17,9 +13,13 @@ import {
   type PlannedScene,
   planned,
   rowOf,
-} from '../../../support/workerd/site-plan.ts';
-import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { createKey, type PlantOptions } from '../../../support/workerd/world.ts';
+} from '#workerd/site-plan.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { createKey, type PlantOptions } from '#workerd/world.ts';
+import type { Submission } from '../../../../durable-objects/rpc.ts';
+import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
+import type { SiteSetpoint } from '../../../../protocol/command.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 

@@ -1,7 +1,7 @@
 /** A site that leaves memory, or sleeps past what time alone changes, follows its plan as one that was awake. */
 import { describe, expect, it } from 'vitest';
-import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '../../../support/workerd/site-clock.ts';
-import { connectListening } from '../../../support/workerd/site-devices.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
+import { connectListening } from '#workerd/site-devices.ts';
 import {
   endOf,
   executionsOf,
@@ -12,9 +12,9 @@ import {
   planned,
   rowOf,
   told,
-} from '../../../support/workerd/site-plan.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { submission } from '../../../support/workerd/site-submissions.ts';
+} from '#workerd/site-plan.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { submission } from '#workerd/site-submissions.ts';
 
 holdClock();
 

@@ -1,21 +1,13 @@
 /** FALLBACK_ENGAGED: a plant that nobody reaches for as long as was agreed, or that says so itself [C-2.3], [C-8.3]. */
 import { expect, it } from 'vitest';
+import { HOUR, holdClock, MINUTE, passTime, passUntilTold, SECOND, setClock } from '#workerd/site-clock.ts';
+import { connectListening, sendTelemetry, stayConnected } from '#workerd/site-devices.ts';
+import { type Listener, listen } from '#workerd/site-listener.ts';
+import { readConfig } from '#workerd/site-reads.ts';
+import { crashSite, evictSite } from '#workerd/site-rows.ts';
+import { newHeardSite } from '#workerd/site-scenes.ts';
+import { submission } from '#workerd/site-submissions.ts';
 import { DEFAULT_SITE_CONFIG, type SiteConfig } from '../../../../protocol/site-config.ts';
-import {
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  passUntilTold,
-  SECOND,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { connectListening, sendTelemetry, stayConnected } from '../../../support/workerd/site-devices.ts';
-import { type Listener, listen } from '../../../support/workerd/site-listener.ts';
-import { readConfig } from '../../../support/workerd/site-reads.ts';
-import { crashSite, evictSite } from '../../../support/workerd/site-rows.ts';
-import { newHeardSite } from '../../../support/workerd/site-scenes.ts';
-import { submission } from '../../../support/workerd/site-submissions.ts';
 
 holdClock();
 

@@ -10,23 +10,17 @@ import {
   SECOND,
   START_MS,
   setClock,
-} from '../../../support/workerd/site-clock.ts';
+} from '#workerd/site-clock.ts';
 import {
   connectListening,
   connectTo,
   sendStatus,
   sendTelemetry,
   stayConnected,
-} from '../../../support/workerd/site-devices.ts';
-import {
-  crashSite,
-  numberOf,
-  openSessions,
-  rowsOf,
-  untilRegistered,
-} from '../../../support/workerd/site-rows.ts';
-import { newSite } from '../../../support/workerd/site-scenes.ts';
-import { addSubDevice, createDevice, type Plant } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { crashSite, numberOf, openSessions, rowsOf, untilRegistered } from '#workerd/site-rows.ts';
+import { newSite } from '#workerd/site-scenes.ts';
+import { addSubDevice, createDevice, type Plant } from '#workerd/world.ts';
 
 holdClock();
 

@@ -1,12 +1,12 @@
 /** What schedules cost a site, and how many of them it keeps [rule 9]. */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
+import { DAY, HOUR, holdClock, MINUTE, passTime } from '#workerd/site-clock.ts';
+import { endOf, newAwaySite, newPlannedSite, obey, told } from '#workerd/site-plan.ts';
+import { evictSite, numberOf } from '#workerd/site-rows.ts';
+import { readSchedules, schedule, statuses } from '#workerd/site-schedules.ts';
+import { type Plant, siteOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
-import { DAY, HOUR, holdClock, MINUTE, passTime } from '../../../support/workerd/site-clock.ts';
-import { endOf, newAwaySite, newPlannedSite, obey, told } from '../../../support/workerd/site-plan.ts';
-import { evictSite, numberOf } from '../../../support/workerd/site-rows.ts';
-import { readSchedules, schedule, statuses } from '../../../support/workerd/site-schedules.ts';
-import { type Plant, siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 

@@ -1,7 +1,7 @@
 /** Schedules among all else that a plant is told: setpoints, emergencies, modes, limits, and one another [C-7.7], [C-7.9]. */
 import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, passTime, SECOND, setClock } from '../../../support/workerd/site-clock.ts';
-import { connectListening } from '../../../support/workerd/site-devices.ts';
+import { holdClock, MINUTE, passTime, SECOND, setClock } from '#workerd/site-clock.ts';
+import { connectListening } from '#workerd/site-devices.ts';
 import {
   endOf,
   heard,
@@ -12,16 +12,10 @@ import {
   rowOf,
   told,
   toldCommands,
-} from '../../../support/workerd/site-plan.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import {
-  cancel,
-  type ScheduleWish,
-  type SlotWish,
-  schedule,
-  statuses,
-} from '../../../support/workerd/site-schedules.ts';
-import { charge, submission } from '../../../support/workerd/site-submissions.ts';
+} from '#workerd/site-plan.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { cancel, type ScheduleWish, type SlotWish, schedule, statuses } from '#workerd/site-schedules.ts';
+import { charge, submission } from '#workerd/site-submissions.ts';
 
 holdClock();
 

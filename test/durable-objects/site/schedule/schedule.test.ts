@@ -1,8 +1,7 @@
 /** A schedule from its publish to its end: what its plant is told slot by slot, and what its partner hears [C-7.9]. */
 import { describe, expect, it } from 'vitest';
-import { formatInstant } from '../../../../protocol/ids.ts';
-import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
-import { commandsOf, connectListening } from '../../../support/workerd/site-devices.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND } from '#workerd/site-clock.ts';
+import { commandsOf, connectListening } from '#workerd/site-devices.ts';
 import {
   endOf,
   executionsOf,
@@ -14,17 +13,12 @@ import {
   rowOf,
   told,
   toldCommands,
-} from '../../../support/workerd/site-plan.ts';
-import { readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import {
-  cancel,
-  readSchedules,
-  schedule,
-  scheduleOf,
-  statuses,
-} from '../../../support/workerd/site-schedules.ts';
-import { submission } from '../../../support/workerd/site-submissions.ts';
+} from '#workerd/site-plan.ts';
+import { readCommands, readConfig } from '#workerd/site-reads.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { cancel, readSchedules, schedule, scheduleOf, statuses } from '#workerd/site-schedules.ts';
+import { submission } from '#workerd/site-submissions.ts';
+import { formatInstant } from '../../../../protocol/ids.ts';
 
 holdClock();
 

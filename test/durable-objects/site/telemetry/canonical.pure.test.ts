@@ -1,11 +1,11 @@
 /** The canonical payload: from site values where they are sent, else from sub-devices, by asset type [C-3.13]. */
 import { describe, expect, it } from 'vitest';
+import { subDevice } from '#workerd/site-view.ts';
 import type { SubDevice } from '../../../../durable-objects/registry/plant-copy.ts';
 import { canonicalTelemetry } from '../../../../durable-objects/site/telemetry/canonical.ts';
 import { Snapshot } from '../../../../durable-objects/site/telemetry/snapshot.ts';
 import { ASSET_TYPES, OPERATING_MODES } from '../../../../protocol/enums.ts';
 import { type CanonicalTelemetry, canonicalTelemetry as schema } from '../../../../protocol/telemetry.ts';
-import { subDevice } from '../../../support/workerd/site-view.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 

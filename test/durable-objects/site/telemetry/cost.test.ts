@@ -1,11 +1,11 @@
 /** What telemetry costs: rows are the bill, and an alarm that is set is one. */
 import { runInDurableObject } from 'cloudflare:test';
 import { expect, it } from 'vitest';
-import { holdClock, passTime, SECOND } from '../../../support/workerd/site-clock.ts';
-import { sendTelemetry } from '../../../support/workerd/site-devices.ts';
-import { numberOf } from '../../../support/workerd/site-rows.ts';
-import { newListeningSite } from '../../../support/workerd/site-scenes.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
+import { holdClock, passTime, SECOND } from '#workerd/site-clock.ts';
+import { sendTelemetry } from '#workerd/site-devices.ts';
+import { numberOf } from '#workerd/site-rows.ts';
+import { newListeningSite } from '#workerd/site-scenes.ts';
+import { siteOf } from '#workerd/world.ts';
 
 holdClock();
 

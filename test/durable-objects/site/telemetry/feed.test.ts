@@ -1,17 +1,11 @@
 /** What partners are told of a plant's values, when, and who of them [C-8.1] [C-8.2]. */
 import { describe, expect, it } from 'vitest';
-import { LULL_MS } from '../../../../protocol/link/live.ts';
-import type { DeviceTestLink } from '../../../support/workerd/links.ts';
-import { changeAndTellSite } from '../../../support/workerd/registry-changes.ts';
-import { holdClock, passTime, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import {
-  answerPings,
-  connectListening,
-  sendAck,
-  sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
-import { type Listener, listen } from '../../../support/workerd/site-listener.ts';
-import { evictSite, rowsOf } from '../../../support/workerd/site-rows.ts';
+import type { DeviceTestLink } from '#workerd/links.ts';
+import { changeAndTellSite } from '#workerd/registry-changes.ts';
+import { holdClock, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { answerPings, connectListening, sendAck, sendTelemetry } from '#workerd/site-devices.ts';
+import { type Listener, listen } from '#workerd/site-listener.ts';
+import { evictSite, rowsOf } from '#workerd/site-rows.ts';
 import {
   createKey,
   createOrganization,
@@ -19,7 +13,8 @@ import {
   type Key,
   type Organization,
   type Plant,
-} from '../../../support/workerd/world.ts';
+} from '#workerd/world.ts';
+import { LULL_MS } from '../../../../protocol/link/live.ts';
 
 holdClock();
 

@@ -1,14 +1,7 @@
 /** The telemetry journal: what it costs, how large its rows grow, and the nonces that it gives back after a wake. */
 import { describe, expect, it, vi } from 'vitest';
-import { connectDevice } from '../../../support/workerd/links.ts';
-import {
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
+import { connectDevice } from '#workerd/links.ts';
+import { holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectTo,
   droppedOf,
@@ -17,11 +10,11 @@ import {
   rawTelemetry,
   sendStatus,
   sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
-import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { newConnectedSite } from '../../../support/workerd/site-scenes.ts';
-import { createDevice, createOrganization, createPlant, type Plant } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { newConnectedSite } from '#workerd/site-scenes.ts';
+import { createDevice, createOrganization, createPlant, type Plant } from '#workerd/world.ts';
 
 holdClock();
 

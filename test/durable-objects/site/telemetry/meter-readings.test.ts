@@ -1,26 +1,12 @@
 /** Registers of a site over time: what is answered for a quarter of an hour is what was to be known then [C-4.1], [C-4.5]. */
 import { describe, expect, it } from 'vitest';
+import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { countRowsRead } from '#workerd/site-statements.ts';
+import { newTelemetrySite, storeState, type TelemetrySite, untilPacked } from '#workerd/telemetry-site.ts';
+import { siteOf } from '#workerd/world.ts';
 import type { MeterReading } from '../../../../protocol/meter.ts';
-import { boundSite, restoreBounds } from '../../../support/workerd/site-bounds.ts';
-import {
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { countRowsRead } from '../../../support/workerd/site-statements.ts';
-import {
-  newTelemetrySite,
-  storeState,
-  type TelemetrySite,
-  untilPacked,
-} from '../../../support/workerd/telemetry-site.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 restoreBounds();

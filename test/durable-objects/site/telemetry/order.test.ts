@@ -1,11 +1,11 @@
 /** Values stand by the time of the device that sent them, in whatever order they come: awake, woken, and stored [C-3.13]. */
 import { describe, expect, it } from 'vitest';
-import { holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
-import { publish, publishAll, rawTelemetry } from '../../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { newConnectedSite } from '../../../support/workerd/site-scenes.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
+import { holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { publish, publishAll, rawTelemetry } from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { newConnectedSite } from '#workerd/site-scenes.ts';
+import { siteOf } from '#workerd/world.ts';
 
 holdClock();
 

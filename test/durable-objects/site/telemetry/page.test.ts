@@ -1,22 +1,17 @@
 /** Pages of roll-ups in their rows: buckets are added to them again and again, and each metric has all of its own [C-4.5]. */
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
+import { alarmAt, DAY, holdClock, MINUTE, SECOND, setClock } from '#workerd/site-clock.ts';
+import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { fillHistory } from '#workerd/telemetry-filling.ts';
+import { newTelemetrySite, partCounts, readPoints, storeState } from '#workerd/telemetry-site.ts';
+import { turnsOf } from '#workerd/turns.ts';
+import { siteOf } from '#workerd/world.ts';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
 import { type Bucket, bucketsOf, mergeBuckets } from '../../../../durable-objects/site/telemetry/bucket.ts';
 import { mergePage } from '../../../../durable-objects/site/telemetry/page.ts';
 import { PART_BYTES, unpackBuckets } from '../../../../durable-objects/site/telemetry/part.ts';
 import { PartRows } from '../../../../durable-objects/site/telemetry/part-rows.ts';
-import { alarmAt, DAY, holdClock, MINUTE, SECOND, setClock } from '../../../support/workerd/site-clock.ts';
-import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { fillHistory } from '../../../support/workerd/telemetry-filling.ts';
-import {
-  newTelemetrySite,
-  partCounts,
-  readPoints,
-  storeState,
-} from '../../../support/workerd/telemetry-site.ts';
-import { turnsOf } from '../../../support/workerd/turns.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
 
 holdClock();
 

@@ -1,21 +1,11 @@
 /** What telemetry costs a site and how far it grows: rows written, rows kept, bytes, names that devices invent [rule 9]. */
 import { describe, expect, it, vi } from 'vitest';
-import { LIMIT } from '../../../../protocol/limits.ts';
-import { connectDevice } from '../../../support/workerd/links.ts';
-import { changeAndTellSite, changeSettings } from '../../../support/workerd/registry-changes.ts';
-import { boundSite, restoreBounds } from '../../../support/workerd/site-bounds.ts';
-import {
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { evictSite, numberOf, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { fillHistory } from '../../../support/workerd/telemetry-filling.ts';
+import { connectDevice } from '#workerd/links.ts';
+import { changeAndTellSite, changeSettings } from '#workerd/registry-changes.ts';
+import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { evictSite, numberOf, rowsOf } from '#workerd/site-rows.ts';
+import { fillHistory } from '#workerd/telemetry-filling.ts';
 import {
   newTelemetrySite,
   partCounts,
@@ -24,7 +14,8 @@ import {
   storeState,
   TELEMETRY_LEVELS,
   untilPacked,
-} from '../../../support/workerd/telemetry-site.ts';
+} from '#workerd/telemetry-site.ts';
+import { LIMIT } from '../../../../protocol/limits.ts';
 
 holdClock();
 restoreBounds();

@@ -1,21 +1,12 @@
 /** What telemetry costs a site: rows written for each message, and rows read for a history [rule 9]. */
 import { describe, expect, it } from 'vitest';
-import { connectDevice } from '../../../support/workerd/links.ts';
-import {
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { rawTelemetry } from '../../../support/workerd/site-devices.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
-import { countRowsRead } from '../../../support/workerd/site-statements.ts';
-import { fillHistory } from '../../../support/workerd/telemetry-filling.ts';
-import { newTelemetrySite, partCounts, readPoints } from '../../../support/workerd/telemetry-site.ts';
+import { connectDevice } from '#workerd/links.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { rawTelemetry } from '#workerd/site-devices.ts';
+import { evictSite } from '#workerd/site-rows.ts';
+import { countRowsRead } from '#workerd/site-statements.ts';
+import { fillHistory } from '#workerd/telemetry-filling.ts';
+import { newTelemetrySite, partCounts, readPoints } from '#workerd/telemetry-site.ts';
 
 holdClock();
 

@@ -1,17 +1,8 @@
 /** The telemetry store against a model of what was sent: late, out of order, across midnights, gaps and wakes [C-4.5]. */
 import { describe, expect, it } from 'vitest';
-import { AGGREGATES, BUCKETS } from '../../../../protocol/telemetry.ts';
-import { boundSite, restoreBounds } from '../../../support/workerd/site-bounds.ts';
-import {
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { evictSite } from '#workerd/site-rows.ts';
 import {
   newTelemetrySite,
   partCounts,
@@ -20,7 +11,8 @@ import {
   type TelemetrySite,
   type Told,
   untilPacked,
-} from '../../../support/workerd/telemetry-site.ts';
+} from '#workerd/telemetry-site.ts';
+import { AGGREGATES, BUCKETS } from '../../../../protocol/telemetry.ts';
 
 holdClock();
 restoreBounds();

@@ -1,18 +1,10 @@
 /** What a device's bare names meant when they came is what its history is called, whatever becomes of it later [C-3.13]. */
 import { describe, expect, it } from 'vitest';
-import { connectDevice } from '../../../support/workerd/links.ts';
-import { changeAndTellSite, linkSubDevice } from '../../../support/workerd/registry-changes.ts';
-import {
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { connectTo, type DeviceCredential } from '../../../support/workerd/site-devices.ts';
-import { evictSite } from '../../../support/workerd/site-rows.ts';
+import { connectDevice } from '#workerd/links.ts';
+import { changeAndTellSite, linkSubDevice } from '#workerd/registry-changes.ts';
+import { DAY, HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
+import { connectTo, type DeviceCredential } from '#workerd/site-devices.ts';
+import { evictSite } from '#workerd/site-rows.ts';
 import {
   newTelemetrySite,
   readOfDevice,
@@ -20,8 +12,8 @@ import {
   sendAll,
   type TelemetrySite,
   untilPacked,
-} from '../../../support/workerd/telemetry-site.ts';
-import { createDevice, createPlant, siteOf } from '../../../support/workerd/world.ts';
+} from '#workerd/telemetry-site.ts';
+import { createDevice, createPlant, siteOf } from '#workerd/world.ts';
 
 holdClock();
 

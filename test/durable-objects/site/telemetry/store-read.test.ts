@@ -1,16 +1,7 @@
 /** Reading a history: what belongs into a range, and in how many calls it comes [C-4.5]. */
 import { describe, expect, it } from 'vitest';
-import { boundSite, restoreBounds } from '../../../support/workerd/site-bounds.ts';
-import {
-  DAY,
-  HOUR,
-  holdClock,
-  MINUTE,
-  passTime,
-  SECOND,
-  START_MS,
-  setClock,
-} from '../../../support/workerd/site-clock.ts';
+import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
+import { DAY, HOUR, holdClock, MINUTE, passTime, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   newTelemetrySite,
   readChunk,
@@ -21,7 +12,7 @@ import {
   type TelemetrySite,
   type Told,
   untilPacked,
-} from '../../../support/workerd/telemetry-site.ts';
+} from '#workerd/telemetry-site.ts';
 
 holdClock();
 restoreBounds();

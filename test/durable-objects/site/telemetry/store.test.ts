@@ -1,8 +1,8 @@
 /** What becomes of readings on their way from the journal into the store: none is lost, moved or counted twice [C-4.5]. */
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
-import { connectDevice } from '../../../support/workerd/links.ts';
-import { boundSite, restoreBounds } from '../../../support/workerd/site-bounds.ts';
+import { connectDevice } from '#workerd/links.ts';
+import { boundSite, restoreBounds } from '#workerd/site-bounds.ts';
 import {
   alarmAt,
   DAY,
@@ -13,9 +13,9 @@ import {
   SECOND,
   START_MS,
   setClock,
-} from '../../../support/workerd/site-clock.ts';
-import { droppedOf, publishAll, rawTelemetry } from '../../../support/workerd/site-devices.ts';
-import { breakWrites, evictSite, numberOf, repair, rowsOf } from '../../../support/workerd/site-rows.ts';
+} from '#workerd/site-clock.ts';
+import { droppedOf, publishAll, rawTelemetry } from '#workerd/site-devices.ts';
+import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
 import {
   newTelemetrySite,
   partCounts,
@@ -24,8 +24,8 @@ import {
   type TelemetrySite,
   type Told,
   untilPacked,
-} from '../../../support/workerd/telemetry-site.ts';
-import { type Plant, siteOf } from '../../../support/workerd/world.ts';
+} from '#workerd/telemetry-site.ts';
+import { type Plant, siteOf } from '#workerd/world.ts';
 
 holdClock();
 restoreBounds();

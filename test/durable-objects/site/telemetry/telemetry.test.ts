@@ -1,9 +1,7 @@
 /** What a device's message must be to count, and what is read of it afterwards. */
 import { describe, expect, it } from 'vitest';
-import { hexBytes, hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
-import { commandSigningString } from '../../../../protocol/signing.ts';
-import { connectDevice, telemetryMessage } from '../../../support/workerd/links.ts';
-import { holdClock, MINUTE, setClock } from '../../../support/workerd/site-clock.ts';
+import { connectDevice, telemetryMessage } from '#workerd/links.ts';
+import { holdClock, MINUTE, setClock } from '#workerd/site-clock.ts';
 import {
   commandsOf,
   droppedOf,
@@ -13,12 +11,14 @@ import {
   rawTelemetry,
   sendStatus,
   sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
-import { gridPowerKw } from '../../../support/workerd/site-reads.ts';
-import { numberOf, untilRegistered } from '../../../support/workerd/site-rows.ts';
-import { newConnectedSite, newListeningSite } from '../../../support/workerd/site-scenes.ts';
-import { submission } from '../../../support/workerd/site-submissions.ts';
-import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { gridPowerKw } from '#workerd/site-reads.ts';
+import { numberOf, untilRegistered } from '#workerd/site-rows.ts';
+import { newConnectedSite, newListeningSite } from '#workerd/site-scenes.ts';
+import { submission } from '#workerd/site-submissions.ts';
+import { createOrganization, createPlant } from '#workerd/world.ts';
+import { hexBytes, hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
+import { commandSigningString } from '../../../../protocol/signing.ts';
 
 holdClock();
 

@@ -1,8 +1,6 @@
 /** What a wake reads of the journal: nothing until a message comes, then the last ten minutes, and all where it must. */
 import { describe, expect, it, vi } from 'vitest';
-import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
-import { JournalRows } from '../../../../durable-objects/site/telemetry/rows.ts';
-import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '../../../support/workerd/site-clock.ts';
+import { HOUR, holdClock, MINUTE, SECOND, START_MS, setClock } from '#workerd/site-clock.ts';
 import {
   connectListening,
   droppedOf,
@@ -10,13 +8,15 @@ import {
   publishAll,
   rawTelemetry,
   sendTelemetry,
-} from '../../../support/workerd/site-devices.ts';
-import { newestCommand, readCommands, readConfig } from '../../../support/workerd/site-reads.ts';
-import { breakWrites, evictSite, numberOf, repair, rowsOf } from '../../../support/workerd/site-rows.ts';
-import { newConnectedSite, newListeningSite, newSite } from '../../../support/workerd/site-scenes.ts';
-import { noteStatements } from '../../../support/workerd/site-statements.ts';
-import { charge } from '../../../support/workerd/site-submissions.ts';
-import { siteOf } from '../../../support/workerd/world.ts';
+} from '#workerd/site-devices.ts';
+import { newestCommand, readCommands, readConfig } from '#workerd/site-reads.ts';
+import { breakWrites, evictSite, numberOf, repair, rowsOf } from '#workerd/site-rows.ts';
+import { newConnectedSite, newListeningSite, newSite } from '#workerd/site-scenes.ts';
+import { noteStatements } from '#workerd/site-statements.ts';
+import { charge } from '#workerd/site-submissions.ts';
+import { siteOf } from '#workerd/world.ts';
+import { SITE_BOUNDS } from '../../../../durable-objects/site/bounds.ts';
+import { JournalRows } from '../../../../durable-objects/site/telemetry/rows.ts';
 
 holdClock();
 

@@ -4,20 +4,14 @@
  */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { dialVhost } from '#workerd/links.ts';
+import { hand, numberOf } from '#workerd/outbox-events.ts';
+import { Partner, vhostRows } from '#workerd/partner.ts';
+import { createKey, createOrganization, type Key, type Organization, vhostOf } from '#workerd/world.ts';
 import { DIAL_HEADER } from '../../../../durable-objects/rpc.ts';
 import { MAX_BATCH_FRAMES } from '../../../../protocol/link/batch.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
 import { VHOST_HEADER } from '../../../../protocol/link/proof.ts';
-import { dialVhost } from '../../../support/workerd/links.ts';
-import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
-import { Partner, vhostRows } from '../../../support/workerd/partner.ts';
-import {
-  createKey,
-  createOrganization,
-  type Key,
-  type Organization,
-  vhostOf,
-} from '../../../support/workerd/world.ts';
 
 afterEach(() => {
   vi.useRealTimers();

@@ -4,11 +4,11 @@
  */
 import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { expectGoodbye } from '#workerd/link-two.ts';
+import { type Partner, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
-import { expectGoodbye } from '../../../support/workerd/link-two.ts';
-import { type Partner, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 const LIFE_MS = 30_000;
 const VERSIONS = [1, 2];

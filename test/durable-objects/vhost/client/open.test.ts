@@ -4,13 +4,13 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { dialAmqp, dialRows, lastUsedAtMs } from '#workerd/door.ts';
+import { sendOpen } from '#workerd/link-two.ts';
+import { openLink, type VhostTestLink } from '#workerd/links.ts';
+import { hand } from '#workerd/outbox-events.ts';
+import { Partner } from '#workerd/partner.ts';
+import { createKey, createOrganization, vhostOf } from '#workerd/world.ts';
 import { apiKeyPrefix } from '../../../../protocol/api-key.ts';
-import { dialAmqp, dialRows, lastUsedAtMs } from '../../../support/workerd/door.ts';
-import { sendOpen } from '../../../support/workerd/link-two.ts';
-import { openLink, type VhostTestLink } from '../../../support/workerd/links.ts';
-import { hand } from '../../../support/workerd/outbox-events.ts';
-import { Partner } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, vhostOf } from '../../../support/workerd/world.ts';
 
 const ADDRESS = '192.0.2.7';
 

@@ -3,11 +3,11 @@
  * (rule 9).
  */
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { outboxEvents } from '#workerd/outbox-events.ts';
+import { type Partner, publishOf, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import { DELIVERY_WINDOW_BYTES, type Delivery, type VhostLinkDown } from '../../../../protocol/link/vhost.ts';
-import { outboxEvents } from '../../../support/workerd/outbox-events.ts';
-import { type Partner, publishOf, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 const OWN_BYTES = 64;
 /** A content header of 16 KiB, as the bridge passes it on. */

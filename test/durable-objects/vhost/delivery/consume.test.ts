@@ -1,11 +1,11 @@
 /** How much a consumer gets at once: limits by prefetch, by channel, by connection bytes, and by turn. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
+import { hand, numbers, range } from '#workerd/outbox-events.ts';
+import { Partner } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { vhostOf } from '#workerd/world.ts';
 import { DELIVERY_WINDOW_BYTES, messageBytes } from '../../../../protocol/link/vhost.ts';
-import { hand, numbers, range } from '../../../support/workerd/outbox-events.ts';
-import { Partner } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { vhostOf } from '../../../support/workerd/world.ts';
 
 describe('the prefetch of a consumer', () => {
   it('limits its unacknowledged messages: each acknowledgement lets one more come [C-6.4]', async () => {

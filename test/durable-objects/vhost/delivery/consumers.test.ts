@@ -1,10 +1,10 @@
 /** Consumers: exclusive and cancelled ones, their tags and number, and the queues that they may read. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
-import { Partner } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { vhostOf } from '../../../support/workerd/world.ts';
+import { hand, numberOf } from '#workerd/outbox-events.ts';
+import { Partner } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { vhostOf } from '#workerd/world.ts';
 
 function channelRefusal(code: number, text: string) {
   return { kind: 'refused', severity: 'channel', code, text };

@@ -4,9 +4,9 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import { hand, numberOf, told } from '../../../support/workerd/outbox-events.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { vhostOf } from '../../../support/workerd/world.ts';
+import { hand, numberOf, told } from '#workerd/outbox-events.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { vhostOf } from '#workerd/world.ts';
 
 const LIMIT = 20;
 /** More than twenty times. */

@@ -1,7 +1,7 @@
 /** Queues of one connection share its window: a backlog in one delays no event of another (rule 9). */
 import { describe, expect, it } from 'vitest';
-import { hand } from '../../../support/workerd/outbox-events.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { hand } from '#workerd/outbox-events.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
 
 const CREDIT_STEP_BYTES = 128 * 1024;
 const MIB = 1024 * 1024;

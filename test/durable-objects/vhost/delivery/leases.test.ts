@@ -1,11 +1,11 @@
 /** Leases when their link is lost, their bridge reboots, or another connection settles them. */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { hand, numberOf, range, told } from '#workerd/outbox-events.ts';
+import { commandLog, eventOf, vhostRows } from '#workerd/partner.ts';
+import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { vhostOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
-import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
-import { commandLog, eventOf, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner, openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
-import { vhostOf } from '../../../support/workerd/world.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -1,9 +1,9 @@
 /** A pump hands out a limited number of messages in one turn; the rest follows in further turns (rule 9). */
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { hand, numbers, range } from '#workerd/outbox-events.ts';
+import type { Partner } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
-import { hand, numbers, range } from '../../../support/workerd/outbox-events.ts';
-import type { Partner } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
 
 const EVENTS = 2_000;
 /** Deliveries that one turn may hand out. */

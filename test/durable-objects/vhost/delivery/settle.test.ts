@@ -1,8 +1,8 @@
 /** The ends of a delivery: acknowledged, requeued, discarded, or returned when its channel closes [C-6.4]. */
 import { describe, expect, it } from 'vitest';
-import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
-import { Partner, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { hand, numberOf, range, told } from '#workerd/outbox-events.ts';
+import { Partner, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
 
 const KINDS = [
   { queue: 'event.status', kind: 'ack' },

@@ -4,11 +4,11 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
+import { hand, numbers, range } from '#workerd/outbox-events.ts';
+import { Partner, storedMessages, untilStored, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import { VHOST_BOUNDS } from '../../../../durable-objects/vhost/bounds.ts';
-import { hand, numbers, range } from '../../../support/workerd/outbox-events.ts';
-import { Partner, storedMessages, untilStored, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 async function storedThrough(key: Key): Promise<number | undefined> {
   const [row] = await vhostRows<{ sequence: number }>(key, 'SELECT sequence FROM received');

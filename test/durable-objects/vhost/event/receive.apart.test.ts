@@ -4,13 +4,13 @@
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { hand, numberOf, numbers, outboxEvents, range } from '#workerd/outbox-events.ts';
+import { commandLog, eventOf, Partner, vhostRows } from '#workerd/partner.ts';
+import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { createKey, createOrganization, type Key, siteOf, vhostOf } from '#workerd/world.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 import type { PassingEvent } from '../../../../durable-objects/rpc.ts';
 import type { Vhost } from '../../../../durable-objects/vhost.ts';
-import { hand, numberOf, numbers, outboxEvents, range } from '../../../support/workerd/outbox-events.ts';
-import { commandLog, eventOf, Partner, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner, openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
-import { createKey, createOrganization, type Key, siteOf, vhostOf } from '../../../support/workerd/world.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -2,12 +2,11 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { VhostGrant } from '../../../../durable-objects/rpc.ts';
-import { dialVhost } from '../../../support/workerd/links.ts';
-import { hand } from '../../../support/workerd/outbox-events.ts';
-import { vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
-import { RegistryRows } from '../../../support/workerd/registry-rows.ts';
+import { dialVhost } from '#workerd/links.ts';
+import { hand } from '#workerd/outbox-events.ts';
+import { vhostRows } from '#workerd/partner.ts';
+import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { RegistryRows } from '#workerd/registry-rows.ts';
 import {
   ALL_VCP_SCOPES,
   createKey,
@@ -16,7 +15,8 @@ import {
   type Organization,
   randomHex,
   vhostOf,
-} from '../../../support/workerd/world.ts';
+} from '#workerd/world.ts';
+import type { VhostGrant } from '../../../../durable-objects/rpc.ts';
 
 /** Years ahead, so that no alarm runs by itself. */
 const START_MS = Date.parse('2030-03-05T09:00:00.000Z');

@@ -4,19 +4,13 @@
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { dialVhost } from '#workerd/links.ts';
+import { hand, outboxEvents } from '#workerd/outbox-events.ts';
+import { commandLog, publishOf, vhostRows } from '#workerd/partner.ts';
+import { openPartner, openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { SiteCalls } from '#workerd/site-calls.ts';
+import { ALL_VCP_SCOPES, createOrganization, type Key, type Organization, vhostOf } from '#workerd/world.ts';
 import { CLOSE_CODES } from '../../../../protocol/link/live.ts';
-import { dialVhost } from '../../../support/workerd/links.ts';
-import { hand, outboxEvents } from '../../../support/workerd/outbox-events.ts';
-import { commandLog, publishOf, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner, openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
-import { SiteCalls } from '../../../support/workerd/site-calls.ts';
-import {
-  ALL_VCP_SCOPES,
-  createOrganization,
-  type Key,
-  type Organization,
-  vhostOf,
-} from '../../../support/workerd/world.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();

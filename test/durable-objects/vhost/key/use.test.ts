@@ -4,10 +4,10 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, expect, it, vi } from 'vitest';
-import { lastUsedAtMs } from '../../../support/workerd/door.ts';
-import { hand } from '../../../support/workerd/outbox-events.ts';
-import { Partner } from '../../../support/workerd/partner.ts';
-import { createKey, createOrganization, type Key, vhostOf } from '../../../support/workerd/world.ts';
+import { lastUsedAtMs } from '#workerd/door.ts';
+import { hand } from '#workerd/outbox-events.ts';
+import { Partner } from '#workerd/partner.ts';
+import { createKey, createOrganization, type Key, vhostOf } from '#workerd/world.ts';
 
 const START_MS = Date.UTC(2026, 0, 15, 10);
 const MINUTE_MS = 60_000;

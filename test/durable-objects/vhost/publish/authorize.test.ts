@@ -1,9 +1,9 @@
 /** What a key may publish: its own routing keys, to the one exchange, as its scopes allow [C-6.2]. */
 import { describe, expect, it } from 'vitest';
+import { charge, commandLog, type PublishQuestion, setpoint } from '#workerd/partner.ts';
+import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
 import { FAMILY_RULES } from '../../../../protocol/routing-keys.ts';
 import type { ApiKeyScope } from '../../../../protocol/scopes.ts';
-import { charge, commandLog, type PublishQuestion, setpoint } from '../../../support/workerd/partner.ts';
-import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
 
 const PAYLOADS = {
   'site-setpoint': setpoint(),

@@ -4,16 +4,10 @@
  */
 import { runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import {
-  commandLog,
-  eventOf,
-  Partner,
-  type PublishQuestion,
-  setpoint,
-} from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { SiteCalls, turn } from '../../../support/workerd/site-calls.ts';
-import { createOrganization, createPlant, type Plant, siteOf } from '../../../support/workerd/world.ts';
+import { commandLog, eventOf, Partner, type PublishQuestion, setpoint } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { SiteCalls, turn } from '#workerd/site-calls.ts';
+import { createOrganization, createPlant, type Plant, siteOf } from '#workerd/world.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -3,11 +3,11 @@
  */
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { commandLog, eventOf, type Partner } from '#workerd/partner.ts';
+import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { SiteCalls } from '#workerd/site-calls.ts';
+import { vhostOf } from '#workerd/world.ts';
 import { LIMIT } from '../../../../protocol/limits.ts';
-import { commandLog, eventOf, type Partner } from '../../../support/workerd/partner.ts';
-import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
-import { SiteCalls } from '../../../support/workerd/site-calls.ts';
-import { vhostOf } from '../../../support/workerd/world.ts';
 
 interface Dated {
   notAfterMs?: number;

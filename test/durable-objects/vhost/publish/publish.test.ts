@@ -1,15 +1,9 @@
 /** The envelope of a publish: dead-lettered when malformed, acknowledged when it can be read [C-7.1]. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
-import {
-  commandLog,
-  envelopeFields,
-  eventOf,
-  publishOf,
-  setpoint,
-} from '../../../support/workerd/partner.ts';
-import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
-import { vhostOf } from '../../../support/workerd/world.ts';
+import { commandLog, envelopeFields, eventOf, publishOf, setpoint } from '#workerd/partner.ts';
+import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { vhostOf } from '#workerd/world.ts';
 
 type Fields = Record<string, unknown>;
 

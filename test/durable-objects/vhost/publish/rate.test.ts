@@ -3,10 +3,10 @@
  * [C-6.5].
  */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { allTold, sendPublishes, storedSeqs, waitsOf } from '../../../support/workerd/link-two.ts';
-import { commandLog, type Partner, type PublishQuestion } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
+import { allTold, sendPublishes, storedSeqs, waitsOf } from '#workerd/link-two.ts';
+import { commandLog, type Partner, type PublishQuestion } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { createOrganization, createPlant } from '#workerd/world.ts';
 
 /** [C-6.5] */
 const PER_SECOND = 50;

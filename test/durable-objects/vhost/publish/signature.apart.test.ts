@@ -3,11 +3,7 @@
  */
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
-import { sliceMembers } from '../../../../protocol/compact-json.ts';
-import type { Delivery } from '../../../../protocol/link/vhost.ts';
-import { envelopeSigningString } from '../../../../protocol/signing.ts';
-import { connectDevice } from '../../../support/workerd/links.ts';
+import { connectDevice } from '#workerd/links.ts';
 import {
   charge,
   commandLog,
@@ -18,10 +14,14 @@ import {
   publishOf,
   setpoint,
   sign,
-} from '../../../support/workerd/partner.ts';
-import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
-import { changeAndTellVhost, changeSettings } from '../../../support/workerd/registry-changes.ts';
-import { createKey, createOrganization, createPlant, vhostOf } from '../../../support/workerd/world.ts';
+} from '#workerd/partner.ts';
+import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { changeAndTellVhost, changeSettings } from '#workerd/registry-changes.ts';
+import { createKey, createOrganization, createPlant, vhostOf } from '#workerd/world.ts';
+import { hmacHex } from '../../../../durable-objects/secrets/hmac.ts';
+import { sliceMembers } from '../../../../protocol/compact-json.ts';
+import type { Delivery } from '../../../../protocol/link/vhost.ts';
+import { envelopeSigningString } from '../../../../protocol/signing.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -11,9 +11,9 @@ import {
   type Partner,
   type PublishQuestion,
   setpoint,
-} from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { createOrganization, createPlant } from '../../../support/workerd/world.ts';
+} from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { createOrganization, createPlant } from '#workerd/world.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -5,17 +5,12 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { commandLog, eventOf, type Partner, setpoint } from '../../../support/workerd/partner.ts';
-import { openPartnerWithPlant } from '../../../support/workerd/partner-scenes.ts';
-import { changeRegistry, changeSettings, removePlant } from '../../../support/workerd/registry-changes.ts';
-import {
-  failRegistry,
-  hangRegistry,
-  holdNextAnswer,
-  watchRegistry,
-} from '../../../support/workerd/registry-reads.ts';
-import { holdClock, MINUTE, setClock } from '../../../support/workerd/site-clock.ts';
-import { vhostOf } from '../../../support/workerd/world.ts';
+import { commandLog, eventOf, type Partner, setpoint } from '#workerd/partner.ts';
+import { openPartnerWithPlant } from '#workerd/partner-scenes.ts';
+import { changeRegistry, changeSettings, removePlant } from '#workerd/registry-changes.ts';
+import { failRegistry, hangRegistry, holdNextAnswer, watchRegistry } from '#workerd/registry-reads.ts';
+import { holdClock, MINUTE, setClock } from '#workerd/site-clock.ts';
+import { vhostOf } from '#workerd/world.ts';
 
 const OLD_MS = 20 * MINUTE;
 /** From this age on the vhost refreshes the copy after it decided. */

@@ -1,10 +1,10 @@
 /** The alarm enforces the maximum age of messages, whether or not the queue has consumers [C-6.4]. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { hand, numbers } from '../../../support/workerd/outbox-events.ts';
-import { publishOf, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '../../../support/workerd/world.ts';
+import { hand, numbers } from '#workerd/outbox-events.ts';
+import { publishOf, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -3,11 +3,11 @@
  */
 import { evictDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { hand, numberOf, range, told } from '#workerd/outbox-events.ts';
+import { vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import type { ChunkState } from '../../../../durable-objects/vhost/queue/rows.ts';
-import { hand, numberOf, range, told } from '../../../support/workerd/outbox-events.ts';
-import { vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 const CHARS = 700;
 const EVENTS = 600;

@@ -1,6 +1,6 @@
 /** Declaring queues: the event queues exist and cannot be changed [C-6.1], [C-6.3]. */
 import { describe, expect, it } from 'vitest';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
 
 const TTL = [{ name: 'x-message-ttl', type: 'signedint', value: 60_000 }];
 const QUEUES = ['event.telemetry', 'event.alarm', 'event.status', 'event.execution', 'dead-letter'] as const;

@@ -4,17 +4,17 @@
  */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { hand, numberOf } from '#workerd/outbox-events.ts';
+import { publishOf, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { turnsOf } from '#workerd/turns.ts';
+import { vhostOf } from '#workerd/world.ts';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
 import type { Turn } from '../../../../durable-objects/object/turn.ts';
 import type { Taken } from '../../../../durable-objects/vhost/queue/queue.ts';
 import { type Message, QueueRows } from '../../../../durable-objects/vhost/queue/rows.ts';
 import { StoredQueue } from '../../../../durable-objects/vhost/queue/stored-queue.ts';
 import type { QueueName } from '../../../../protocol/routing-keys.ts';
-import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
-import { publishOf, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { turnsOf } from '../../../support/workerd/turns.ts';
-import { vhostOf } from '../../../support/workerd/world.ts';
 
 const DAY_MS = 24 * 3_600_000;
 const MIB = 1024 * 1024;

@@ -1,11 +1,11 @@
 /** The limits of partner queues in size and age, and their cost [C-6.6], [C-6.4]. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { hand, numberOf, outboxEvents } from '#workerd/outbox-events.ts';
+import { type Partner, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import { VHOST_BOUNDS } from '../../../../durable-objects/vhost/bounds.ts';
-import { hand, numberOf, outboxEvents } from '../../../support/workerd/outbox-events.ts';
-import { type Partner, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -1,11 +1,11 @@
 /** Partner queues: declared, bound, read, and deleted [C-6.6]. */
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
+import { hand, numberOf } from '#workerd/outbox-events.ts';
+import { type Partner, vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import type { VhostLinkUp } from '../../../../protocol/link/vhost.ts';
-import { hand, numberOf } from '../../../support/workerd/outbox-events.ts';
-import { type Partner, vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 type Question = Parameters<Partner['ask']>[0];
 type Typed = NonNullable<Extract<VhostLinkUp, { kind: 'declare' }>['arguments']>;

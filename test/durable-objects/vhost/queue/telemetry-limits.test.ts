@@ -1,12 +1,12 @@
 /** The limits of the telemetry queue in size and age: beyond them whole chunks are dropped [C-6.4]. */
 import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
+import { telemetryQueue } from '#workerd/chunked-queues.ts';
+import { type RunAt, turnsOf } from '#workerd/turns.ts';
+import { vhostOf } from '#workerd/world.ts';
 import { Sql } from '../../../../durable-objects/object/sql.ts';
 import type { ChunkedQueue } from '../../../../durable-objects/vhost/queue/chunked-queue.ts';
 import { type Message, QueueRows } from '../../../../durable-objects/vhost/queue/rows.ts';
-import { telemetryQueue } from '../../../support/workerd/chunked-queues.ts';
-import { type RunAt, turnsOf } from '../../../support/workerd/turns.ts';
-import { vhostOf } from '../../../support/workerd/world.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -1,12 +1,12 @@
 /** Telemetry events in memory and in chunks: their cost in rows, and what survives a sleep or a crash. */
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { hand, numberOf, outboxEvents, range } from '#workerd/outbox-events.ts';
+import { vhostRows } from '#workerd/partner.ts';
+import { openPartner } from '#workerd/partner-scenes.ts';
+import { type Key, vhostOf } from '#workerd/world.ts';
 import { Turns } from '../../../../durable-objects/object/turn.ts';
 import type { PassingEvent } from '../../../../durable-objects/rpc.ts';
-import { hand, numberOf, outboxEvents, range } from '../../../support/workerd/outbox-events.ts';
-import { vhostRows } from '../../../support/workerd/partner.ts';
-import { openPartner } from '../../../support/workerd/partner-scenes.ts';
-import { type Key, vhostOf } from '../../../support/workerd/world.ts';
 
 /** Approximately the events that a site with a few assets reports at once. */
 const PAYLOAD_CHARS = 700;

@@ -1,7 +1,5 @@
 /** A device command as a rule, item by item: target, constraint, asset and fault, in this order [C-7.4]. */
 import { describe, expect, it } from 'vitest';
-import type { DeviceCommandItem } from '../../../../../protocol/command.ts';
-import { DEVICE_COMMAND_TYPES, type DeviceCommandType } from '../../../../../protocol/enums.ts';
 import {
   chargeItem,
   codesOf,
@@ -11,7 +9,9 @@ import {
   subDevice,
   subsetsOf,
   textsOf,
-} from '../../../../support/workerd/site-view.ts';
+} from '#workerd/site-view.ts';
+import type { DeviceCommandItem } from '../../../../../protocol/command.ts';
+import { DEVICE_COMMAND_TYPES, type DeviceCommandType } from '../../../../../protocol/enums.ts';
 
 const CHARGE_50 = { constraints: { maxChargeKw: 50 } };
 

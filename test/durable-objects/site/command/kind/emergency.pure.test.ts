@@ -1,15 +1,9 @@
 /** An emergency as a rule: it needs somebody to reach, and reaches everybody in service [C-2.4]. */
 import { describe, expect, it } from 'vitest';
+import { type FactsOptions, GATEWAY, judgeBy, siteView, subDevice } from '#workerd/site-view.ts';
 import { emergencyKind } from '../../../../../durable-objects/site/command/kind/emergency.ts';
 import type { Waiting } from '../../../../../durable-objects/site/command/kind/kind.ts';
 import type { Emergency } from '../../../../../protocol/command.ts';
-import {
-  type FactsOptions,
-  GATEWAY,
-  judgeBy,
-  siteView,
-  subDevice,
-} from '../../../../support/workerd/site-view.ts';
 
 const LINKED = [
   subDevice('BESS-1', 'BESS', { linkedDeviceId: 'inverter-1' }),

@@ -1,5 +1,6 @@
 /** A mode change as a rule: who must be there, which modes need what, what it does to the site and to the plant. */
 import { describe, expect, it } from 'vitest';
+import { type FactsOptions, GATEWAY, judgeBy, siteView, subDevice } from '#workerd/site-view.ts';
 import type { Waiting } from '../../../../../durable-objects/site/command/kind/kind.ts';
 import { modeChangeKind } from '../../../../../durable-objects/site/command/kind/mode-change.ts';
 import type { ModeChange } from '../../../../../protocol/command.ts';
@@ -9,13 +10,6 @@ import {
   OPERATING_MODES,
   type OperatingMode,
 } from '../../../../../protocol/enums.ts';
-import {
-  type FactsOptions,
-  GATEWAY,
-  judgeBy,
-  siteView,
-  subDevice,
-} from '../../../../support/workerd/site-view.ts';
 
 const NOW_MS = Date.parse('2030-03-05T09:00:00.000Z');
 const UNTIL = '2030-03-05T12:00:00+01:00';

@@ -1,17 +1,10 @@
 /** A site setpoint as a rule: target, constraint, topology; its window, its log columns, its MQTT command, its end. */
 import { describe, expect, it } from 'vitest';
+import { type FactsOptions, GATEWAY, judgeBy, siteView, subDevice, subsetsOf } from '#workerd/site-view.ts';
 import type { Waiting } from '../../../../../durable-objects/site/command/kind/kind.ts';
 import { siteSetpointKind } from '../../../../../durable-objects/site/command/kind/site-setpoint.ts';
 import type { SiteSetpoint } from '../../../../../protocol/command.ts';
 import { ASSET_TYPES, PRIORITIES } from '../../../../../protocol/enums.ts';
-import {
-  type FactsOptions,
-  GATEWAY,
-  judgeBy,
-  siteView,
-  subDevice,
-  subsetsOf,
-} from '../../../../support/workerd/site-view.ts';
 
 const FROM = '2030-03-05T09:00:00.000Z';
 const FROM_MS = Date.parse(FROM);
