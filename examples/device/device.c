@@ -19,11 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REMEMBERED = 256 };
+enum { MAX_EXECUTED = 256 };
 static const char *file, *url, *device, *secret;
-static cJSON *own, *security;
-static char remembered[REMEMBERED][64]; /* cmdIds: a command may arrive several times and is executed once */
-static unsigned done_count;
+static cJSON *provisioned, *security;
+static char executed[MAX_EXECUTED][64]; /* cmdIds: a command may arrive several times and is executed once */
+static unsigned executed_count;
 static int is_refused, is_connected;
 
 static long long now_ms(void) {
@@ -47,8 +47,8 @@ static void new_nonce(char *out) {
   RAND_bytes(bytes, sizeof bytes), hex(bytes, sizeof bytes, out);
 }
 /* Writes the whole file or nothing. Only its owner can read it: it contains the secret. */
-static void keep(void) {
-  char name[512], *text = cJSON_PrintUnformatted(own);
+static void store(void) {
+  char name[512], *text = cJSON_PrintUnformatted(provisioned);
   snprintf(name, sizeof name, "%s.new", file);
   int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)) exit(1);
@@ -90,7 +90,7 @@ static char *member(const char *text, const char *name) {
   }
   return *to = 0, out;
 }
-static const char *topic(const char *name) { return text_of(item(item(own, "mqtt"), "topics"), name); }
+static const char *topic(const char *name) { return text_of(item(item(provisioned, "mqtt"), "topics"), name); }
 static void publish(struct mosquitto *client, const char *name, const char *payload) {
   int mid = 0; /* the library resends the same characters if no PUBACK arrives */
   mosquitto_publish(client, &mid, topic(name), (int)strlen(payload), payload, 1, false);
@@ -103,35 +103,35 @@ static void acknowledge(struct mosquitto *client, const char *cmd_id, const char
   snprintf(message, sizeof message, "{\"cmdId\":\"%s\",\"status\":\"%s\",\"ts\":%lld,\"sig\":\"%s\"}", cmd_id, status, ts, sig);
   publish(client, "ack", message);
 }
-static void take_token(struct mosquitto *client, const cJSON *given) {
-  if (!text_of(given, "token")) return;
-  cJSON_ReplaceItemInObject(security, "mqttToken", cJSON_CreateString(text_of(given, "token")));
-  cJSON_ReplaceItemInObject(security, "tokenExpiresAt", cJSON_CreateString(text_of(given, "expiresAt"))), keep();
+static void store_token(struct mosquitto *client, const cJSON *renewed) {
+  if (!text_of(renewed, "token")) return;
+  cJSON_ReplaceItemInObject(security, "mqttToken", cJSON_CreateString(text_of(renewed, "token")));
+  cJSON_ReplaceItemInObject(security, "tokenExpiresAt", cJSON_CreateString(text_of(renewed, "expiresAt"))), store();
   mosquitto_username_pw_set(client, device, text_of(security, "mqttToken")); /* used from the next connect on */
   printf("{\"event\":\"refreshed\"}\n");
 }
-static void on_message(struct mosquitto *client, void *unused, const struct mosquitto_message *got) {
-  char *raw = strndup(got->payload, (size_t)got->payloadlen), sig[65];
-  cJSON *command = cJSON_Parse(raw);
-  const char *id = text_of(command, "cmdId"), *action = text_of(command, "action"), *theirs = text_of(command, "sig");
-  if (id && action && theirs && strlen(id) < 64 && strlen(theirs) == 64) {
-    char *payload = member(raw, "payload"), *text = malloc(strlen(raw) + 512);
+static void on_message(struct mosquitto *client, void *unused, const struct mosquitto_message *received) {
+  char *body = strndup(received->payload, (size_t)received->payloadlen), sig[65];
+  cJSON *command = cJSON_Parse(body);
+  const char *id = text_of(command, "cmdId"), *action = text_of(command, "action"), *received_sig = text_of(command, "sig");
+  if (id && action && received_sig && strlen(id) < 64 && strlen(received_sig) == 64) {
+    char *payload = member(body, "payload"), *text = malloc(strlen(body) + 512);
     long long sent = (long long)cJSON_GetNumberValue(item(command, "ts"));
     sprintf(text, "%s|%s|%lld|%s|%s", device, id, sent, action, payload), sign(text, sig);
-    if (CRYPTO_memcmp(sig, theirs, 64) == 0 && llabs(now_ms() - sent) <= 300000) {
-      int known = 0;
-      for (unsigned i = 0; i < REMEMBERED; i++) known |= strcmp(remembered[i], id) == 0;
+    if (CRYPTO_memcmp(sig, received_sig, 64) == 0 && llabs(now_ms() - sent) <= 300000) {
+      int is_repeat = 0;
+      for (unsigned i = 0; i < MAX_EXECUTED; i++) is_repeat |= strcmp(executed[i], id) == 0;
       printf("{\"event\":\"command\",\"action\":\"%s\",\"cmdId\":\"%s\"}\n", action, id);
-      if (!known) {
+      if (!is_repeat) {
         acknowledge(client, id, "RECEIVED");
-        if (strcmp(action, "TOKEN_REFRESH") == 0) take_token(client, item(command, "payload"));
-        strcpy(remembered[done_count++ % REMEMBERED], id);
+        if (strcmp(action, "TOKEN_REFRESH") == 0) store_token(client, item(command, "payload"));
+        strcpy(executed[executed_count++ % MAX_EXECUTED], id);
       }
       acknowledge(client, id, "COMPLETED");
     } else printf("{\"event\":\"ignored\",\"cmdId\":\"%s\"}\n", id);
     free(payload), free(text);
   }
-  cJSON_Delete(command), free(raw);
+  cJSON_Delete(command), free(body);
 }
 static void on_connect(struct mosquitto *client, void *unused, int code) {
   printf("{\"event\":\"%s\",\"code\":%d}\n", code == 0 ? "connected" : "refused", code);
@@ -146,8 +146,8 @@ static void renew(struct mosquitto *client) {
   new_nonce(nonce), snprintf(text, sizeof text, "%s|%lld|%s|RENEW", device, ts, nonce), sign(text, sig);
   snprintf(body, sizeof body, "{\"ts\":%lld,\"nonce\":\"%s\",\"sig\":\"%s\"}", ts, nonce, sig);
   snprintf(path, sizeof path, "/devices/%s/mqtt-token/renew", device);
-  cJSON *given = post(path, body, "");
-  if (given) take_token(client, given), cJSON_Delete(given);
+  cJSON *renewed = post(path, body, "");
+  if (renewed) store_token(client, renewed), cJSON_Delete(renewed);
 }
 static void send_telemetry(struct mosquitto *client) {
   char nonce[33], data[128], text[384], sig[65], message[512];
@@ -163,25 +163,25 @@ static void load(void) {
   FILE *in = fopen(file, "r");
   if (in) {
     text[fread(text, 1, sizeof text - 1, in)] = 0;
-    own = cJSON_Parse(text), fclose(in);
+    provisioned = cJSON_Parse(text), fclose(in);
     return;
   }
   snprintf(path, sizeof path, "/devices/%s/provision", getenv("SITEWIRE_DEVICE_ID"));
-  if ((own = post(path, "{}", getenv("SITEWIRE_ADMIN_TOKEN")))) keep();
+  if ((provisioned = post(path, "{}", getenv("SITEWIRE_ADMIN_TOKEN")))) store();
 }
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   file = argc > 1 ? argv[1] : "device.json";
   url = getenv("SITEWIRE_URL") ? getenv("SITEWIRE_URL") : "http://127.0.0.1:8787";
   double interval = atof(getenv("SITEWIRE_INTERVAL") ? getenv("SITEWIRE_INTERVAL") : "5");
-  if (load(), !own) return 1;
-  security = item(own, "security"), device = text_of(own, "deviceId"), secret = text_of(security, "hmacSecret");
+  if (load(), !provisioned) return 1;
+  security = item(provisioned, "security"), device = text_of(provisioned, "deviceId"), secret = text_of(security, "hmacSecret");
   char ca[512], host[256] = "";
   snprintf(ca, sizeof ca, "%s.ca.pem", file);
   FILE *out = fopen(ca, "w");
   if (!out || fputs(text_of(security, "caCertificate"), out) < 0 || fclose(out) != 0) return 1;
-  int port = (int)cJSON_GetNumberValue(item(item(own, "mqtt"), "port"));
-  sscanf(text_of(item(own, "mqtt"), "broker"), "mqtts://%255[^:]", host);
+  int port = (int)cJSON_GetNumberValue(item(item(provisioned, "mqtt"), "port"));
+  sscanf(text_of(item(provisioned, "mqtt"), "broker"), "mqtts://%255[^:]", host);
   mosquitto_lib_init();
   struct mosquitto *client = mosquitto_new(device, true, NULL);
   mosquitto_username_pw_set(client, device, text_of(security, "mqttToken")), mosquitto_tls_set(client, ca, NULL, NULL, NULL, NULL);

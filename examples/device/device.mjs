@@ -16,10 +16,10 @@ import { connect } from 'mqtt';
 const [, , FILE] = process.argv;
 const URL_BASE = process.env.SITEWIRE_URL ?? 'http://127.0.0.1:8787';
 const INTERVAL_MS = 1_000 * Number(process.env.SITEWIRE_INTERVAL ?? 5);
-const TOLERANCE_MS = 300_000;
+const MAX_SKEW_MS = 300_000;
 const REFUSED = 5;
 
-const say = (event, details = {}) => console.log(JSON.stringify({ event, ...details }));
+const report = (event, details = {}) => console.log(JSON.stringify({ event, ...details }));
 
 async function post(path, body, headers = {}) {
   const response = await fetch(`${URL_BASE}/api/v1${path}`, {
@@ -32,18 +32,18 @@ async function post(path, body, headers = {}) {
 }
 
 /** Writes the whole file or nothing. Only its owner can read it: it contains the secret. */
-function keep(device) {
-  writeFileSync(`${FILE}.new`, JSON.stringify(device), { mode: 0o600 });
+function store(provisioned) {
+  writeFileSync(`${FILE}.new`, JSON.stringify(provisioned), { mode: 0o600 });
   renameSync(`${FILE}.new`, FILE);
 }
 
 if (!existsSync(FILE)) {
   const { SITEWIRE_DEVICE_ID: id, SITEWIRE_ADMIN_TOKEN: token } = process.env;
-  keep(await post(`/devices/${id}/provision`, {}, { authorization: `Bearer ${token}` }));
+  store(await post(`/devices/${id}/provision`, {}, { authorization: `Bearer ${token}` }));
 }
-const own = JSON.parse(readFileSync(FILE, 'utf8'));
-const { deviceId, security } = own;
-const { topics } = own.mqtt;
+const provisioned = JSON.parse(readFileSync(FILE, 'utf8'));
+const { deviceId, security } = provisioned;
+const { topics } = provisioned.mqtt;
 /** Outcomes of the last thousand commands by cmdId: a command may arrive several times and is executed once. */
 const outcomes = new Map();
 
@@ -75,10 +75,10 @@ function member(text, name) {
 function publish(name, payload) {
   const send = () =>
     client.publish(topics[name], payload, { qos: 1 }, (error) => {
-      if (!error) say('stored', { topic: name });
+      if (!error) report('stored', { topic: name });
       else if (!client.disconnecting) client.once('connect', send);
     });
-  say('sent', { topic: name });
+  report('sent', { topic: name });
   send();
 }
 
@@ -88,13 +88,13 @@ function acknowledge(cmdId, status) {
 }
 
 /** Executes a command; false: the device cannot. */
-function obey({ action, payload }) {
+function execute({ action, payload }) {
   if (action === 'TOKEN_REFRESH') {
     Object.assign(security, { mqttToken: payload.token, tokenExpiresAt: payload.expiresAt });
-    keep(own);
+    store(provisioned);
     // Used from the next connect on.
     client.options.password = payload.token;
-    say('refreshed', { expiresAt: payload.expiresAt });
+    report('refreshed', { expiresAt: payload.expiresAt });
   }
   return true;
 }
@@ -104,14 +104,14 @@ function onCommand(text) {
   const { cmdId, ts, action, sig } = command;
   const expected = sign(deviceId, cmdId, ts, action, member(text, 'payload'));
   const isSigned = sig.length === expected.length && timingSafeEqual(Buffer.from(sig), Buffer.from(expected));
-  if (!isSigned || Math.abs(Date.now() - ts) > TOLERANCE_MS) {
-    say('ignored', { cmdId });
+  if (!isSigned || Math.abs(Date.now() - ts) > MAX_SKEW_MS) {
+    report('ignored', { cmdId });
     return;
   }
-  say('command', { action, cmdId });
+  report('command', { action, cmdId });
   if (!outcomes.has(cmdId)) {
     acknowledge(cmdId, 'RECEIVED');
-    outcomes.set(cmdId, obey(command) ? 'COMPLETED' : 'FAILED');
+    outcomes.set(cmdId, execute(command) ? 'COMPLETED' : 'FAILED');
     if (outcomes.size > 1_000) outcomes.delete(outcomes.keys().next().value);
   }
   acknowledge(cmdId, outcomes.get(cmdId));
@@ -123,9 +123,9 @@ async function renew() {
   const nonce = randomUUID();
   try {
     const body = { ts, nonce, sig: sign(deviceId, ts, nonce, 'RENEW') };
-    obey({ action: 'TOKEN_REFRESH', payload: await post(`/devices/${deviceId}/mqtt-token/renew`, body) });
+    execute({ action: 'TOKEN_REFRESH', payload: await post(`/devices/${deviceId}/mqtt-token/renew`, body) });
   } catch (error) {
-    say('not renewed', { error: error.message });
+    report('not renewed', { error: error.message });
   }
 }
 
@@ -140,8 +140,8 @@ function sendTelemetry() {
 
 const client = connect({
   protocol: 'mqtts',
-  host: new URL(own.mqtt.broker).hostname,
-  port: own.mqtt.port,
+  host: new URL(provisioned.mqtt.broker).hostname,
+  port: provisioned.mqtt.port,
   ...(security.caCertificate ? { ca: security.caCertificate } : {}),
   clientId: deviceId,
   username: deviceId,
@@ -153,12 +153,12 @@ const client = connect({
   reconnectOnConnackError: true,
 });
 client.on('connect', () => {
-  say('connected', { code: 0 });
+  report('connected', { code: 0 });
   client.subscribe(topics.commands, { qos: 1 });
 });
 client.on('message', (_topic, payload) => onCommand(payload.toString('utf8')));
 client.on('error', (error) => {
-  say('refused', { code: error.code, message: error.message });
+  report('refused', { code: error.code, message: error.message });
   if (error.code === REFUSED) void renew();
 });
 setInterval(sendTelemetry, INTERVAL_MS);

@@ -6,7 +6,7 @@
 PACKAGE.json is the device's provisioning package. If the file does not exist, the program fetches it once, with
 SITEWIRE_URL, SITEWIRE_DEVICE_ID and SITEWIRE_ADMIN_TOKEN. Then it sends telemetry every SITEWIRE_INTERVAL seconds,
 executes signed commands, stores the tokens that the platform sends, and renews its token with its secret when the token
-is rejected. It runs until it is stopped. Replace `readings` and `do` by what your device measures and does; gateway.py
+is rejected. It runs until it is stopped. Replace `readings` and `execute` by what your device measures and does; gateway.py
 has those of a gateway.
 """
 import hashlib
@@ -27,19 +27,19 @@ URL = os.environ.get("SITEWIRE_URL", "http://127.0.0.1:8787")
 INTERVAL = float(os.environ.get("SITEWIRE_INTERVAL", "5"))
 
 
-def say(what, **details):
+def report(event, **details):
     # A single write, because two threads print: `print` writes the line and its end separately.
-    os.write(1, (json.dumps({"event": what, **details}) + "\n").encode())
+    os.write(1, (json.dumps({"event": event, **details}) + "\n").encode())
 
 
 def post(path, body, headers=None):
     headers = {"content-type": "application/json", **(headers or {})}
     request = urllib.request.Request(f"{URL}/api/v1{path}", json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        return json.load(answer)
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return json.load(response)
 
 
-def keep(package):
+def store(package):
     """Writes the whole file or nothing. Only its owner can read it: it contains the secret."""
     with open(os.open(FILE + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(package, file)
@@ -49,7 +49,7 @@ def keep(package):
 def load():
     if not os.path.exists(FILE):
         bearer = {"authorization": f"Bearer {os.environ['SITEWIRE_ADMIN_TOKEN']}"}
-        keep(post(f"/devices/{os.environ['SITEWIRE_DEVICE_ID']}/provision", {}, bearer))
+        store(post(f"/devices/{os.environ['SITEWIRE_DEVICE_ID']}/provision", {}, bearer))
     with open(FILE) as file:
         return json.load(file)
 
@@ -98,7 +98,7 @@ def member(text, name):
 
 def publish(name, payload):
     """paho resends the same characters if no PUBACK arrives."""
-    say("sent", topic=name, mid=client.publish(topics[name], payload, qos=1).mid)
+    report("sent", topic=name, mid=client.publish(topics[name], payload, qos=1).mid)
 
 
 def acknowledge(command, status):
@@ -106,7 +106,7 @@ def acknowledge(command, status):
     publish("ack", compact({"cmdId": cmd, "status": status, "ts": ts, "sig": sign(device, cmd, ts, status)}))
 
 
-def do(_action, _payload):
+def execute(_action, _payload):
     """Executes a command; False: the device cannot."""
     return True
 
@@ -115,20 +115,20 @@ def readings():
     return {"powerKw": round(time.time() % 10, 3), "temperatureCelsius": 21.5}
 
 
-def take_token(given):
-    security["mqttToken"] = given["token"]
-    security["tokenExpiresAt"] = given["expiresAt"]
-    keep(package)
+def store_token(renewed):
+    security["mqttToken"] = renewed["token"]
+    security["tokenExpiresAt"] = renewed["expiresAt"]
+    store(package)
     client.username_pw_set(device, security["mqttToken"])  # used from the next connect on
-    say("refreshed", expiresAt=security["tokenExpiresAt"])
+    report("refreshed", expiresAt=security["tokenExpiresAt"])
     return True
 
 
-def obey(action, payload):
+def handle(action, payload):
     try:
-        return take_token(payload) if action == "TOKEN_REFRESH" else do(action, payload)
+        return store_token(payload) if action == "TOKEN_REFRESH" else execute(action, payload)
     except (KeyError, TypeError, ValueError) as error:  # signed correctly, but its payload is not as expected
-        say("not done", action=action, error=repr(error))
+        report("failed", action=action, error=repr(error))
         return False
 
 
@@ -138,13 +138,13 @@ def on_message(_client, _userdata, message):
     expected = sign(device, command["cmdId"], command["ts"], command["action"], member(text, "payload"))
     is_fresh = abs(now() - command["ts"]) <= 300_000
     if not (hmac.compare_digest(expected, command["sig"]) and is_fresh):
-        say("ignored", cmdId=command["cmdId"])
+        report("ignored", cmdId=command["cmdId"])
         return
     action, payload = command["action"], command["payload"]
-    say("command", action=action, cmdId=command["cmdId"], **({} if action == "TOKEN_REFRESH" else {"payload": payload}))
+    report("command", action=action, cmdId=command["cmdId"], **({} if action == "TOKEN_REFRESH" else {"payload": payload}))
     if command["cmdId"] not in outcomes:
         acknowledge(command, "RECEIVED")
-        outcomes[command["cmdId"]] = "COMPLETED" if obey(action, payload) else "FAILED"
+        outcomes[command["cmdId"]] = "COMPLETED" if handle(action, payload) else "FAILED"
         if len(outcomes) > 1000:
             del outcomes[next(iter(outcomes))]
         changed.set()  # send new readings now, not after the interval
@@ -152,7 +152,7 @@ def on_message(_client, _userdata, message):
 
 
 def on_connect(_client, _userdata, _flags, code):
-    say("connected" if code == 0 else "refused", code=code)
+    report("connected" if code == 0 else "refused", code=code)
     if code == 0:
         client.subscribe(topics["commands"], qos=1)
     if code == 5:
@@ -164,9 +164,9 @@ def renew():
     ts, nonce = now(), str(uuid.uuid4())
     body = {"ts": ts, "nonce": nonce, "sig": sign(device, ts, nonce, "RENEW")}
     try:
-        take_token(post(f"/devices/{device}/mqtt-token/renew", body))
+        store_token(post(f"/devices/{device}/mqtt-token/renew", body))
     except OSError as error:
-        say("not renewed", error=str(error))
+        report("not renewed", error=str(error))
 
 
 def telemetry():
@@ -182,7 +182,7 @@ client.username_pw_set(device, security.get("mqttToken"))
 client.tls_set_context(ssl.create_default_context(cadata=security.get("caCertificate")))
 client.on_connect = on_connect
 client.on_message = on_message
-client.on_publish = lambda _client, _userdata, mid: say("stored", mid=mid)
+client.on_publish = lambda _client, _userdata, mid: report("stored", mid=mid)
 client.reconnect_delay_set(1, 30)
 
 

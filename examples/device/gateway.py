@@ -22,30 +22,30 @@ CHARGER = os.environ.get("SITEWIRE_CHARGER", "EV-1")  # no car charges there
 LOAD_KW, SUN_KW, BATTERY_KW, CAPACITY_KWH = 12.0, 6.0, 50.0, 100.0
 MODES = ("STANDARD", "ZERO_EXPORT", "MAX_EXPORT")  # the modes that this gateway supports
 PASS_EMERGENCY = ("EMERGENCY_STOP", "EMERGENCY_HOLD", "MODE_CHANGE", "CONFIG_SET", "SCHEDULE_SET", "SCHEDULE_CANCEL")
-AGREED = device.FILE + ".agreed"
+STORED = device.FILE + ".stored"
 
 lock = threading.RLock()  # the MQTT client delivers commands in a thread of its own
 plant = {"batteryKw": 0.0, "pvKw": SUN_KW, "gridKw": 0.0, "socPercent": 55.0, "importKwh": 0.0, "exportKwh": 0.0}
-stepped_at = heard_at = time.time()
+last_step_at = last_contact_at = time.time()
 is_fallback = False
 
 
-def orders(**changes):
-    """The active orders. `held` (an emergency) precedes `setpoint`, which precedes the battery's power and the mode."""
-    return {"held": None, "setpoint": None, "batteryKw": 0.0, "pvShare": 1.0, "pvMaxKw": SUN_KW, "mode": "STANDARD", **changes}
+def new_orders(**changes):
+    """Orders of the platform. `emergency` (its powers) precedes `setpoint`, which precedes the battery's power and the mode."""
+    return {"emergency": None, "setpoint": None, "batteryKw": 0.0, "pvShare": 1.0, "pvMaxKw": SUN_KW, "mode": "STANDARD", **changes}
 
 
-told = orders()
-agreed = {"config": {}, "schedules": {}}  # kept across restarts
-if os.path.exists(AGREED):
-    with open(AGREED) as file:
-        agreed = json.load(file)
+active = new_orders()
+stored = {"config": {}, "schedules": {}}  # read again after a restart
+if os.path.exists(STORED):
+    with open(STORED) as file:
+        stored = json.load(file)
 
 
-def keep_agreed():
-    with open(AGREED + ".new", "w") as file:
-        json.dump(agreed, file)
-    os.replace(AGREED + ".new", AGREED)
+def store():
+    with open(STORED + ".new", "w") as file:
+        json.dump(stored, file)
+    os.replace(STORED + ".new", STORED)
     return True
 
 
@@ -53,125 +53,125 @@ def seconds(instant):
     return datetime.fromisoformat(instant.replace("Z", "+00:00")).timestamp()
 
 
-def setpoint(kw, until=None, with_consumption=True, priority="NORMAL"):
-    return {"kw": kw, "until": until, "withConsumption": with_consumption, "isHigh": priority != "NORMAL"}
+def new_setpoint(kw, until=None, counts_load=True, priority="NORMAL"):
+    return {"kw": kw, "until": until, "countsLoad": counts_load, "isHigh": priority != "NORMAL"}
 
 
-def do(action, payload):
+def execute(action, payload):
     """Returns False, so that the command is FAILED, if action or mode is unknown or an emergency forbids it."""
     is_emergency = action == "SITE_SETPOINT" and payload.get("priority") == "EMERGENCY"
     with lock:
         step()
-        if told["held"] and action not in PASS_EMERGENCY and not is_emergency:
+        if active["emergency"] and action not in PASS_EMERGENCY and not is_emergency:
             return False
-        return obey(action, payload)
+        return apply_action(action, payload)
 
 
-def obey(action, payload):
+def apply_action(action, payload):
     target = (payload.get("targets") or [{}])[0]
     params = target.get("params") or {}
     if action == "SITE_SETPOINT":
         until = seconds(payload["validUntil"]) if payload.get("validUntil") else None
-        stands = setpoint(payload["targetSignedKw"], until, payload.get("includeConsumption", True), payload.get("priority", "NORMAL"))
-        told.update(setpoint=stands)
+        counts_load, priority = payload.get("includeConsumption", True), payload.get("priority", "NORMAL")
+        active.update(setpoint=new_setpoint(payload["targetSignedKw"], until, counts_load, priority))
     elif action == "MODE_CHANGE":
         if payload["mode"] not in MODES:
             return False
-        told.update(held=None, setpoint=None, mode=payload["mode"])
+        active.update(emergency=None, setpoint=None, mode=payload["mode"])
     elif action in ("EMERGENCY_STOP", "EMERGENCY_HOLD"):
-        told.update(orders(held=held(action == "EMERGENCY_STOP")))
+        active.update(new_orders(emergency=emergency_powers(action == "EMERGENCY_STOP")))
     elif action == "CONFIG_SET":
-        agreed["config"] = payload
-        return keep_agreed()
+        stored["config"] = payload
+        return store()
     elif action == "SCHEDULE_SET":
-        agreed["schedules"][payload["scheduleId"]] = payload
-        for over in [one for one in agreed["schedules"].values() if seconds(one["endTime"]) < time.time()]:
-            del agreed["schedules"][over["scheduleId"]]
-        return keep_agreed()
+        stored["schedules"][payload["scheduleId"]] = payload
+        for ended in [one for one in stored["schedules"].values() if seconds(one["endTime"]) < time.time()]:
+            del stored["schedules"][ended["scheduleId"]]
+        return store()
     elif action == "SCHEDULE_CANCEL":
-        agreed["schedules"].pop(payload["scheduleId"], None)
-        return keep_agreed()
+        stored["schedules"].pop(payload["scheduleId"], None)
+        return store()
     elif action == "BESS_STOP":
-        told.update(setpoint=None, batteryKw=0.0)
+        active.update(setpoint=None, batteryKw=0.0)
     elif action.startswith("BESS_"):
         sign = -1 if "DISCHARGE" in action else 1
-        told.update(setpoint=None, batteryKw=sign * params.get("powerKw", BATTERY_KW))
+        active.update(setpoint=None, batteryKw=sign * params.get("powerKw", BATTERY_KW))
     elif action in ("FVE_PRODUCE_MAX", "FVE_STOP", "FVE_REDUCE_PERCENT", "FVE_REDUCE_POWER"):
         share = {"FVE_STOP": 0.0, "FVE_REDUCE_PERCENT": 1 - params.get("percent", 0) / 100}.get(action, 1.0)
-        told.update(pvShare=share, pvMaxKw=params["powerKw"] if action == "FVE_REDUCE_POWER" else SUN_KW)
+        active.update(pvShare=share, pvMaxKw=params["powerKw"] if action == "FVE_REDUCE_POWER" else SUN_KW)
     else:
         return action == "REBOOT"  # your own actions go here
     return True
 
 
-def limited(kw):
+def within_limits(kw):
     """Applies the site's limits: they may have changed since the platform checked the schedule or the fallback."""
-    limits = agreed["config"].get("constraints") or {}
-    most, least = limits.get("maxImportKw"), limits.get("maxExportKw")
-    kw = kw if most is None else min(kw, most)
-    return kw if least is None else max(kw, -least)
+    limits = stored["config"].get("constraints") or {}
+    max_import, max_export = limits.get("maxImportKw"), limits.get("maxExportKw")
+    kw = kw if max_import is None else min(kw, max_import)
+    return kw if max_export is None else max(kw, -max_export)
 
 
-def held(is_stop):
+def emergency_powers(is_stop):
     return {"batteryKw": 0.0, "pvKw": 0.0} if is_stop else {"batteryKw": plant["batteryKw"], "pvKw": plant["pvKw"]}
 
 
-def alone(now):
-    """Orders without contact: the last ones, the schedule slot that is due, or the fallback after `afterSeconds`."""
+def orders_without_contact(now):
+    """The last orders, the schedule slot that is due, or the fallback after `afterSeconds`."""
     global is_fallback
-    stands, fallback = told["setpoint"], agreed["config"].get("fallback")
-    if told["held"] or (stands and stands["isHigh"] and (stands["until"] or now + 1) > now):
-        return told
-    due = [one for one in agreed["schedules"].values() if seconds(one["startTime"]) <= now < seconds(one["endTime"])]
+    setpoint, fallback = active["setpoint"], stored["config"].get("fallback")
+    if active["emergency"] or (setpoint and setpoint["isHigh"] and (setpoint["until"] or now + 1) > now):
+        return active
+    due = [one for one in stored["schedules"].values() if seconds(one["startTime"]) <= now < seconds(one["endTime"])]
     if due:
         newest = max(due, key=lambda one: one["sequence"])
         slot = newest["slots"][int((now - seconds(newest["startTime"])) // (60 * newest["slotDurationMinutes"]))]
-        return {**told, "setpoint": setpoint(limited(slot["setpoint"]["value"])) if slot["setpoint"] else None, "mode": slot["mode"]}
-    if not fallback or now - heard_at < fallback["afterSeconds"]:
-        return told
+        return {**active, "setpoint": new_setpoint(within_limits(slot["setpoint"]["value"])) if slot["setpoint"] else None, "mode": slot["mode"]}
+    if not fallback or now - last_contact_at < fallback["afterSeconds"]:
+        return active
     is_fallback = True
     if fallback["action"] == "MODE":
-        return orders(mode=fallback["mode"])
+        return new_orders(mode=fallback["mode"])
     if fallback["action"] == "HOLD" and fallback["setpointKw"] is not None:
-        return orders(setpoint=setpoint(limited(fallback["setpointKw"])))
-    return orders(held=held(fallback["action"] == "STOP"))
+        return new_orders(setpoint=new_setpoint(within_limits(fallback["setpointKw"])))
+    return new_orders(emergency=emergency_powers(fallback["action"] == "STOP"))
 
 
 def step():
     """Advances the plant to now with its previous powers, then applies the active orders."""
-    global stepped_at, heard_at, is_fallback
+    global last_step_at, last_contact_at, is_fallback
     now = time.time()
-    hours, stepped_at = (now - stepped_at) / 3600, now
+    hours, last_step_at = (now - last_step_at) / 3600, now
     plant["importKwh"] += max(plant["gridKw"], 0) * hours
     plant["exportKwh"] += max(-plant["gridKw"], 0) * hours
     plant["socPercent"] = min(max(plant["socPercent"] + 100 * plant["batteryKw"] * hours / CAPACITY_KWH, 0), 100)
     if device.client.is_connected():
-        heard_at, is_fallback, holds = now, False, told
+        last_contact_at, is_fallback, orders = now, False, active
     else:
-        holds = alone(now)
-    stands = holds["setpoint"]
-    pv = min(SUN_KW * holds["pvShare"], holds["pvMaxKw"])
-    battery = -BATTERY_KW if holds["mode"] == "MAX_EXPORT" else holds["batteryKw"]
-    if stands and (stands["until"] is None or now < stands["until"]):
-        battery = stands["kw"] + pv - (LOAD_KW if stands["withConsumption"] else 0)
-    elif holds["held"]:
-        battery, pv = holds["held"]["batteryKw"], holds["held"]["pvKw"]
-    elif holds["mode"] == "ZERO_EXPORT":
+        orders = orders_without_contact(now)
+    setpoint = orders["setpoint"]
+    pv = min(SUN_KW * orders["pvShare"], orders["pvMaxKw"])
+    battery = -BATTERY_KW if orders["mode"] == "MAX_EXPORT" else orders["batteryKw"]
+    if setpoint and (setpoint["until"] is None or now < setpoint["until"]):
+        battery = setpoint["kw"] + pv - (LOAD_KW if setpoint["countsLoad"] else 0)
+    elif orders["emergency"]:
+        battery, pv = orders["emergency"]["batteryKw"], orders["emergency"]["pvKw"]
+    elif orders["mode"] == "ZERO_EXPORT":
         pv = min(pv, LOAD_KW + max(battery, -LOAD_KW))
         battery = max(battery, -LOAD_KW)
     battery = min(max(battery, -BATTERY_KW), BATTERY_KW)
-    does = {"batteryKw": battery, "pvKw": pv, "gridKw": LOAD_KW + battery - pv}
-    if not does.items() <= plant.items():
-        device.say("does", **does, fallback=is_fallback)
-    plant.update(does)
+    powers = {"batteryKw": battery, "pvKw": pv, "gridKw": LOAD_KW + battery - pv}
+    if not powers.items() <= plant.items():
+        device.report("powers", **powers, fallback=is_fallback)
+    plant.update(powers)
 
 
 def readings():
     with lock:
-        engaged = is_fallback  # still 1 in the first message after contact is back
+        was_fallback = is_fallback  # still 1 in the first message after contact is back
         step()
         return {
-            "fallbackActive": 1 if engaged else 0,
+            "fallbackActive": 1 if was_fallback else 0,
             "gridPowerKw": round(plant["gridKw"], 3),
             "batteryPowerKw": round(plant["batteryKw"], 3),
             "fvePowerKw": round(plant["pvKw"], 3),
@@ -188,5 +188,5 @@ def readings():
         }
 
 
-device.do, device.readings = do, readings
+device.execute, device.readings = execute, readings
 device.run()

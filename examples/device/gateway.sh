@@ -84,18 +84,18 @@ watts() { LC_ALL=C awk -v kw="$1" 'BEGIN { printf "%.0f", 1000 * kw }'; }
 kilowatts() { LC_ALL=C awk -v watts="$1" 'BEGIN { printf "%.3f", watts / 1000 }'; }
 clamp() { if [ "$1" -lt "$2" ]; then echo "$2"; elif [ "$1" -gt "$3" ]; then echo "$3"; else echo "$1"; fi; }
 
-LOAD=12000 SUN=6000 MOST=50000
-# The active orders, in watts; empty: none. `held` precedes the setpoint, which precedes the battery power.
-held='' setpoint='' until='' counts=true high='' battery=0 sun=$SUN
-# Current powers, time of the last contact, state of the connection, and whether the fallback is engaged.
-battery_now=0 pv_now=$SUN heard=$(now) state=0 fallback=0
+LOAD=12000 SUN=6000 MAX_POWER=50000
+# The active orders, in watts; empty: none. `emergency` precedes the setpoint, which precedes the battery power.
+emergency='' setpoint='' until='' counts_load=true high='' battery=0 sun=$SUN
+# Current powers, time of the last contact, state of the connection, and whether the fallback is active.
+battery_now=0 pv_now=$SUN last_contact=$(now) state=0 fallback=0
 
 # Executes an action; status 1 if this gateway does not support it or an emergency forbids it.
-perform() {
+execute() {
   local action=$1 payload=$2 kw priority
   kw=$(number_of powerKw <<<"$payload")
   priority=$(text_of priority <<<"$payload")
-  case "$held:$action:$priority" in
+  case "$emergency:$action:$priority" in
     :* | *:EMERGENCY_* | *:MODE_CHANGE:* | *:CONFIG_SET:* | *:SCHEDULE_* | *:SITE_SETPOINT:EMERGENCY | *:TOKEN_REFRESH:*) ;;
     *) return 1 ;;
   esac
@@ -104,13 +104,13 @@ perform() {
       setpoint=$(watts "$(number_of targetSignedKw <<<"$payload")")
       until=$(text_of validUntil <<<"$payload")
       until=${until:+$(date -d "$until" +%s%3N)}
-      [[ $payload != *'"includeConsumption":false'* ]] && counts=true || counts=false
+      [[ $payload != *'"includeConsumption":false'* ]] && counts_load=true || counts_load=false
       [[ $priority == HIGH || $priority == EMERGENCY ]] && high=1 || high='' ;;
     MODE_CHANGE)
       [ "$(text_of mode <<<"$payload")" = STANDARD ] || return 1 # the only mode that it supports
-      held='' setpoint='' ;;
-    EMERGENCY_STOP) held=0/0 setpoint='' battery=0 sun=$SUN ;;
-    EMERGENCY_HOLD) held=$battery_now/$pv_now setpoint='' battery=0 sun=$SUN ;;
+      emergency='' setpoint='' ;;
+    EMERGENCY_STOP) emergency=0/0 setpoint='' battery=0 sun=$SUN ;;
+    EMERGENCY_HOLD) emergency=$battery_now/$pv_now setpoint='' battery=0 sun=$SUN ;;
     CONFIG_SET) printf '%s\n' "$payload" >"$FILE.config" ;;
     SCHEDULE_SET | SCHEDULE_CANCEL)
       local id
@@ -134,10 +134,10 @@ perform() {
 }
 
 # A command as the platform writes it: compact, its members in this order. The outcomes of the last hundred commands are
-# kept, so that each command is executed once.
+# stored, so that each command is executed once.
 COMMAND='^\{"cmdId":"([^"]*)","ts":([0-9]+),"action":"([A-Z0-9_]*)","payload":(.*),"sig":"([0-9a-f]{64})"\}$'
 outcomes=() refreshed=''
-obey() {
+handle() {
   [[ $1 =~ $COMMAND ]] || return 0
   local id=${BASH_REMATCH[1]} ts=${BASH_REMATCH[2]} action=${BASH_REMATCH[3]} payload=${BASH_REMATCH[4]}
   local sig=${BASH_REMATCH[5]} age outcome=COMPLETED known
@@ -148,52 +148,52 @@ obey() {
     if [ "${known%:*}" = "$id" ]; then acknowledge "$id" "${known#*:}" && return 0; fi
   done
   acknowledge "$id" RECEIVED
-  perform "$action" "$payload" || outcome=FAILED
+  execute "$action" "$payload" || outcome=FAILED
   outcomes=(${outcomes[@]+"${outcomes[@]: -99}"} "$id:$outcome")
   acknowledge "$id" "$outcome"
 }
 
 # Without contact: the slot that is due, of the schedule with the highest sequence; otherwise the fallback after `afterSeconds`.
-alone() {
+orders_without_contact() {
   local file ts start index slot found='' after action
   ts=$(now)
-  if [ -n "$held" ] || { [ -n "$high" ] && [ -n "$setpoint" ]; }; then return 0; fi
+  if [ -n "$emergency" ] || { [ -n "$high" ] && [ -n "$setpoint" ]; }; then return 0; fi
   for file in "$FILE".schedule.*; do
     [ -e "$file" ] || continue
     start=$(date -d "$(text_of startTime <"$file")" +%s%3N)
     index=$(((ts - start) / 60000 / $(number_of slotDurationMinutes <"$file")))
     if [ "$start" -gt "$ts" ] || ! slot=$(grep -oE "\"slotIndex\":$index,[^}]*" "$file" | number_of value); then continue; fi
-    found=1 setpoint=${slot:+$(watts "$slot")} until='' counts=true
+    found=1 setpoint=${slot:+$(watts "$slot")} until='' counts_load=true
   done
   if [ -n "$found" ] || [ $fallback = 1 ] || [ ! -e "$FILE.config" ]; then return 0; fi
   after=$(number_of afterSeconds <"$FILE.config") action=$(text_of action <"$FILE.config")
-  if [ -z "$after" ] || [ $((ts - heard)) -lt $((after * 1000)) ]; then return 0; fi
+  if [ -z "$after" ] || [ $((ts - last_contact)) -lt $((after * 1000)) ]; then return 0; fi
   slot=$(number_of setpointKw <"$FILE.config")
-  fallback=1 setpoint=${slot:+$(watts "$slot")} until='' counts=true battery=0
-  if [ "$action" = STOP ]; then held=0/0; fi
-  if [ "$action:$slot" = HOLD: ]; then held=$battery_now/$pv_now; fi
+  fallback=1 setpoint=${slot:+$(watts "$slot")} until='' counts_load=true battery=0
+  if [ "$action" = STOP ]; then emergency=0/0; fi
+  if [ "$action:$slot" = HOLD: ]; then emergency=$battery_now/$pv_now; fi
 }
 
 telemetry() {
-  local ts nonce data engaged=$fallback before="$battery_now $pv_now"
+  local ts nonce data was_fallback=$fallback before="$battery_now $pv_now"
   ts=$(now)
-  if [ "$state" = 0 ]; then alone; else heard=$ts; fi
+  if [ "$state" = 0 ]; then orders_without_contact; else last_contact=$ts; fi
   # When contact is back the platform resends the active orders. fallbackActive stays 1 in the first message.
-  if [ "$state$fallback" = 11 ]; then fallback=0 held='' setpoint=''; fi
+  if [ "$state$fallback" = 11 ]; then fallback=0 emergency='' setpoint=''; fi
   battery_now=$battery pv_now=$sun
   if [ -n "$setpoint" ] && [ "${until:-$((ts + 1))}" -gt "$ts" ]; then
     battery_now=$((setpoint + sun))
-    if [ $counts = true ]; then battery_now=$((battery_now - LOAD)); fi
-  elif [ -n "$held" ]; then
-    battery_now=${held%/*} pv_now=${held#*/}
+    if [ $counts_load = true ]; then battery_now=$((battery_now - LOAD)); fi
+  elif [ -n "$emergency" ]; then
+    battery_now=${emergency%/*} pv_now=${emergency#*/}
   fi
-  battery_now=$(clamp $battery_now -$MOST $MOST)
+  battery_now=$(clamp $battery_now -$MAX_POWER $MAX_POWER)
   if [ "$before" != "$battery_now $pv_now" ]; then
-    echo "{\"event\":\"does\",\"batteryWatts\":$battery_now,\"pvWatts\":$pv_now,\"fallback\":$fallback}"
+    echo "{\"event\":\"powers\",\"batteryWatts\":$battery_now,\"pvWatts\":$pv_now,\"fallback\":$fallback}"
   fi
   if [ "$state" = 0 ]; then return 0; fi
   nonce=$(openssl rand -hex 16)
-  data="{\"fallbackActive\":$engaged,\"gridPowerKw\":$(kilowatts $((LOAD + battery_now - pv_now)))"
+  data="{\"fallbackActive\":$was_fallback,\"gridPowerKw\":$(kilowatts $((LOAD + battery_now - pv_now)))"
   data+=",\"batteryPowerKw\":$(kilowatts $battery_now),\"fvePowerKw\":$(kilowatts $pv_now),\"consumptionPowerKw\":$(kilowatts $LOAD)"
   data+=",\"$BATTERY/powerKw\":$(kilowatts $battery_now),\"$PV/powerKw\":$(kilowatts $pv_now),\"$CHARGER/powerKw\":0"
   # Sent even without a fault: a fault that was reported stays active until a 0 clears it.
@@ -213,7 +213,7 @@ while true; do
     line=$rest$line rest=
     case $line in
       "state "*) state=${line#* } ;;
-      *) obey "${line#* }" ;;
+      *) handle "${line#* }" ;;
     esac
   else
     rest+=$line

@@ -30,7 +30,7 @@ import javax.crypto.spec.SecretKeySpec;
 import javax.net.ssl.*;
 
 public class Partner {
-    static final long PATIENCE_MS = 60_000;
+    static final long TIMEOUT_MS = 60_000;
     static final Map<String, String> SETTINGS = new HashMap<>();
     /** Events of commands, without repeated ones. */
     static final BlockingQueue<String> EVENTS = new LinkedBlockingQueue<>();
@@ -115,26 +115,26 @@ public class Partner {
     }
 
     /** Sends a command and waits for its end. */
-    static void command(String what, String word, String payload) throws Exception {
+    static void command(String title, String word, String payload) throws Exception {
         String routingKey = slug + ".command." + word, correlationId = UUID.randomUUID().toString();
         String body = signed(routingKey, correlationId, payload);
-        System.out.println(what);
+        System.out.println(title);
         channel.basicPublish("vcp", routingKey, MessageProperties.PERSISTENT_TEXT_PLAIN, body.getBytes(StandardCharsets.UTF_8));
         // Returns when the site has recorded the command. A nack throws: publish the same body again, a
         // messageId has one effect.
-        channel.waitForConfirmsOrDie(PATIENCE_MS);
+        channel.waitForConfirmsOrDie(TIMEOUT_MS);
         System.out.println("    confirmed");
         Set<String> statuses = new HashSet<>();
         // Two queues deliver them: the end may arrive before the acknowledgement.
         while (!statuses.contains("COMPLETED") || Collections.disjoint(statuses, Set.of("ACCEPTED", "QUEUED"))) {
-            String event = EVENTS.poll(PATIENCE_MS, TimeUnit.MILLISECONDS);
-            if (event == null) throw new TimeoutException(what + ": not finished within " + PATIENCE_MS / 1_000 + " s");
+            String event = EVENTS.poll(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+            if (event == null) throw new TimeoutException(title + ": not finished within " + TIMEOUT_MS / 1_000 + " s");
             // An event of another program with this key: all share one set of queues.
             if (!text(event, "correlationId").equals(correlationId)) continue;
             System.out.println("    " + event.replaceAll(".*\"payload\":(\\{.*}),\"signature\".*", "$1"));
             String status = text(event.substring(event.indexOf("\"payload\"")), "status");
             statuses.add(status);
-            if (List.of("REJECTED", "PARTIAL", "DEVIATED", "FAILED").contains(status)) throw new IllegalStateException(what + ": " + event);
+            if (List.of("REJECTED", "PARTIAL", "DEVIATED", "FAILED").contains(status)) throw new IllegalStateException(title + ": " + event);
         }
     }
 
@@ -143,7 +143,7 @@ public class Partner {
             .formatted(SETTINGS.get("BATTERY"), name, params);
     }
 
-    public static void main(String[] given) {
+    public static void main(String[] arguments) {
         try {
             readSettings();
             ConnectionFactory factory = new ConnectionFactory();

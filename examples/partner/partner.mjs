@@ -20,7 +20,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'amqplib';
 
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 function fail(text) {
   console.error(text);
@@ -91,8 +91,8 @@ function onEvent(message) {
  * effect.
  */
 async function publish(routingKey, body) {
-  for (const pause of [1_000, 2_000, 4_000, undefined]) {
-    const refused = await new Promise((resolve) =>
+  for (const pauseMs of [1_000, 2_000, 4_000, undefined]) {
+    const nack = await new Promise((resolve) =>
       channel.publish(
         'vcp',
         routingKey,
@@ -101,32 +101,32 @@ async function publish(routingKey, body) {
         resolve,
       ),
     );
-    if (!refused) return;
-    if (pause === undefined)
+    if (!nack) return;
+    if (pauseMs === undefined)
       throw new Error(`${routingKey}: nacked four times, the site cannot record the command`);
-    await sleep(pause);
+    await sleep(pauseMs);
   }
 }
 
 /** Sends a command and waits for its end. */
-async function command(what, word, payload) {
+async function command(title, word, payload) {
   const routingKey = `${slug}.command.${word}`;
   const { correlationId, body } = signed(routingKey, payload);
   const statuses = new Set();
-  console.log(what);
+  console.log(title);
   const ended = new Promise((resolve, reject) => {
-    const giveUp = () => reject(new Error(`${what}: not finished within ${PATIENCE_MS / 1_000} s`));
-    const timer = setTimeout(giveUp, PATIENCE_MS);
+    const onTimeout = () => reject(new Error(`${title}: not finished within ${TIMEOUT_MS / 1_000} s`));
+    const timer = setTimeout(onTimeout, TIMEOUT_MS);
     waiting.set(correlationId, (key, { status, ...rest }) => {
       console.log('   ', key.replace(`${slug}.event.`, ''), status, JSON.stringify(rest));
       statuses.add(status);
-      const isRefused = ['REJECTED', 'PARTIAL', 'DEVIATED', 'FAILED'].includes(status);
+      const hasFailed = ['REJECTED', 'PARTIAL', 'DEVIATED', 'FAILED'].includes(status);
       // Two queues deliver them: the end may arrive before the acknowledgement.
       const isAcknowledged = statuses.has('ACCEPTED') || statuses.has('QUEUED');
-      if (!isRefused && !(isAcknowledged && statuses.has('COMPLETED'))) return;
+      if (!hasFailed && !(isAcknowledged && statuses.has('COMPLETED'))) return;
       clearTimeout(timer);
       waiting.delete(correlationId);
-      if (isRefused) reject(new Error(`${what}: ${status} ${JSON.stringify(rest)}`));
+      if (hasFailed) reject(new Error(`${title}: ${status} ${JSON.stringify(rest)}`));
       else resolve();
     });
   });

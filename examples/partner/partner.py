@@ -45,7 +45,7 @@ def settings():
 URI, SIGNING_KEY, SITE_ID, BATTERY, CA = settings()
 SLUG = urlsplit(URI).username  # the user name, the first word of routing keys, and a part of queue names
 seen = {}  # messageIds of the last events: an event may be delivered twice
-fates = {}  # by correlationId: acknowledgement and execution events of this program's commands
+events_of = {}  # by correlationId: acknowledgement and execution events of this program's commands
 
 
 def now():
@@ -74,10 +74,10 @@ def on_event(channel, method, _properties, body):
         seen[event["messageId"]] = True
         if len(seen) > 10_000:
             del seen[next(iter(seen))]
-        fate, payload = fates.get(event["correlationId"]), event["payload"]
-        if fate is not None:  # None: an event of another program with this key; all share one set of queues
+        events, payload = events_of.get(event["correlationId"]), event["payload"]
+        if events is not None:  # None: an event of another program with this key; all share one set of queues
             print("   ", method.routing_key.removeprefix(f"{SLUG}.event."), json.dumps(payload), flush=True)
-            fate.append(payload)
+            events.append(payload)
     # Acknowledge last: an event that is not acknowledged is delivered again, also after a crash.
     channel.basic_ack(method.delivery_tag)
 
@@ -94,25 +94,25 @@ def publish(routing_key, body):
             connection.sleep(pause)
 
 
-def command(what, word, payload, patience=60):
+def command(title, word, payload, timeout=60):
     """Sends a command and waits for its end."""
     routing_key = f"{SLUG}.command.{word}"
     correlation_id, body = signed(routing_key, payload)
-    fate = fates[correlation_id] = []
-    print(what, flush=True)
+    events = events_of[correlation_id] = []
+    print(title, flush=True)
     publish(routing_key, body)
     print("    confirmed", flush=True)
-    give_up_at = time.monotonic() + patience
-    while time.monotonic() < give_up_at:
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
         connection.process_data_events(time_limit=1)
-        statuses = {payload["status"] for payload in fate}
+        statuses = {payload["status"] for payload in events}
         if statuses & {"REJECTED", "PARTIAL", "DEVIATED", "FAILED"}:
-            sys.exit(f"{what}: {json.dumps(fate[-1])}")
+            sys.exit(f"{title}: {json.dumps(events[-1])}")
         # Two queues deliver them: the end may arrive before the acknowledgement.
         if statuses & {"ACCEPTED", "QUEUED"} and "COMPLETED" in statuses:
-            del fates[correlation_id]
+            del events_of[correlation_id]
             return
-    sys.exit(f"{what}: not finished within {patience} s")
+    sys.exit(f"{title}: not finished within {timeout} s")
 
 
 def battery(name, **params):

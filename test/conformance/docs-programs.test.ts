@@ -90,8 +90,8 @@ describe.skipIf(missing.length > 0)(`the programs of the documentation${skipped}
       amqp: { host: 'localhost', port: bridge.ports.amqps, ca: certificates.ca },
     });
     await eventually(() => partner.child.exitCode !== null, 15_000);
-    const told = partner.lines.map((line) => /"status": "(\w+)"/.exec(line)?.[1] ?? line.split(' ')[0]);
-    expect(told).toEqual(['recorded', 'ACCEPTED', 'EXECUTING', 'COMPLETED']);
+    const statuses = partner.lines.map((line) => /"status": "(\w+)"/.exec(line)?.[1] ?? line.split(' ')[0]);
+    expect(statuses).toEqual(['recorded', 'ACCEPTED', 'EXECUTING', 'COMPLETED']);
     expect(
       gateway.lines.some((line) => line.startsWith('BESS_CHARGE {"targets": [{"deviceId": "BESS-1"')),
     ).toBe(true);

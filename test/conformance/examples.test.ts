@@ -72,7 +72,9 @@ const GATEWAYS: Record<'gateway.py' | 'gateway.sh' | 'npm run gateway', Example>
   'gateway.sh': {
     command: ['bash', gatewayFile('gateway.sh')],
     missing: missingUnless(
-      succeeds('bash', '-c', 'command -v mosquitto mosquitto_sub mosquitto_pub curl openssl'),
+      ['mosquitto', 'mosquitto_sub', 'mosquitto_pub', 'curl', 'openssl'].every((name) =>
+        succeeds('bash', '-c', `command -v ${name}`),
+      ),
       'install mosquitto, mosquitto-clients, curl and openssl',
     ),
   },
@@ -134,8 +136,9 @@ async function setUp({ partner, gateway }: (typeof PAIRS)[number], index: number
     SITEWIRE_LOCAL_PORT: String(await freePort()),
   };
   const { missing } = GATEWAYS[gateway];
-  const given = gateway === 'npm run gateway' ? ['--plant', plantId] : [file];
-  const served = runExample(GATEWAYS[missing ? 'npm run gateway' : gateway], settings, ...given);
+  const program = missing ? 'npm run gateway' : gateway;
+  const given = program === 'npm run gateway' ? ['--plant', plantId] : [file];
+  const served = runExample(GATEWAYS[program], settings, ...given);
   // The gateway is online and has its configuration, so new commands are not held up.
   await eventually(() => served.output().includes('CONFIG_SET') || undefined, 60_000);
   const ran = PARTNERS[partner].missing ? undefined : runExample(PARTNERS[partner], settingsOf(plantId, key));
@@ -184,7 +187,7 @@ describe.each(PAIRS)('$partner with $gateway', (pair) => {
     const { slug } = stack.organization;
     const desk = await Partner.connect({ ...stack.amqp, ...key, slug, vhost: `partner-${key.id}` });
     await desk.consume('event.execution');
-    const tell = async (family: CommandFamily, payload: object, status = 'COMPLETED') => {
+    const command = async (family: CommandFamily, payload: object, status = 'COMPLETED') => {
       const { correlationId } = await desk.publish(family, plantId, payload);
       await desk.waitFor((event) => event.correlationId === correlationId && event.payload.status === status);
     };
@@ -199,17 +202,17 @@ describe.each(PAIRS)('$partner with $gateway', (pair) => {
       });
     };
     const toPv = (command: string) => ({ commands: [{ deviceId: 'FVE-1', assetType: 'FVE', command }] });
-    await tell('device', toPv('FVE_STOP'));
+    await command('device', toPv('FVE_STOP'));
     await until('fvePowerKw', 0);
-    await tell('device', toPv('FVE_PRODUCE_MAX'));
-    await tell('config', { constraints: { maxImportKw: 60 } });
+    await command('device', toPv('FVE_PRODUCE_MAX'));
+    await command('config', { constraints: { maxImportKw: 60 } });
     const slots = [{ slotIndex: 0, mode: 'STANDARD', setpoint: { value: 33.5 } }];
-    await tell('schedule', { startTime: new Date(Date.now() - 1_000).toISOString(), slots }, 'EXECUTING');
+    await command('schedule', { startTime: new Date(Date.now() - 1_000).toISOString(), slots }, 'EXECUTING');
     await until('gridPowerKw', 33.5);
-    await tell('emergency', { type: 'HOLD' });
-    await tell('emergency', { type: 'STOP' });
+    await command('emergency', { type: 'HOLD' });
+    await command('emergency', { type: 'STOP' });
     await until('batteryPowerKw', 0);
-    await tell('mode', { mode: 'STANDARD' });
+    await command('mode', { mode: 'STANDARD' });
     await until('gridPowerKw', 33.5);
     await desk.close();
     const { drops } = await admin.call<{ drops: object }>('GET', `/devices/${deviceId}/diagnostics`);
@@ -250,25 +253,25 @@ describe('on a stack of npm start', () => {
   it('npm run gateway does not overwrite a file that is not a package', async () => {
     const file = join(newFolder(), 'package.json');
     writeFileSync(file, '{"name":"mine"}');
-    const told = run('gateway.ts', folder, {}, ['--package', file]);
-    expect([await told.ended, told.output()]).toEqual([1, expect.stringContaining('choose another name')]);
+    const tool = run('gateway.ts', folder, {}, ['--package', file]);
+    expect([await tool.ended, tool.output()]).toEqual([1, expect.stringContaining('choose another name')]);
     expect(readFileSync(file, 'utf8')).toBe('{"name":"mine"}');
   });
 
   it("npm run gateway does not take over the simulated plant's session", async () => {
-    const told = run('gateway.ts', folder);
-    expect(await told.ended).toBe(1);
-    expect(told.output()).toContain('npm run simulator -- off');
+    const tool = run('gateway.ts', folder);
+    expect(await tool.ended).toBe(1);
+    expect(tool.output()).toContain('npm run simulator -- off');
   });
 
   it('npm run token prints a token that MQTT accepts, and one that REST accepts', async () => {
     const fields = { name: 'Probe', serialNumber: randomUUID(), type: 'SENSOR', authMethod: 'TOKEN' };
     const { id } = await admin.call<DeviceRecord>('POST', '/devices', fields);
     const tokenOf = async (...given: string[]) => {
-      const told = run('token.ts', folder, {}, given);
-      expect(await told.ended, told.output()).toBe(0);
+      const tool = run('token.ts', folder, {}, given);
+      expect(await tool.ended, tool.output()).toBe(0);
       return (
-        told
+        tool
           .output()
           .split('\n')
           .find((line) => line.startsWith('eyJ')) ?? ''
@@ -284,8 +287,8 @@ describe('on a stack of npm start', () => {
   });
 
   it('npm run token lists the devices when it is called with an unknown one', async () => {
-    const told = run('token.ts', folder, {}, ['--device', 'nobody']);
-    expect(await told.ended).toBe(1);
-    expect(told.output()).toMatch(/^no device is called "nobody"; choose one of:\n {2}[0-9a-f-]{36} {2}/);
+    const tool = run('token.ts', folder, {}, ['--device', 'nobody']);
+    expect(await tool.ended).toBe(1);
+    expect(tool.output()).toMatch(/^no device is called "nobody"; choose one of:\n {2}[0-9a-f-]{36} {2}/);
   });
 });

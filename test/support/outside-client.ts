@@ -32,7 +32,7 @@ export class OutsideClient {
   }
 
   /** Notifies a waiting client that the broker is available. */
-  tell(): void {
+  resume(): void {
     if (this.#process.stdin.writable) this.#process.stdin.write('\n');
   }
 

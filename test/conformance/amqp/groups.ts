@@ -7,7 +7,7 @@ import { deliveries } from './transcripts/deliveries.ts';
 import { frames } from './transcripts/frames.ts';
 import { handshake, limit } from './transcripts/handshake.ts';
 import { ownBindings } from './transcripts/own-bindings.ts';
-import { ownQueues } from './transcripts/own-queues.ts';
+import { partnerQueues } from './transcripts/own-queues.ts';
 import { publishing } from './transcripts/publish.ts';
 import { equivalence, queues } from './transcripts/queues.ts';
 
@@ -22,6 +22,6 @@ export const GROUPS: readonly Group[] = [
   equivalence,
   basic,
   deliveries,
-  ownQueues,
+  partnerQueues,
   ownBindings,
 ];

@@ -44,26 +44,26 @@ export function linesOf(frames: readonly PeerFrame[], isIntroduced = false): str
 }
 
 function linesOfChannel(frames: readonly PeerFrame[], isIntroduced: boolean): string[] {
-  const told = new Set<number>();
+  const confirmed = new Set<number>();
   return frames.flatMap((frame) => {
     if (frame.type === 'body') return [`body '${shorten(frame.content.toString('latin1'))}'`];
     if (frame.type === 'header') return [`header ${frame.size}${propertiesOf(frame.properties)}`];
     const name = frameName(frame);
-    if (name === 'channel.open-ok') told.clear();
+    if (name === 'channel.open-ok') confirmed.clear();
     if (name === 'connection.start') return startLines(frame.fields, isIntroduced);
-    if (name === 'basic.ack') return confirms(frame.fields, told);
+    if (name === 'basic.ack') return confirms(frame.fields, confirmed);
     return [`${name}${saysOf(name, frame.fields)}`];
   });
 }
 
 /** A broker may group confirms as it likes, so each tag gets its own line, in the order of confirmation. */
-function confirms({ deliveryTag, multiple }: Fields, told: Set<number>): string[] {
+function confirms({ deliveryTag, multiple }: Fields, confirmed: Set<number>): string[] {
   const last = Number(deliveryTag);
   const first = multiple ? 1 : last;
   const lines: string[] = [];
   for (let tag = first; tag <= last; tag++) {
-    if (multiple && told.has(tag)) continue;
-    told.add(tag);
+    if (multiple && confirmed.has(tag)) continue;
+    confirmed.add(tag);
     lines.push(`basic.ack ${tag}`);
   }
   return lines;

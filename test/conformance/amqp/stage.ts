@@ -155,17 +155,17 @@ export class Stage {
       if (!(error instanceof Missing)) throw error;
       missing.push(`(no ${error.message})`);
     }
-    const lines = [...(await this.#settle()), ...missing];
+    const lines = [...(await this.#drain()), ...missing];
     if (!this.#other) return lines;
-    return [...lines, ...(await this.#other.#settle()).map((line) => `beside: ${line}`)];
+    return [...lines, ...(await this.#other.#drain()).map((line) => `beside: ${line}`)];
   }
 
   /** Every frame received once no more can come, and the state of the connection. */
-  async #settle(): Promise<string[]> {
+  async #drain(): Promise<string[]> {
     const fence = new Fence(this);
     const isOver = this.peer.ended || this.#has('connection.close') || this.#has('connection.close-ok');
     if (this.#has('connection.open-ok') && !isOver) fence.raise();
-    const state = await this.#untilSettled(fence);
+    const state = await this.#untilIdle(fence);
     const frames = this.peer.frames.filter((one, at) => at >= this.#first && !fence.has(one, at));
     const unframed =
       this.peer.unframed.length > 0 ? [JSON.stringify(this.peer.unframed.toString('latin1'))] : [];
@@ -191,7 +191,7 @@ export class Stage {
     return true;
   }
 
-  async #untilSettled(fence: Fence): Promise<string> {
+  async #untilIdle(fence: Fence): Promise<string> {
     const look = () => {
       if (this.peer.ended) return 'ended';
       // After close-ok the client ends the stream.

@@ -5,11 +5,11 @@ import {
   deadLetterQueue,
   done,
   readStatus,
+  resumed,
   routingKey,
   say,
   signedCommand,
   statusQueue,
-  told,
   url,
   wrongUrl,
 } from './client.ts';
@@ -18,7 +18,7 @@ const tls = { ca: [ca], noDelay: true };
 await connect(wrongUrl, tls).catch((error: Error) => say('refused', error.message));
 
 for (const life of [1, 2, 3]) {
-  await told();
+  await resumed();
   const connection = await connect(url, tls);
   const lost = new Promise((resolve) => connection.once('close', resolve));
   connection.on('error', () => {}); // amqplib reports the error again at close.

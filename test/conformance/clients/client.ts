@@ -53,7 +53,7 @@ export function say(...words: unknown[]): void {
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
 /** Waits for the test's next line, which says that the broker is available. */
-export async function told(): Promise<void> {
+export async function resumed(): Promise<void> {
   await lines.next();
 }
 

@@ -214,7 +214,7 @@ const ENDS: Transcript[] = [
   own('a queue of ours is not the partner’s to delete', send('queue.delete', { queue: QUEUE })),
 ];
 
-export const ownQueues: Group = {
+export const partnerQueues: Group = {
   name: 'own queues',
   rights: OWNER,
   transcripts: [
